@@ -167,6 +167,21 @@ def test_sums_by_hand() -> None:
             arithmetic("ratio" if facts[1] == "0" else "sum", facts)
 
 
+@pytest.mark.parametrize(
+    ("asks", "answer"),
+    [
+        (("How much does Mosi weigh?", "How much does Bruno weigh?"), "Mosi, by 480 kg"),
+        (("What is the weight of Mosi?", "How much does Bruno weigh?"), "What is the weight of Mosi, by 480 kg"),
+        (("Weight of Mosi the giraffe?", "Weight of Bruno?"), "Mosi the giraffe, by 480 kg"),
+    ],
+)
+def test_a_thing_that_the_photo_does_not_show_is_called_by_the_words_that_set_its_question_apart(
+    asks: tuple[str, str], answer: str
+) -> None:
+    plan = Plan((*map(AskStep, asks), ComputeStep("larger", ("[1]", "[2]"))))
+    assert conclusion("By how much is it heavier than Bruno?", plan, ["1,180 kg", "700 kg", ""], ["Zola"]) == answer
+
+
 @pytest.mark.parametrize("text", ["one of the oldest", "two-thirds", "half a million", "eighteen eighty-nine"])
 def test_words_that_are_no_whole_number_are_none(text: str) -> None:
     with pytest.raises(ComputationError):
