@@ -149,8 +149,8 @@ class SearchGateway:
     ) -> list[Results[WebHit]]:
         """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
 
-        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided`` and ValueError are as
-        for ``search_images``.
+        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided`` and
+        ValueError are as for ``search_images``.
         """
         _at_least_one(k)
         if not self.web_enabled:
