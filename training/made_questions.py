@@ -355,7 +355,8 @@ def run(options: MadeOptions) -> None:
             not how["step"] and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
         )
         again = share_of(f"refusal {made.question}") < options.refusals
-        rows = [shower.example(asked, sum(kinds.values()), answered=answered, pointing=pointing, **how) for answered in ((True, False) if again else (True,))]  # fmt: skip
+        number, sides_asked = sum(kinds.values()), (True, False) if again else (True,)
+        rows = [shower.example(asked, number, answered=side, pointing=pointing, **how) for side in sides_asked]
         if None in rows or any(claimed.named_in(row.messages[-1].content) for row in rows if row is not None):
             continue
         examples += [row for row in rows if row is not None]

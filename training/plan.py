@@ -60,9 +60,9 @@ CARDS = (
     Card("A100, 80 GB", 79.2, 312e12, 2039e9),
     Card("two CPU cores, 24 GB", 23.0, 275e9, 20e9, "float32", 0.7),
 )
-"""GPUs by NVIDIA's data sheets; the memory is what is left to programs (an L40S has error correction on). The cores are those of the machine
-that this repository is measured on: 275e9 operations a second in a product of 512 x 1536 x 8960, measured with torch; its share in training
-and its bandwidth are assumptions."""
+"""GPUs by NVIDIA's data sheets; the memory is what is left to programs (an L40S has error correction on). The cores are those of the
+machine that this repository is measured on: 275e9 operations a second in a product of 512 x 1536 x 8960, measured with torch; its
+share in training and its bandwidth are assumptions."""
 
 
 @dataclass(frozen=True)

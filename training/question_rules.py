@@ -128,7 +128,8 @@ class QuestionRules:
             name = article + name
             person = person and not common and article == ""
             spelled = rf"(?:The |An? )?{re.escape(start['name'])}|(?:The |An? )?{re.escape(bare)}"
-        head = re.match(r"(?:an?|the|one of the) ((?:[\w-]+ )*?[\w-]+)(?=[,.;]| (?:of|in|that|which|native|from|with|and|on|used|made|located|for|by|found)\b)",
+        head = re.match(r"(?:an?|the|one of the) ((?:[\w-]+ )*?[\w-]+)(?=[,.;]| (?:of|in|that|which|native|from|with|and|on|used|"
+            r"made|located|for|by|found)\b)",
                         first[verb.end() :].strip())  # fmt: skip
         last = head[1].split()[-1] if head else ""
         noun = last if last in self._nouns and verb[1] in ("is", "was") and not person else None
