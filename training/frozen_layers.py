@@ -51,7 +51,7 @@ def frozen_layers(
     Raises:
         TrainingDataError: There is nothing below the adapters, the model is of no known build, or a row holds a picture.
     """
-    decoder = getattr(model.get_base_model(), "model", None)
+    decoder: Any = getattr(model.get_base_model(), "model", None)
     layers = getattr(decoder, "layers", None)
     if layers is None or not hasattr(decoder, "norm") or decoder.config.model_type not in ("llama", "qwen2", "qwen3"):
         raise TrainingDataError("training.frozen_cache is for text models built like Llama or Qwen2; turn it off")

@@ -109,8 +109,8 @@ class Corpus:
             self._by_page.setdefault(chunk.url, []).append(chunk)
 
     @cached_property
-    def _vectors(self) -> tuple[TfidfVectorizer, Any]:
-        words = TfidfVectorizer(stop_words="english", sublinear_tf=True)
+    def _vectors(self) -> tuple[Any, Any]:
+        words: Any = TfidfVectorizer(stop_words="english", sublinear_tf=True)
         return words, words.fit_transform([f"{chunk.title}: {chunk.text}" for chunk in self.chunks])
 
     def of(self, page: WebPage) -> tuple[Evidence, ...]:
@@ -137,7 +137,10 @@ class Shower:
 
     def shown(self, asked: Asked, *, answered: bool) -> tuple[Evidence, ...] | None:
         """The evidence of a question, best first: with what answers it, or without. None where the answer does not fit, or none is left."""
-        held = lambda chunk: holds_answer(chunk.text, asked.made.question, asked.made.truth, (asked.made.answer,))  # noqa: E731
+
+        def held(chunk: Evidence) -> bool:
+            return holds_answer(chunk.text, asked.made.question, asked.made.truth, (asked.made.answer,))
+
         named = f"{asked.page['page_name']} {asked.made.question}"
         found = [chunk for chunk in self.corpus.nearest(named, 4 * self.evidence + 8) if not held(chunk)]
         if not answered:
@@ -313,11 +316,25 @@ def kept_out(asked: Asked, claimed: Claimed, test: TestContent | None) -> str | 
     return "asked in public_test" if test is not None and any(map(test.asks, wordings)) else None
 
 
+def _rows(asked: Asked, number: int, shower: Shower, options: MadeOptions, model: str) -> list[Example]:
+    """The row of a question, with the one that it cannot be answered in where hashes draw it; none where a row cannot be shown."""
+    made = asked.made
+    step = share_of(f"step {made.question}") < options.steps
+    pointing = not step and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
+    again = share_of(f"refusal {made.question}") < options.refusals
+    rows = [
+        shower.example(asked, number, answered=answered, step=step, pointing=pointing, model=model)
+        for answered in ((True, False) if again else (True,))
+    ]
+    whole = [row for row in rows if row is not None]
+    return whole if len(whole) == len(rows) else []
+
+
 def run(options: MadeOptions) -> None:
     """Make, check, write and count; raises one of ``command_line.FAILURES`` where something is missing."""
     test = read_test_content(options.dataset, options.revision, options.cache) if options.dataset is not None else None
     config, claimed = RunConfig.read(options.preset, options.profile, cache=options.cache), Claimed.read()
-    served = config.settings.options(Answer)
+    served = Answer.Options.model_validate(config.settings.options(Answer).model_dump())
     every = training_pages()
     pages = [page for page in every if not claimed.named_in(page["page_name"])]
     cut = ChunkOptions.model_validate({})
@@ -344,23 +361,14 @@ def run(options: MadeOptions) -> None:
     examples: list[Example] = []
     kinds: Counter[str] = Counter()
     for made in order:
-        if sum(kinds.values()) >= options.limit:
+        if kinds.total() >= options.limit:
             break
         asked = allowed[made.kind, made.question]
-        how = {
-            "step": share_of(f"step {made.question}") < options.steps,
-            "model": writer if made.kind == WRITTEN else "",
-        }
-        pointing = (
-            not how["step"] and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
-        )
-        again = share_of(f"refusal {made.question}") < options.refusals
-        number, sides_asked = sum(kinds.values()), (True, False) if again else (True,)
-        rows = [shower.example(asked, number, answered=side, pointing=pointing, **how) for side in sides_asked]
-        if None in rows or any(claimed.named_in(row.messages[-1].content) for row in rows if row is not None):
+        rows = _rows(asked, kinds.total(), shower, options, writer if made.kind == WRITTEN else "")
+        if any(claimed.named_in(row.messages[-1].content) for row in rows):
             continue
-        examples += [row for row in rows if row is not None]
-        kinds[made.kind] += 1
+        examples += rows
+        kinds[made.kind] += bool(rows)
     if not examples:
         raise TrainingDataError("no page made a question")
     sides = write_collection(examples, options.out, options.held_out)
