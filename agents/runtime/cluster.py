@@ -166,6 +166,7 @@ class OnePerNode:
             get_if_exists=True,
             max_restarts=-1,
             max_concurrency=_CALLS,
+            num_cpus=0,  # beside those who ask it: who waits for it needs no core
             num_gpus=self._gpus,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )

@@ -84,7 +84,7 @@ class SharedSearch(ReadySearch):
     """
 
     def __init__(self, actor: Any) -> None:
-        self._actor = actor
+        self.actor = actor
         self._lost = threading.Event()
         self._on_loss: Callable[[], object] = lambda: None
         super().__init__(_Images(self._ask), _Pages(self._ask), **self._open())
@@ -114,7 +114,7 @@ class SharedSearch(ReadySearch):
         import ray
 
         try:
-            opening = self._actor.open.options(max_task_retries=-1).remote()  # waits while Ray starts the actor again
+            opening = self.actor.open.options(max_task_retries=-1).remote()  # waits while Ray starts the actor again
             about: dict[str, Any] = ray.get(opening, timeout=START_SECONDS)
         except ray.exceptions.GetTimeoutError:
             raise GoneError(f"the search of this machine is not open after {START_SECONDS:.0f} s") from None
@@ -131,7 +131,7 @@ class SharedSearch(ReadySearch):
         if seconds <= 0:
             raise SearchError("no time is left to search")
         try:
-            asked = getattr(self._actor, method).remote(queries, k, seconds)
+            asked = getattr(self.actor, method).remote(queries, k, seconds)
             found: list[Results[Any]] = ray.get(asked, timeout=seconds if math.isfinite(seconds) else None)
         except ray.exceptions.GetTimeoutError:
             raise SearchError(f"the search found nothing within {seconds:.1f} s") from None

@@ -65,6 +65,11 @@ class Together(Generic[Query, Hit]):
                 self._run(self._batch())
         return asked.result()
 
+    @property
+    def waiting(self) -> int:
+        """Calls whose turn has not come."""
+        return len(self._waiting)
+
     def _batch(self) -> list[_Asked[Query, Hit]]:
         batch: list[_Asked[Query, Hit]] = []
         room = self._limit

@@ -86,18 +86,20 @@ class Replica(Placed):
     def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:
         super().__init__(folder)
         self._options, self._build = options, build
+        self._launched: LaunchedAgent | None = None
 
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
         config, about = prepare(self._options)
-        self._launched = launched(self._options, config, self._build, search)
-        agent = self._launched.agent
+        made = self._launched = launched(self._options, config, self._build, search)
+        agent = made.agent
         assert isinstance(agent, BaseAgent)
-        self._asked = OneAgent(agent, self._launched.replies, self._launched.listen)
+        self._asked = OneAgent(agent, made.replies, made.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
         """The reply to a call with the records of its turns; a replica whose search is gone for good ends, and is replaced with it."""
+        assert self._launched is not None
         self._launched.warm_up()
         try:
             return self._launched.keep_up(partial(self._asked.ask, call))
@@ -106,8 +108,8 @@ class Replica(Placed):
             self.leave()
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that have been loaded."""
-        return self._launched.models()
+        """Role to name of the models that have been loaded; none before it is started."""
+        return {} if self._launched is None else self._launched.models()
 
 
 class Replicas:
