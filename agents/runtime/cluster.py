@@ -135,6 +135,10 @@ class Placed:
 
         return str(ray.get_runtime_context().get_node_id())
 
+    def process(self) -> int:
+        """Its number on that machine."""
+        return os.getpid()
+
     def leave(self) -> NoReturn:
         """End the process; whoever asked it hears that it died."""
         import ray

@@ -69,7 +69,7 @@ def process_of(actor: Any) -> int:
     """The process of an actor of Ray."""
     import ray
 
-    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
+    return int(ray.get(actor.process.remote()))
 
 
 def _end_search(actor: Any, *, for_good: bool) -> None:
