@@ -25,51 +25,45 @@ _READ = ("image_search", "web_search", "picture_folder", "page_folder")  # what 
 T = TypeVar("T")
 
 
-class NotOpenError(SearchError):
-    """The actor was started again, and its indices are not open yet."""
-
-
 class SearchActor(Placed):
     """What runs in the process of Ray: a pipeline, whose image and web search each take what several agents ask as one batch.
 
+    Until it is made Ray has calls wait, or fail at once where it died before.
+
     Args:
-        open_pipeline: Gives the pipeline; sent to the process.
+        open_pipeline: Gives the pipeline; sent to the process. What it raises ``open`` raises.
         threads: Of PyTorch, for the agents together, as each has one by itself; at most one a core.
         folder: See ``Placed``.
     """
 
     def __init__(self, open_pipeline: Callable[[], Any], threads: int, folder: str) -> None:
         super().__init__(folder)
-        self._open_pipeline, self._threads = open_pipeline, threads
-        self._opening = threading.Lock()
-        self._about: dict[str, Any] | None = None
+        import torch
+
+        torch.set_num_threads(threads)
+        self._fault: Exception | None = None
+        pipeline = None
+        try:
+            pipeline = open_pipeline()
+        except Exception as error:  # noqa: BLE001 - of a constructor Ray would tell the trace alone
+            self._fault = error
+        self._images = Together(image_searcher(pipeline).search, IMAGE_BATCH)
+        self._web = Together(web_searcher(pipeline).search, TEXT_BATCH)
+        self._about = {name: getattr(pipeline, name, None) for name in _READ}
 
     def open(self) -> dict[str, Any]:
-        """Open indices and encoders, once. Returns what the gateway reads of a pipeline; Exception: what opening it raises."""
-        with self._opening:
-            if self._about is None:
-                import torch
-
-                torch.set_num_threads(self._threads)
-                pipeline = self._open_pipeline()
-                self._images = Together(image_searcher(pipeline).search, IMAGE_BATCH)
-                self._web = Together(web_searcher(pipeline).search, TEXT_BATCH)
-                self._about = {name: getattr(pipeline, name, None) for name in _READ}
-            return self._about
+        """What the gateway reads of a pipeline; Exception: what opening it raised."""
+        if self._fault is not None:
+            raise self._fault
+        return self._about
 
     def images(self, pictures: Sequence[npt.NDArray[np.uint8]], k: int, seconds: float) -> list[Results[ImageHit]]:
-        """As ``Together.search``, for RGB pictures of shape (height, width, 3); NotOpenError before ``open``."""
-        self._check()
+        """As ``Together.search``, for RGB pictures of shape (height, width, 3)."""
         return self._images.search([Image.fromarray(picture) for picture in pictures], k, seconds)
 
     def pages(self, queries: Sequence[str], k: int, seconds: float) -> list[Results[WebHit]]:
-        """As ``Together.search``; NotOpenError before ``open``."""
-        self._check()
+        """As ``Together.search``."""
         return self._web.search(queries, k, seconds)
-
-    def _check(self) -> None:
-        if self._about is None:
-            raise NotOpenError("the search was started again and is not open yet")
 
 
 class SharedSearch(ReadySearch):
@@ -136,8 +130,6 @@ class SharedSearch(ReadySearch):
         except ray.exceptions.GetTimeoutError:
             raise SearchError(f"the search found nothing within {seconds:.1f} s") from None
         except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, NotOpenError):
-                self._lose()
             raise error.cause from None
         except ray.exceptions.RayActorError as error:
             self._lose()

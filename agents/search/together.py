@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,10 +27,6 @@ class _Asked(Generic[Query, Hit]):
     found: list[Results[Hit]] | None = None
     error: BaseException | None = None
 
-    @property
-    def done(self) -> bool:
-        return self.found is not None or self.error is not None
-
     def result(self) -> list[Results[Hit]]:
         if self.found is not None:
             return self.found
@@ -39,10 +36,10 @@ class _Asked(Generic[Query, Hit]):
 
 
 class Together(Generic[Query, Hit]):
-    """A search for many threads, of which one call runs at a time.
+    """A search for many threads, which runs in one of its own: PyTorch and the allocator keep memory for each thread that calls them.
 
-    Whoever finds it free runs all that wait, in the order they came, as far as they ask for the same number of hits and have
-    ``limit`` queries at most; nobody waits for company. Where a call fails each of its callers' queries are searched by themselves.
+    A call takes all that wait, in the order they came, as far as they ask for the same number of hits and have ``limit`` queries at
+    most; nobody waits for company. Where it fails each of its callers' queries are searched by themselves.
     """
 
     def __init__(
@@ -54,15 +51,18 @@ class Together(Generic[Query, Hit]):
         self._search: Callable[[Sequence[Query], int], list[Results[Hit]]] = search
         self._limit, self._clock = limit, clock
         self._waiting: deque[_Asked[Query, Hit]] = deque()
-        self._free = threading.Lock()
+        self._arriving = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "search")
 
     def search(self, queries: Sequence[Query], k: int, seconds: float = math.inf) -> list[Results[Hit]]:
         """Results of each query. SearchError where its turn has not come within ``seconds``; Exception: what the search raises."""
         asked: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
-        self._waiting.append(asked)
-        with self._free:
-            while not asked.done:
-                self._run(self._batch())
+        with (
+            self._arriving
+        ):  # as many turns as there are callers before this one, each of which takes one caller at least
+            self._waiting.append(asked)
+            turn = self._thread.submit(lambda: self._run(self._batch()))
+        turn.result()
         return asked.result()
 
     @property
