@@ -21,7 +21,7 @@ from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply
 from agents.runtime.model_set import ModelSet
 from agents.settings.presets import Settings
-from agents.settings.profiles import Profile
+from agents.settings.profiles import Limits, Profile
 from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits
@@ -65,9 +65,10 @@ def red_tower() -> ScriptedPipeline:
     )
 
 
-def crag_agent(reply: str = "300 m", pipeline: Any = None) -> CragAgent:
+def crag_agent(reply: str = "300 m", pipeline: Any = None, limits: Limits | None = None) -> CragAgent:
     """The real agent over a search, ``red_tower`` if None, and a scripted model."""
-    settings = Settings(stages=("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"))
+    stages = "image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"
+    settings = Settings(stages=stages, limits=limits or Limits())
     ready = {
         "reranker": WordOverlapReranker(),
         "chat": ScriptedChat(lambda request: ChatReply(reply, "stop", logprobs=(-0.5, -0.1))),
