@@ -159,7 +159,9 @@ class OnePerNode:
 
     def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
         self._ray, self._kind, self._arguments, self._gpus = ray, kind, arguments, gpus
-        self._made: dict[str, Any] = {}
+        self._handles: list[
+            Any
+        ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
 
     def on(self, node: str) -> Any:
         """The handle of the actor of a node (``Placed.node``)."""
@@ -174,12 +176,12 @@ class OnePerNode:
             num_gpus=self._gpus,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
-        self._made[node] = place.remote(*self._arguments)
-        return self._made[node]
+        self._handles.append(place.remote(*self._arguments))
+        return self._handles[-1]
 
     def close(self) -> None:
         """End them all."""
-        ended(self._ray, list(self._made.values()))
+        ended(self._ray, self._handles)
 
 
 def ended(ray: Any, actors: Sequence[Any]) -> None:
