@@ -176,8 +176,9 @@ class OnePerNode:
             num_gpus=self._gpus,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
         )
-        self._handles.append(place.remote(*self._arguments))
-        return self._handles[-1]
+        handle = place.remote(*self._arguments)
+        self._handles.append(handle)
+        return handle
 
     def close(self) -> None:
         """End them all."""
