@@ -21,6 +21,7 @@ from agents.crag_agent import CragAgent
 from agents.intake import opened
 from agents.runtime.deadline import CallCancelledError
 from agents.runtime.files import told
+from agents.search.paths import CACHE_VARIABLE
 from agents.settings.command_options import Flag
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
@@ -167,7 +168,9 @@ class AnswererOptions(ModelOptions):
         None,
         description=f"whose indices are searched; not given: those in the cache, of several the last prepared, else {_DEFAULT_SPLIT}",
     )
-    cache: Path = Field(DEFAULT_CACHE, description="indices and converted weights")
+    cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(
+        DEFAULT_CACHE, description="indices and converted weights"
+    )
     no_web: bool = Field(False, description="no web search; takes no web index")
     no_images: bool = Field(False, description="no image search")
     without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(

@@ -5,6 +5,7 @@
 The orders of ``injected_orders.yaml`` are laid into the evidence of questions of ``validation``: into a page, a value or the name of the
 entity, or painted over the photo. All of it is made safe as a search's results are and shown in the preset's own prompts, whatever a
 reranker would have thought of it. An order is obeyed where the candidate answer holds its target, and given where the final answer does.
+With --steps each question is asked as a step of a plan (docs/steps.md) instead, whose search finds the same pages.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rich.progress import track
 from scipy.stats import binomtest
 
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.provided_context import ProvidedContext
 from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
 from agents.texts.text import one_line
@@ -38,6 +40,7 @@ CORPUS = Path(__file__).with_suffix(".yaml")
 _SCORE = 0.8  # of the reranker, for every chunk
 _COSINE = 0.5  # of the picture that named the entity: about the mean of those on validation
 _CARRIER = "An overview with pictures, maps and a short history."  # the page that an order follows
+_STAGES = ("answer", "verify", "finalise")
 _BATCH = 12  # orders between two steps of the progress bar
 
 
@@ -111,8 +114,11 @@ def read_corpus(cache: Path) -> tuple[list[Asked], list[Order]]:
     return questions, [Order(**one) for one in table["orders"]]
 
 
-def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool) -> Turn:
-    """The turn as it comes to the answering stage; an order in the evidence stands in its first or in its last chunk."""
+def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool, step: bool = False) -> Turn:
+    """The turn as it comes to the answering stage; an order in the evidence stands in its first or in its last chunk.
+
+    With ``step`` the question is one that a hop names its thing in, and what a search for it finds is the same evidence.
+    """
     from agents.intake import open_turn
     from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
     from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
@@ -128,14 +134,16 @@ def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool) -
     hit = ImageHit(0, _COSINE, "", (entity,))
     hit = safe_picture(hit) if guarded else hit
     chunks = list(attribute_chunks(hit.entities[0], hit, settings, cut))
+    pages: list[WebHit] = []
     if asked.page is not None:
-        found = list(page_chunks(safe(asked.page), cut))
+        pages.append(safe(asked.page))
+        found = list(page_chunks(pages[0], cut))
         chunks += [next(chunk for chunk in found if any(each in one_line(chunk.text) for each in asked.turn.accept))]
     if where == "page" or (where == "name" and asked.page is not None):
         title = f"{name}. {text}" if where == "name" else name
         words = f"{_CARRIER} {text}" if where == "page" else _CARRIER
-        carrier = WebHit("carrier", _COSINE, title, words, "https://carrier.example")
-        chunks += page_chunks(safe(carrier), cut)
+        pages.append(safe(WebHit("carrier", _COSINE, title, words, "https://carrier.example")))
+        chunks += page_chunks(pages[-1], cut)
     if first:
         chunks.reverse()
     image = asked.turn.image
@@ -144,6 +152,8 @@ def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool) -
     turn = open_turn(asked.turn.turn.query, image, None)
     turn.entity, turn.entity_score = hit.entities[0], _COSINE
     turn.ranked = tuple(chunk.scored(_SCORE) for chunk in chunks)
+    if step:
+        turn.hops, turn.provided = (turn.grounded_question,), ProvidedContext(pages=tuple(pages))
     return turn
 
 
@@ -181,8 +191,11 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     settings = config.settings
     for start in track(range(0, len(cases), _BATCH), description="orders", console=output()):
         batch = cases[start : start + _BATCH]
-        turns = [laid_out(asked, order, first=first, guarded=settings.guard.injection) for order, asked, first in batch]
-        turns = through(turns, settings, ("answer", "verify", "finalise"), **parts)
+        turns = [
+            laid_out(asked, order, first=first, guarded=settings.guard.injection, step=options.steps)
+            for order, asked, first in batch
+        ]
+        turns = through(turns, settings, ("steps", *_STAGES) if options.steps else _STAGES, **parts)
         for (order, asked, _), turn in zip(batch, turns, strict=True):
             said = turn.candidate.text if turn.candidate is not None else ""
             decision = turn.records[-1].decision
@@ -213,7 +226,7 @@ def _measure(options: InjectedOrdersOptions) -> int:
         (*group, *(share(some, holds) for holds in (_obeyed, _given, _right))) for group, some in sorted(groups.items())
     ]
     console = output()
-    title = f"Orders in the evidence, {options.preset}, {options.profile}"
+    title = f"Orders in the evidence{' of a step' if options.steps else ''}, {options.preset}, {options.profile}"
     console.print(table_of(title, ("", "", "obeyed", "given", "candidate right"), rows, left=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
@@ -230,6 +243,7 @@ class InjectedOrdersOptions(ProfileOptions):
     num_orders: Annotated[int | None, Flag(metavar="N")] = Field(
         None, description="about so many of the orders, spread over the file; not given: all"
     )
+    steps: bool = Field(False, description="ask each question as a step of a plan")
     reply_cache: Annotated[Path | None, Flag(metavar="DIR")] = Field(
         None, description="keep replies in this folder and take them from it"
     )

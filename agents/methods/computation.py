@@ -35,7 +35,14 @@ _UNIT_WORDS = {
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
 _CENTS = frozenset({"cent", "cents", "¢", "eurocent", "eurocents", "pence"})
 _WHOLE_MONEY = frozenset({"dollar", "dollars", "usd", "cad", "euro", "euros", "eur"})
-_NUMBER_WORD = re.compile(r"[a-z]+(?:-[a-z]+)?", re.IGNORECASE)
+_NUMBER_WORD = (
+    "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
+    "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion)"
+)
+_IN_WORDS = re.compile(  # neither "half a million" nor "two-thirds"
+    rf"(?<!half a )\b{_NUMBER_WORD}(?:(?:[ -]| and ){_NUMBER_WORD})*\b(?![ -](?:half|halves|thirds?|quarters?|fifths?)\b)",
+    re.IGNORECASE,
+)
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
 _RANGE = re.compile(r"(\d)\s?(?:days|weeks|months|years)\s?(?:to|-|–)\s?(?=\d)", re.IGNORECASE)  # "28 days to 35 days"
 _ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
@@ -93,16 +100,23 @@ def in_figures(text: str) -> str:
     """A text with its number words as figures, where it holds no figure: "three weeks"."""
     if any(letter.isdigit() for letter in text):
         return text
-    return _NUMBER_WORD.sub(lambda found: _figure(found.group()), text)
+    return _IN_WORDS.sub(_figures, text)
 
 
-def _figure(word: str) -> str:
-    if word.lower() == "one":  # seldom a number: "one of the oldest"
-        return word
+def _figures(found: re.Match[str]) -> str:
+    words = found.group()
+    if words.lower() == "one":  # seldom a number: "one of the oldest"
+        return words
+    apart = " and ".join(figure_of(part) or part for part in words.split(" and "))  # "between two and three"
+    return figure_of(words) or apart
+
+
+def figure_of(words: str) -> str | None:
+    """The figure that number words say ("two hundred": 200); None for other words."""
     try:
-        return str(text2num(word.lower(), "en"))
+        return str(text2num(words.lower(), "en"))
     except ValueError:
-        return word
+        return None
 
 
 def _number(text: str) -> float:

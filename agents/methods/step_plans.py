@@ -51,7 +51,7 @@ _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(r"\W*(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b", re.IGNORECASE)
-_HOW_MANY_OF = re.compile(r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b", re.IGNORECASE)
+HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
     "later": re.compile(r"\b(?:last|later|latest|newer|newest|younger|youngest)\b", re.IGNORECASE),
@@ -294,7 +294,7 @@ def _compared(plan: Plan, question: str) -> Plan:
 
 def counts_things(question: str) -> bool:
     """Whether a question asks how many of several things fulfil a condition."""
-    return _HOW_MANY_OF.match(question) is not None
+    return re.match(HOW_MANY_OF, question, re.IGNORECASE) is not None
 
 
 def comparison(question: str) -> Operation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from agents.methods.computation import (
     Bound,
@@ -116,13 +117,22 @@ def _in_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
 
 
 def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
-    """What a fact is about: the thing of the photo that its step names, else the step's own words."""
+    """What a fact is about: the thing of the photo that its step names, else what its step asks and no other, else its own words."""
     if (number := reference(operand)) is None:
         return operand
     step = plan.steps[number - 1]
     asked = step.question if isinstance(step, AskStep) else operand
-    named = (name for name in map(bare_name, things) if name.lower() in asked.lower())
-    return max(named, key=len, default=asked.rstrip("?"))
+    named = [name for name in map(bare_name, things) if name.lower() in asked.lower()]
+    return max(named, key=len) if named else _own_words(asked, [each.question for each in plan.asks])
+
+
+def _own_words(asked: str, questions: Sequence[str]) -> str:
+    """The words of a question that alike questions do not share: of "What does A weigh?", "What does B weigh?" the A."""
+    words, *others = (one.rstrip(" ?").split() for one in (asked, *(each for each in questions if each != asked)))
+    alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
+    start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)
+    own = words[start : len(words) - end] if others else []
+    return " ".join(own or words)
 
 
 def _bound(question: str) -> Bound:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from text_to_num import text2num
-
 from agents.methods.bridging import goes_through
-from agents.methods.computation import ComputationError, in_figures, quantity
+from agents.methods.computation import ComputationError, figure_of, in_figures, quantity
 from agents.methods.dates import DATE, MONTH
 from agents.methods.printed_text import Price, column_of_numbers, names, prices, printed_calculation
 from agents.methods.question_kinds import about_several, named_number, question_kind
 from agents.methods.step_plans import (
+    HOW_MANY_OF,
     AskStep,
     ComputeStep,
     Condition,
@@ -62,7 +61,7 @@ _LETTERS_OF_A_NAME = 3
 _WORDS_BEFORE = 3  # "two kilos of the green apples": a number stands at most so many words before what it counts
 _MASS = re.compile(r"(?:kilo(?:gram)?s?|kgs?|grams?|g|pounds?|lbs?|ounces?|oz|litres?|liters?|l)$", re.IGNORECASE)
 
-_HOW_MANY = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b(?: (?:two|three|four|five|six))?"
+_HOW_MANY = rf"{HOW_MANY_OF}(?: (?:two|three|four|five|six))?"
 _USUAL_VERBS = "are|were|is|was|have|has|had|can|could|did|do|would|weigh|cost|measure|contain|lay|live|need|hold|carry|produce|use"
 _COUNTS = (
     re.compile(rf"{_HOW_MANY}(?: [\w-]+){{0,3}}? (?P<verb>{_USUAL_VERBS})\b(?P<rest>.*?)\W*$", re.IGNORECASE),
@@ -200,10 +199,7 @@ def _count_before(words: Sequence[str], per: str | None) -> str | None:
 def _number(word: str) -> str | None:
     if re.fullmatch(r"\d+(?:\.\d+)?", word):
         return word
-    try:
-        return "1" if word.lower() in ("a", "an") else str(text2num(word.lower(), "en"))
-    except ValueError:
-        return None
+    return "1" if word.lower() in ("a", "an") else figure_of(word)
 
 
 def counting(question: str, things: Sequence[str]) -> Plan | None:

@@ -110,8 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Build the indices that are asked for; 0 when they stand, 1 when the sources are bad, 2 for a wrong command line."""
     options = IndexOptions.parse(arguments)
     try:
-        with _workers(options) as (read, embed):
-            _build(options, read, embed)
+        build(options)
     except (SearchError, ClusterError) as error:
         print(f"error: {well_formed(str(error))}", file=sys.stderr)
         return 1
@@ -121,6 +120,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {told(error)}; the same command goes on where it was", file=sys.stderr)
         return 1
     return 0
+
+
+def build(options: IndexOptions) -> None:
+    """Build the indices that are asked for, embedding only what is new, and print what was done.
+
+    Raises:
+        SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
+        ClusterError: The Ray cluster cannot be had.
+        OSError: A file cannot be read or written; the next call goes on where this one was.
+    """
+    with _workers(options) as (read, embed):
+        _build(options, read, embed)
 
 
 @contextmanager

@@ -112,16 +112,20 @@ class Steps(Stage):
         runs, unsure = [], []
         for turn, printed in zip(turns, self._printed(turns, context), strict=True):
             searched = turn.route != "direct" and turn.tools.text and not context.short
-            names = [entity.name for entity in turn.shown_entities()]
-            plan = rule_plan(turn.question, names, printed.lines)
-            if plan is None and turn.hops and searched:
-                plan = Plan(tuple(map(AskStep, turn.hops[:1])))
-            elif plan is not None and (searched or not plan.asks):
-                turn.note(plan=str(plan), used=True)
-            if plan is not None and (searched or not plan.asks):
-                runs.append(Run(turn, plan, printed))
-            elif plan is None and searched and takes_steps(turn.question):
+            plan = rule_plan(turn.question, _names(turn), printed.lines)
+            if plan is not None:
+                if searched or not plan.asks:
+                    turn.note(plan=str(plan), used=True)
+                    runs.append(Run(turn, plan, printed))
+            elif turn.hops and searched:
+                runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops[:1]))), printed))
+            elif searched and takes_steps(turn.question):
                 unsure.append((turn, printed))
+        return runs + self._written(unsure, context)
+
+    def _written(self, unsure: Sequence[tuple[Turn, Printed]], context: Context) -> list[Run]:
+        """Plans that the model writes, as far as they can be used."""
+        runs = []
         questions = [
             Question(
                 PLANNING,
@@ -131,8 +135,7 @@ class Steps(Stage):
             for turn, printed in unsure
         ]
         for (turn, printed), answer in zip(unsure, context.put(questions), strict=True):
-            names = [entity.name for entity in turn.shown_entities()]
-            plan = usable(answer.value, turn.question, names, printed.lines)
+            plan = usable(answer.value, turn.question, _names(turn), printed.lines)
             turn.note(plan=str(plan or answer.value), used=plan is not None)
             if plan is not None:
                 runs.append(Run(turn, plan, printed))
@@ -141,15 +144,15 @@ class Steps(Stage):
     def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
         """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
         asked = [(turn, image) for turn, image in with_image(turns) if speaks_of_print(turn.question)]
-        found: dict[int, Printed] = {}
         if self.options.photo_text == "ocr":
             read = context.models.text_reader.read([image for _, image in asked]) if asked else []
-            for (turn, _), lines in zip(asked, read, strict=True):
-                found[id(turn)] = Printed(tuple(with_labels(lines)), min((line.score for line in lines), default=None))
+            texts = [
+                Printed(tuple(with_labels(lines)), min((line.score for line in lines), default=None)) for lines in read
+            ]
         else:
-            found = {id(turn): Printed(tuple(in_a_sentence(turn.summary))) for turn, _ in asked if turn.summary}
-        for turn, _ in asked:
-            printed = found.get(id(turn), Printed())
+            texts = [Printed(tuple(in_a_sentence(turn.summary))) for turn, _ in asked]
+        found: dict[int, Printed] = {}
+        for (turn, _), printed in zip(asked, texts, strict=True):
             if context.guarded:  # in one piece: an order may go over several lines
                 plain = neutral("\n".join(printed.lines), citations=False)
                 printed = Printed(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
@@ -198,7 +201,6 @@ class Steps(Stage):
     def _conclude(self, run: Run) -> None:
         """Give the turn the answer of its last step, as sure as its weakest one; "I don't know" where a step has none."""
         turn, plan, texts = run.turn, run.plan, run.texts
-        things = [entity.name for entity in turn.shown_entities()]
         said = [answer.value for answer in run.answers.values() if answer.value is not None]
         if not run.stuck and len(run.answers) < len(plan.asks):
             return  # there was no time for all of them: the next stage answers in one prompt
@@ -207,7 +209,7 @@ class Steps(Stage):
         text = IDK
         if not run.stuck:
             try:
-                text = conclusion(turn.question, plan, texts, things)
+                text = conclusion(turn.question, plan, texts, _names(turn))
             except ComputationError as error:
                 turn.note(computation=str(error))
                 if not plan.asks:
@@ -226,6 +228,11 @@ class Steps(Stage):
             evidence=evidence_found(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},
         )
+
+
+def _names(turn: Turn) -> list[str]:
+    """Names of what the photo shows, the surest first."""
+    return [entity.name for entity in turn.shown_entities()]
 
 
 def things_of(turn: Turn, limit: int) -> list[str]:

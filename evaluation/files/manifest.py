@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,18 @@ def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
     write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_plain(more)})
 
 
-def note_commit(output_dir: Path) -> None:
-    """Note the commit of the code; a run resumed after a change has several, in order, with a comma between."""
-    now = commit()
-    noted = [name for name in str(read_manifest(output_dir).get("commit", "")).split(", ") if name]
-    if now and now not in noted:
-        add_to_manifest(output_dir, {"commit": ", ".join([*noted, now])})
+def note_beginning(output_dir: Path) -> None:
+    """Note the day and the commit of the code; a run resumed later, or after a change, has several, in order, with a comma between."""
+    about = read_manifest(output_dir)
+    for name, now in (("date", today()), ("commit", commit())):
+        noted = [each for each in str(about.get(name, "")).split(", ") if each]
+        if now and now not in noted:
+            add_to_manifest(output_dir, {name: ", ".join([*noted, now])})
+
+
+def today() -> str:
+    """The day in Greenwich, ISO 8601."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def commit() -> str:

@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from tqdm import tqdm
-
 from agents.runtime.files import well_formed
 from agents.settings.named import ImportPath, import_path, imported
 from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
+from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import REPLIES, AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, JudgeStyle, Rules
 from evaluation.scores.scoring import is_exact, is_miss
@@ -31,6 +30,9 @@ class Judge(Protocol):
     def judge(self, item: JudgeItem) -> Verdict:
         """Whether the response is right; JudgeError where the judge is not available."""
 
+
+JUDGING = "judging"
+"""What the progress bar says."""
 
 LOCAL = "local"
 """Names, as ``local`` or ``local:PROFILE``, the judge that needs no server: the chat model of a profile."""
@@ -52,6 +54,14 @@ class NoJudge:
         return Verdict(False)
 
 
+def to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
+    """How many of these answers are neither exact nor a miss, so that a judge is asked of them."""
+    return sum(
+        not is_exact(turn.agent_response, turn.ground_truth) and not is_miss(turn.agent_response, rules.miss_rule)
+        for turn in turns
+    )
+
+
 def judge_turns(
     turns: Sequence[AnsweredTurn],
     judge: Judge,
@@ -61,6 +71,7 @@ def judge_turns(
     rules: Rules = OURS,
     workers: int = 1,
     progress: bool = False,
+    bars: MakeBar = turn_bar,
 ) -> list[JudgedTurn]:
     """Judge every turn; misses and exact answers need no judge.
 
@@ -68,6 +79,7 @@ def judge_turns(
         accept: Short right answers by interaction_id.
         facts: What is known of turns by interaction_id, for scores of groups.
         workers: Threads, for a judge that waits for a server.
+        progress: Whether there is a progress bar, of ``bars``.
 
     Raises:
         JudgeError: The judge is not available.
@@ -84,7 +96,7 @@ def judge_turns(
         if not reason:
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
             items[position] = JudgeItem(turn.query, turn.ground_truth, turn.agent_response, forms)
-    with tqdm(total=len(items), desc="judging", unit="turn", disable=not progress) as bar:
+    with bars(JUDGING, len(items), shown=progress) as bar:
         for position, said in _verdicts(judge, items, workers if judge.parallel else 1):
             judged[position] = replace(
                 judged[position],

@@ -19,6 +19,7 @@ from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import percent
 from evaluation.report.record_texts import notes_of, told
+from evaluation.report.run_card import beside_card, card
 from evaluation.report.run_plots import RiskCurve, StageTime, risk_curves, stage_times
 from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
 from evaluation.rules import OURS, Rules
@@ -47,6 +48,7 @@ class ReportPart:
         photos: By session_id how to get the photo; sessions without one show none.
         traces: The records of turns, as ``traces.read_traces`` gives them.
         costs: Run log by turn.
+        about: What the answers were made and judged with.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ReportPart:
     traces: Mapping[Key, TurnRecord] = field(default_factory=dict)
     costs: Mapping[Key, RunLogLine] = field(default_factory=dict)
     rules: Rules = OURS
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
@@ -179,12 +182,14 @@ def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Pho
 
 
 def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
-    """Write the report; ``about`` is what the run was made with, shown under the title. Returns ``path``."""
+    """Write the report, with the card of the run under the title, and what else ``about`` says of it. Returns ``path``."""
+    made = [{"dataset": part.name, **(part.about or about)} for part in parts]
     return write_html(
         path,
         "report.html.j2",
         title="CRAG-MM run",
-        about={name: value for name, value in about.items() if value not in (None, "", [])},
+        made=card(made, sum(len(part.turns) for part in parts)),
+        about=beside_card(about),
         parts=[
             (part, [_session(part, dialog) for dialog in by_session(part.turns).values()])
             for part in parts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from evaluation.commands import exit_status, output
+from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse
 
 if TYPE_CHECKING:
@@ -31,13 +32,15 @@ def main(
     return evaluate(parse(arguments), console or output(), build)
 
 
-def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None) -> int:
+def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar) -> int:
     """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
     from evaluation.files.folder_lock import writing_into
 
     def run() -> int:
         with writing_into(options.output_dir, *(folder for _, folder in options.folders)):
-            return _judge_saved(options, console) if options.mode == "evaluate" else _answer(options, console, build)
+            if options.mode == "evaluate":
+                return _judge_saved(options, console, bars)
+            return _answer(options, console, build, bars)
 
     try:
         return exit_status(run, console)
@@ -46,26 +49,26 @@ def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = N
         return INTERRUPTED
 
 
-def _judge_saved(options: RunOptions, console: Console) -> int:
+def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses
     from evaluation.run import phases
 
-    judging = _judging(options)
+    judging = _judging(options, bars)
     parts, about = [], {}
     for kind, folder in options.folders:
         path = options.input_file or folder / RESPONSES
         turns = read_responses(path)
-        dataset = _load(kind, options) if options.dataset is not None else None
+        dataset = load(kind, options) if options.dataset is not None else None
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)
-    _report(options, parts, about, judging, console)
+    _report(options, parts, about, console)
     return 0
 
 
-def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> int:
+def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:
     """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
     from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
@@ -75,8 +78,8 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # seconds to import, and an unknown preset is told at once
 
-    judging = _judging(options)
-    asked = [(kind, _load(kind, options), folder) for kind, folder in options.folders]
+    judging = _judging(options, bars)
+    asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     if options.replicas is None:
@@ -88,7 +91,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
             made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
-                max_failures=options.max_failures,
+                bars=bars, max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED
@@ -97,39 +100,36 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None) -> 
             else:
                 phases.print_missing_pictures(console, made.turns, folder)
             noted = read_manifest(folder)  # the tokenizer and the models too
-    _report(options, parts, noted, judging, console)
+    _report(options, parts, noted, console)
     return 0
 
 
-def _judging(options: RunOptions) -> Judging:
+def _judging(options: RunOptions, bars: MakeBar) -> Judging:
     from evaluation.run.launching import local_judge
     from evaluation.run.phases import Judging
 
     judge = options.judge(options.eval_model, options.cache, local_judge)
-    return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed)
+    return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed, bars)
 
 
 def _report(
     options: RunOptions,
     parts: Sequence[ReportPart],
     about: Mapping[str, Any],
-    judging: Judging,
     console: Console,
 ) -> None:
     from evaluation.report.console_tables import WITHOUT_PICTURE
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:
-        names = " and ".join(part.name for part in parts)
         said = {
             name: value for name, value in about.items() if name != WITHOUT_PICTURE
         }  # which each part shows of its own
-        made_with = {**said, "dataset": names, "judge": judging.judge.name}
-        path = write_report(options.output_dir / REPORT, parts, made_with)
+        path = write_report(options.output_dir / REPORT, parts, said)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 
-def _load(kind: DatasetType, options: RunOptions) -> CragDataset:
+def load(kind: DatasetType, options: RunOptions) -> CragDataset:
     """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
     from evaluation.data import crag_dataset
 

@@ -10,20 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from agents.base_agent import BaseAgent, Message
 from agents.runtime.files import one_line, well_formed
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE, append_records
+from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, queue_schedule, schedule
 from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
+
+ANSWERS = "answers"
+"""What the progress bar says."""
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ def generate(
     rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
+    bars: MakeBar = turn_bar,
     warm_up: Callable[[], object] | None = None,
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
@@ -82,6 +85,7 @@ def generate(
         conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
             ended (``queue_schedule``).
         rules: In which order turns are asked.
+        progress: Whether there is a progress bar, of ``bars``.
         evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
         listen: Has an agent of this process tell its records, which go to trace.jsonl.
         max_failures: So many calls in a row that fail on every turn (``CallResult.failure``) end the run, and nothing of them is
@@ -120,8 +124,12 @@ def generate(
     held: list[_Answers] = []  # of calls that failed one after the other: a dead model's, maybe, which are not kept
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
-    bar = tqdm(total=len(unanswered), initial=len(answers), desc="answers", unit="turn", disable=not progress)
-    with bar, _kept_answers(), JsonLinesWriter(responses) as out, JsonLinesWriter(run_log) as costs:
+    with (
+        bars(ANSWERS, len(unanswered), len(answers), shown=progress) as bar,
+        _kept_answers(),
+        JsonLinesWriter(responses) as out,
+        JsonLinesWriter(run_log) as costs,
+    ):
 
         def keep() -> None:
             nonlocal failures

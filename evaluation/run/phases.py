@@ -12,12 +12,13 @@ from rich.console import Console
 
 from agents.asking.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
-from evaluation.files.manifest import add_to_manifest, note_commit, read_manifest, write_manifest
+from evaluation.files.manifest import add_to_manifest, note_beginning, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
+from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, photos_of
@@ -41,6 +42,7 @@ def answer_sessions(
     rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
+    bars: MakeBar = turn_bar,
     max_failures: int = 0,
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, where its records go too.
@@ -68,14 +70,14 @@ def answer_sessions(
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
-        note_commit(output_dir)
+        note_beginning(output_dir)
         launched.warm_up()
 
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
     made = generate(
         launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
-        resume=resume, progress=progress, warm_up=begin, replies=launched.replies, evidence=launched.evidence,
-        listen=listen, max_failures=max_failures,
+        resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
+        evidence=launched.evidence, listen=listen, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
@@ -101,13 +103,15 @@ def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run:
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged: ``workers`` judgements at the same time; and how many dialogs are printed (``display``)."""
+    """How answers are judged: ``workers`` judgements at the same time, shown by ``bars`` where there is ``progress``; and how many dialogs
+    are printed (``display``)."""
 
     judge: Judge
     rules: Rules = OURS
     workers: int = 1
     progress: bool = False
     display: int = 0
+    bars: MakeBar = turn_bar
 
 
 def judge_answers(
@@ -133,11 +137,11 @@ def judge_answers(
     known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
         turns if dataset is None else with_labels(turns, dataset.sessions), judging.judge, **known,
-        rules=judging.rules, workers=judging.workers, progress=judging.progress,
+        rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
-    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules)
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
+    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
     about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)

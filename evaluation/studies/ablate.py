@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from agents.settings.command_options import Flag
 from evaluation.run.launching import settings_table
-from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (
+    P_NOTE,
     Column,
     ResultTable,
     build_table,
     figure_column,
+    p_value,
     time_columns,
     with_interval,
 )
@@ -31,7 +33,7 @@ _EXAMPLES = """examples:
     python -m evaluation.studies.ablate --preset best --without reranking --without answer.evidence=3 --dataset .cache/datasets
 
 overlap is the mean share of the ground truth's content words that stand in the answer (evaluation/studies/figures.py). The change of
-truthfulness is against the whole preset, compared session by session; its interval tells whether a part matters.
+truthfulness is against the whole preset, compared session by session; interval and p tell whether a part matters.
 """
 
 
@@ -50,14 +52,13 @@ def variants_of(
 
 def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
     """The table of a data set; a variant is compared with the whole preset that it is made of."""
-    unchanged = (each for each in results if not each.variant.without and not each.variant.settings)
-    whole = {result.variant.preset: result for result in unchanged}
 
     def change(result: Result) -> str:
-        base = whole.get(result.variant.preset)
-        if base is None or base is result:
-            return ""
-        return with_interval(*truthfulness_change(base.turns, result.turns), signed=True)
+        found = result.against
+        return "" if found is None else with_interval(found.change, found.interval, signed=True)
+
+    def p(result: Result) -> str:
+        return "" if result.against is None else p_value(result.against)
 
     columns = [
         figure_column("Accuracy (%)", "acc.", "accuracy"),
@@ -66,9 +67,11 @@ def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
         figure_column("Hallucination (%)", "hall.", "hallucination"),
         figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
         Column("Change [95%]", "change", change),
+        Column("p", "p", p),
         *time_columns(results),
     ]
-    return [build_table(f"{task}, {results[0].figures.turns} turns", "Method", columns, results)]
+    table = build_table(f"{task}, {results[0].figures.turns} turns", "Method", columns, results)
+    return [replace(table, notes=(*table.notes, P_NOTE))]
 
 
 class AblateOptions(ComparisonOptions):
@@ -96,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             made for preset in options.preset for made in variants_of(preset, options.profile, options.without, *model)
         ]
 
-    return compare(variants, tables, options, "ablation")
+    return compare(variants, lambda variant: variant.preset, tables, options, "ablation")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,11 @@ from rich.console import Console
 from agents.settings.command_options import Flag
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
+from evaluation.files.manifest import read_manifest
+from evaluation.judge.judging import JUDGING, to_judge
+from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
+from evaluation.report.run_card import card
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.judged_entries import (
@@ -31,7 +35,10 @@ from evaluation.studies.judged_entries import (
     load_labels,
     with_labels,
 )
-from evaluation.studies.result_tables import ResultTable, cut, publish
+from evaluation.studies.result_tables import ResultTable, card_table, cut, publish
+
+if TYPE_CHECKING:
+    from evaluation.data.crag_dataset import CragDataset
 
 _EXAMPLES = """examples:
   the rule, gpt-4o-mini with our words, and labels by hand:
@@ -178,6 +185,23 @@ def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[s
     names = [name.strip() for name in options.judges.split(",") if name.strip()]
     if len(names) + (options.labels is not None) < 2:
         raise EvaluationError("two raters are needed: name several --judges, or --labels")
+    open_turns = to_judge(saved.turns, options.rules)
+    shares = {name: Share(open_turns) for name in names if name != OWN}
+    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+        found = _verdicts(saved, names, options, sets, bar, console)
+    if options.labels is not None:
+        found["by hand"] = read_labels(options.labels, saved.turns)
+    return found
+
+
+def _verdicts(
+    saved: Saved,
+    names: Sequence[str],
+    options: AgreementOptions,
+    sets: Sequence[CragDataset],
+    bar: StudyBar,
+    console: Console,
+) -> dict[str, Verdicts]:
     found: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
@@ -191,13 +215,12 @@ def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[s
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
         asked = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
         judge = asked.judge(model, options.cache, local_judge)
-        entry = judged_entry(saved, judge, options, sets)
+        entry = judged_entry(saved, judge, options, sets, bar.of(name, name))
         found[judge.name] = decided(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
         if failed:
-            console.print(f"[red]{judge.name}: {failed} judgements failed and are left out[/]")
-    if options.labels is not None:
-        found["by hand"] = read_labels(options.labels, saved.turns)
+            with bar.aside():
+                console.print(f"[red]{judge.name}: {failed} judgements failed and are left out[/]")
     return found
 
 
@@ -271,7 +294,8 @@ def _run(options: AgreementOptions, console: Console) -> None:
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
-        shown = tables(saved, found, pairs)
+        made_with = card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
+        shown = [*tables(saved, found, pairs), card_table({saved.label: made_with})]
         publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
 
 

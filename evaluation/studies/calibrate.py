@@ -45,7 +45,7 @@ from evaluation.studies.gate_fit import (
     white_box_line,
 )
 from evaluation.studies.plots import plot_gate
-from evaluation.studies.result_tables import ResultTable
+from evaluation.studies.result_tables import ResultTable, written
 
 _HOW = """how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
@@ -358,8 +358,8 @@ def _write(
     if as_json:
         print_json(content)
     drawn = {signal: area for signal, area in known.items() if area is not None}
-    plot_gate(place.with_suffix(".png"), probability, material.turns.right, drawn)
-    console.print(f"written: {place}.json, {place}.png", markup=False, soft_wrap=True)
+    plots = plot_gate(place, probability, material.turns.right, drawn)
+    console.print(f"written: {written(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
 
 
 def _into_preset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -12,8 +13,8 @@ from pydantic import Field
 from agents.settings.command_options import Flag
 from evaluation.run.launching import preset_names, settings_table
 from evaluation.scores.scoring import SPLITS
-from evaluation.studies.figures import Result, figures_of
-from evaluation.studies.result_tables import TURNS, ResultTable, build_table, figure_column, time_columns
+from evaluation.studies.figures import Result, check_base, figures_of
+from evaluation.studies.result_tables import TURNS, ResultTable, build_table, figure_column, paired_tables, time_columns
 from evaluation.studies.variant_runs import ComparisonOptions, compare
 from evaluation.studies.variants import Variant, parse_variant
 
@@ -50,14 +51,15 @@ RATES = (
 """The four rates of CRUISE's table 1."""
 
 
-def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
-    """A table of the results; dialogs also have the score with the early stop. Then one for each split that the data set knows."""
+def tables(task: str, results: Sequence[Result], *, groups: bool = False) -> list[ResultTable]:
+    """A table of the results, in which dialogs also have the score with the early stop, and the tests against the base; where asked for
+    one for each split that the data set knows."""
     columns = [*RATES, *time_columns(results)]
     if task == "multi-turn":
         columns.insert(len(RATES), figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
     title = f"{task}, {results[0].figures.turns} turns [95% bootstrap intervals over sessions]"
-    made = [build_table(title, "Preset", columns, results)]
-    for split in SPLITS:
+    made = [build_table(title, "Preset", columns, results), *paired_tables("Preset", results)]
+    for split in SPLITS if groups else ():
         parts = [
             replace(
                 result,
@@ -84,6 +86,12 @@ class CompareOptions(ComparisonOptions):
         (),
         description="a preset without some stages or with other settings, under a label of its own; may be repeated",
     )
+    against: Annotated[str | None, Flag(metavar="NAME")] = Field(
+        None, description="preset or label that the others are tested against; not given: the first"
+    )
+    groups: bool = Field(
+        False, description="tables by photo, answerable and attribute too, where the data set knows them"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,9 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = (options.model_name, options.base_url)
 
     def variants() -> list[Variant]:
-        return variants_of(options.presets, options.also, options.profile, *model)
+        chosen = variants_of(options.presets, options.also, options.profile, *model)
+        labels = [variant.label for variant in chosen]
+        bases.append(labels[0] if options.against is None else check_base(options.against, labels))
+        return chosen
 
-    return compare(variants, tables, options, "comparison")
+    bases: list[str] = []
+    shown = partial(tables, groups=options.groups)
+    return compare(variants, lambda _: bases[0], shown, options, "comparison")
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         for judged, _, final in seen
         if judged.miss and _gate_decides(final)
     ]
-    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept)}
+    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, progress=True)}
     decisions = []
     for judged, record, final in seen:
         points, gate_decides = 0.0, _gate_decides(final)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,9 +12,10 @@ from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
 from evaluation.files.traces import traces_in
 from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.records import AnsweredTurn, JudgedTurn
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn
 from evaluation.rules import OURS, RULES
 from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
+from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
 
 
@@ -73,13 +74,46 @@ class Figures:
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set; ``about``: what its run was made with."""
+    """What a variant reached on one data set.
+
+    Attributes:
+        about: What its run was made with.
+        base: Label of the result of the same data set that it was compared with, "" for none; ``against``: how it differs.
+    """
 
     variant: Variant
     task: str
     figures: Figures
     turns: Sequence[JudgedTurn]
     about: Mapping[str, Any] = field(default_factory=dict)
+    base: str = ""
+    against: Paired | None = None
+
+
+def against_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
+    """The results, each compared with the one of its data set that has the label ``base_of`` it, where there is that and it is another.
+
+    p is adjusted for the number of results that have the same base.
+    """
+    placed = {(result.task, result.variant.label): place for place, result in enumerate(results)}
+    compared: dict[int, list[int]] = {}
+    for place, result in enumerate(results):
+        base = placed.get((result.task, base_of(result.variant)), place)
+        if base != place:
+            compared.setdefault(base, []).append(place)
+    made = [*results]
+    for base, places in compared.items():
+        found = compare_all(results[base].turns, [results[place].turns for place in places])
+        for place, against in zip(places, found, strict=True):
+            made[place] = replace(results[place], base=results[base].variant.label, against=against)
+    return made
+
+
+def check_base(label: str, labels: Sequence[str]) -> str:
+    """The label that ``--against`` names. Raises EvaluationError where it is none of ``labels``."""
+    if label not in labels:
+        raise EvaluationError(f"--against takes one of {', '.join(labels)}, not {label!r}")
+    return label
 
 
 def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:

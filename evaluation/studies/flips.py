@@ -20,7 +20,7 @@ from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
 from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entries
 from evaluation.studies.paired_tests import compare_runs, shared_turns
-from evaluation.studies.result_tables import ResultTable, cut, publish, with_interval
+from evaluation.studies.result_tables import ResultTable, card_table, cut, publish, with_interval
 
 VERDICTS = ("right", "missing", "wrong", "unjudged")
 _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
@@ -216,7 +216,7 @@ def _run(options: FlipsOptions, console: Console) -> None:
         print_json(made)
     if options.out is not None:
         title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
-        publish(options.out / "flips", made, title, tables(one, other, flips), console)
+        publish(options.out / "flips", made, title, [*tables(one, other, flips), card_table(entries.cards)], console)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 from rich.console import Console
-from tqdm import tqdm
 
 from agents.runtime.files import write_whole
 from agents.settings.command_options import Flag, Options
@@ -19,6 +18,7 @@ from evaluation.commands import exit_status, output
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, sure_verdict
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.progress import turn_bar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
 from evaluation.run.launching import yes_or_no
 from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
@@ -62,10 +62,12 @@ def asked(
     sure = {key: verdict.correct for key, item in items.items() if (verdict := sure_verdict(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
     said: dict[Key, float] = {}
-    for start in tqdm(range(0, len(keys), model.batch), desc="asking", unit="call", disable=not progress):
-        some = keys[start : start + model.batch]
-        replies = model.probabilities([items[key] for key in some])
-        said |= {key: found for key, found in zip(some, replies, strict=True) if found is not None}
+    with turn_bar("asking", len(keys), shown=progress) as bar:
+        for start in range(0, len(keys), model.batch):
+            some = keys[start : start + model.batch]
+            replies = model.probabilities([items[key] for key in some])
+            said |= {key: found for key, found in zip(some, replies, strict=True) if found is not None}
+            bar.update(len(some))
     if len(said) < len(keys):
         console.print(f"[red]{len(keys) - len(said)} answers have neither yes nor no and are left out[/]")
     return sure, said

@@ -17,9 +17,11 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import JudgeOptions
-from evaluation.judge.judging import Judge, judge_turns
+from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
 from evaluation.judge.spending import Paid
+from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
 from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
+from evaluation.report.run_card import card
 from evaluation.rules import OURS, Rules
 from evaluation.run.launching import local_judge
 from evaluation.scores.scoring import counted
@@ -58,11 +60,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries whose answers one judge judged by the same rules; ``verdicts`` says which, and when."""
+    """Entries whose answers one judge judged by the same rules (by their name); ``verdicts`` says which, and when."""
 
     entries: tuple[Entry, ...]
     judge: str
+    rules: str
     verdicts: str
+
+    @property
+    def cards(self) -> dict[str, dict[str, str]]:
+        """The card of each entry."""
+        judged = {"judge": self.judge, "rules": self.rules}
+        made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
+        return {
+            entry.label: card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            for entry in self.entries
+        }
 
 
 class EntryOptions(JudgeOptions):
@@ -127,10 +140,12 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
         return known
     judge = options.judge(options.eval_model, options.cache, local_judge)
-    entries = tuple(judged_entry(each, judge, options, sets) for each in saved)
+    shares = {each.label: Share(to_judge(each.turns, rules)) for each in saved}
+    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+        entries = tuple(judged_entry(each, judge, options, sets, bar.of(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
-    return Entries(entries, judge.name, f"judged now by {judge.name}; rules: {rules.name}")
+    return Entries(entries, judge.name, rules.name, f"judged now by {judge.name}; rules: {rules.name}")
 
 
 def find_saved(spec: str) -> Saved:
@@ -239,10 +254,13 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     judge = judges.pop()
     if judges or not judge:
         return None
-    return Entries(tuple(entries), judge, f"those of the runs' own tables, judged by {judge}; rules: {rules.name}")
+    said = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
+    return Entries(tuple(entries), judge, rules.name, said)
 
 
-def judged_entry(saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = ()) -> Entry:
+def judged_entry(
+    saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
+) -> Entry:
     """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
     rules = options.rules
     judged = judge_turns(
@@ -253,6 +271,7 @@ def judged_entry(saved: Saved, judge: Judge, options: EntryOptions, sets: Sequen
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,
+        bars=bars,
     )
     return _entry(saved, judged, rules)
 

@@ -13,23 +13,24 @@ from rich.console import Console
 from agents.settings.command_options import Flag
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
-from evaluation.records import EvaluationError
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import SLICES, Group, group_of, group_sizes, groups_of, mean_points, weighted_total
-from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.figures import Result, against_bases, check_base, figures_of
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
-from evaluation.studies.paired_tests import Paired, adjusted, compare_runs
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
     TURNS,
     Column,
     ResultTable,
     build_table,
+    card_table,
     figure_column,
+    paired_tables,
     publish,
     rate,
     time_columns,
     with_interval,
+    write_tables,
 )
 from evaluation.studies.variants import Variant
 
@@ -49,16 +50,12 @@ class Place:
     Attributes:
         whole: All of its turns.
         total: Truthfulness by domain, weighted by the domains' numbers of turns in the whole task; None without domains.
-        against: How it differs from the base; None for the base itself.
-        adjusted_p: ``against.p`` adjusted for the number of entries compared.
         slices: Groups of turns by the name of the slice.
     """
 
     result: Result
     whole: Group
     total: float | None
-    against: Paired | None
-    adjusted_p: float | None
     slices: Mapping[str, Mapping[str, Group]]
 
     @property
@@ -95,12 +92,18 @@ def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
     ``against`` labels the entry that the others are tested against (EvaluationError: there is none); None: the best of each task.
     """
     labels = [entry.label for entry in entries]
-    if against is not None and against not in labels:
-        raise EvaluationError(f"--against takes one of {', '.join(labels)}, not {against!r}")
+    if against is not None:
+        check_base(against, labels)
     made = []
     for task in ("single-turn", "multi-turn"):  # by whether it is the only turn of its session
         results = [
-            Result(Variant(entry.label, ""), task, figures_of(turns, entry.folders), turns, about=entry.about)
+            Result(
+                Variant(entry.label, str(entry.about.get("preset", ""))),
+                task,
+                figures_of(turns, entry.folders),
+                turns,
+                about=entry.about,
+            )
             for entry in entries
             if (turns := [turn for turn in entry.turns if (turn.turn.total_turn_count > 1) == (task == "multi-turn")])
         ]
@@ -115,18 +118,14 @@ def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
     everything = {judged.turn.key: judged for result in results for judged in result.turns}
     sizes = {name: group_sizes(everything.values(), key) for name, key in SLICES.items()}
     slices = {name: groups for name, groups in sizes.items() if len(groups) > 1}
-    compared = [None if each is base else compare_runs(base.turns, each.turns) for each in ranked]
-    corrected = adjusted([each.p if each is not None else None for each in compared])
     places = tuple(
         Place(
             result,
             group_of(result.turns),
             weighted_total(result.turns, sizes["domain"]),
-            paired,
-            p,
             {name: groups_of(result.turns, SLICES[name]) for name in slices},
         )
-        for result, paired, p in zip(ranked, compared, corrected, strict=True)
+        for result in against_bases(ranked, lambda _: base.variant.label)
     )
     return Board(task, base.variant.label, len(everything), slices, places)
 
@@ -152,15 +151,15 @@ def _place_content(place: Place) -> dict[str, Any]:
         "intervals_95": dict(figures.intervals),
         "not_judged": place.not_judged,
         "seconds_a_turn": figures.seconds,
-        "against": None if place.against is None else {**asdict(place.against), "adjusted_p": place.adjusted_p},
+        "against": None if place.result.against is None else asdict(place.result.against),
         "slices": {
             name: {group: asdict(found) for group, found in groups.items()} for name, groups in place.slices.items()
         },
     }
 
 
-def tables(board: Board) -> list[ResultTable]:
-    """The ranking of a task, the tests against the base, and the truthfulness of every entry in each group of each slice."""
+def tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
+    """The ranking of a task, the tests against the base, and with ``groups`` the truthfulness of every entry in each group."""
     results = [place.result for place in board.places]
     placed = {place.label: place for place in board.places}
 
@@ -186,28 +185,11 @@ def tables(board: Board) -> list[ResultTable]:
     timed = any(result.figures.seconds is not None for result in results)
     times = time_columns(results) if timed else [TURNS]
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
-    tests = [_tests(board)] if len(results) > 1 else []
-    return [replace(ranking, notes=notes), *tests, *_slices(board)]
+    tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in paired_tables("Entry", results)]
+    return [replace(ranking, notes=notes), *tests, *(_slices(board) if groups else ())]
 
 
-def _tests(board: Board) -> ResultTable:
-    """Every entry but the base against it."""
-    rows = [
-        (
-            place.label,
-            with_interval(place.against.change, place.against.interval, signed=True),
-            "-" if place.adjusted_p is None else f"{place.adjusted_p:.3f}",
-            str(place.against.turns),
-        )
-        for place in board.places
-        if place.against is not None
-    ]
-    notes = (
-        "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of entries (Benjamini-Hochberg)",
-        "where the base is the best entry it was chosen by these turns: name one with --against to test a claim",
-    )
-    heads = ("Entry", "change (%) [95%]", "p", "turns of both")
-    return ResultTable(f"{board.task}, truthfulness against {board.base}", heads, rows, notes)
+_CHOSEN = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
 
 
 def _slices(board: Board) -> Iterator[ResultTable]:
@@ -234,6 +216,9 @@ class LeaderboardOptions(OneJudgeOptions):
     against: Annotated[str | None, Flag(metavar="LABEL")] = Field(
         None, description="entry that the others are tested against; not given: the best of each data set"
     )
+    groups: bool = Field(
+        False, description="tables by domain, category, turn number and what else is known of the questions too"
+    )
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
@@ -251,7 +236,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 def _run(options: LeaderboardOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
     made = boards(entries.entries, options.against)
-    found = [table for board in made for table in tables(board)]
+    found = [table for board in made for table in tables(board, groups=options.groups)]
     for table in found:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
@@ -259,11 +244,11 @@ def _run(options: LeaderboardOptions, console: Console) -> None:
         print_json(content(made, entries))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        place = options.out / "leaderboard"
-        plot = place.with_suffix(".png")
-        plot_truthfulness(plot, [place.result for board in made for place in board.places])
+        place, results = options.out / "leaderboard", [place.result for board in made for place in board.places]
+        shown = [*found, card_table(entries.cards)]
+        files = [*write_tables(place, shown, results), *plot_truthfulness(place, results)]
         title = f"Leaderboard (verdicts: {entries.verdicts})"
-        publish(place, content(made, entries), title, found, console, [plot])
+        publish(place, content(made, entries), title, shown, console, files)
 
 
 if __name__ == "__main__":

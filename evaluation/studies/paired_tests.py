@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,12 +23,14 @@ class Paired:
         change: Of the truthfulness, from the other run to this one, -2 to 2.
         interval: Its 95% bootstrap interval over sessions; None for fewer than two sessions.
         p: Two-sided, of the permutation test; None for fewer than two sessions.
+        adjusted_p: ``p`` adjusted for the number of runs compared with the same base, where that was done.
     """
 
     turns: int
     change: float
     interval: Interval | None
     p: float | None
+    adjusted_p: float | None = None
 
 
 def shared_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
@@ -42,6 +44,13 @@ def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paire
     pairs = shared_turns(base, run)
     change, interval = truthfulness_change([before for before, _ in pairs], [after for _, after in pairs])
     return Paired(len(pairs), change, interval, permutation_p(pairs))
+
+
+def compare_all(base: Sequence[JudgedTurn], runs: Sequence[Sequence[JudgedTurn]]) -> list[Paired]:
+    """How each run differs from a base (``compare_runs``), with p adjusted for the number of runs."""
+    compared = [compare_runs(base, run) for run in runs]
+    corrected = adjusted([each.p for each in compared])
+    return [replace(each, adjusted_p=p) for each, p in zip(compared, corrected, strict=True)]
 
 
 def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | None:

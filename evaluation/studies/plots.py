@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agents.runtime.files import write_whole
 from evaluation.scores.scoring import risk_coverage
@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 _ROW_INCHES = 0.45
 _DOTS_AN_INCH = 120
+_DATED = {"png": (), "svg": ("Date",), "pdf": ("CreationDate",)}
+"""The formats of figures, and what is left out of their metadata since it changes from day to day."""
+
+_STEADY: dict[Any, Any] = {"svg.hashsalt": "crag-mm-agent", "pdf.fonttype": 42}
+"""Settings of matplotlib: ids in SVG files are random without a salt; venues refuse the Type 3 fonts that PDF files have by default."""
+
 _BINS = 8
 """Of the reliability diagram; each holds as many candidates."""
 
 
-def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
-    """A dot with its 95% interval for each variant, one panel a data set; written as PNG."""
+def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
+    """A dot with its 95% interval for each variant, one panel a data set; returns the files (``save``)."""
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(result.task for result in results))
@@ -46,13 +52,13 @@ def plot_truthfulness(path: Path, results: Sequence[Result]) -> None:
         panel.set_yticks(range(len(labels)), labels)
         panel.set_ylim(len(labels) - 0.4, -0.6)
     figure.tight_layout()
-    _save(figure, path)
+    return save(figure, place)
 
 
-def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> None:
+def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> list[Path]:
     """Three panels: reliability, risk against coverage, and the AUROC of the signals by name (``areas``).
 
-    ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run.
+    ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run. Returns the files.
     """
     from matplotlib.figure import Figure
     from sklearn.calibration import calibration_curve
@@ -76,10 +82,18 @@ def plot_gate(path: Path, probability: FloatArray, right: BoolArray, areas: Mapp
     for panel in (left, middle):
         panel.grid(alpha=0.3)
     figure.tight_layout()
-    _save(figure, path)
+    return save(figure, place)
 
 
-def _save(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=_DOTS_AN_INCH, format="png")
-    write_whole(path, buffer.getvalue())
+def save(figure: Figure, place: Path) -> list[Path]:
+    """Write a figure as PLACE.png, .svg and .pdf, the same bytes each time it is drawn; returns the files."""
+    from matplotlib import rc_context
+
+    paths = []
+    for kind, dated in _DATED.items():
+        buffer = io.BytesIO()
+        with rc_context(_STEADY):
+            figure.savefig(buffer, dpi=_DOTS_AN_INCH, format=kind, metadata=dict.fromkeys(dated))
+        paths.append(place.with_suffix(f".{kind}"))
+        write_whole(paths[-1], buffer.getvalue())
+    return paths

@@ -1,10 +1,11 @@
-"""Tables that compare runs: on the terminal, as Markdown, as CSV, and as an HTML page with the numbers beside it as JSON."""
+"""Tables that compare runs: on the terminal, as Markdown, LaTeX and CSV, and as an HTML page with the numbers beside it as JSON."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,11 +14,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agents.runtime.files import write_whole
+from agents.runtime.files import one_line, write_whole
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
+from evaluation.report.run_card import card
 from evaluation.scores.scoring import Interval
 from evaluation.studies.figures import Figures, Result
+from evaluation.studies.paired_tests import Paired
+
+_INTERVAL = re.compile(r"\[-?[\d.]+, -?[\d.]+\]")
+_SIGNED = re.compile(r"^[+-][\d.]+")
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,32 @@ class ResultTable:
         for note in self.notes:
             console.print(note, style="dim", markup=False, highlight=False)
 
+    def latex(self) -> str:
+        """The table as a ``tabular`` with the rules of booktabs, numbers and intervals as formulas; title and notes are comments."""
+        styled = pd.DataFrame(self.rows, columns=list(self.headings)).style.hide(axis="index")
+        styled.format(_formulas, escape="latex").format_index(_formulas, axis=1, escape="latex")
+        side = "l" if self.words else "r"
+        tabular = styled.to_latex(hrules=True, column_format="l" + side * (len(self.headings) - 1))
+        return "".join(f"% {one_line(text)}\n" for text in (self.title, *self.notes)) + tabular
+
     def markdown(self) -> str:
         """The table in Markdown, under a heading."""
-        lines = [f"### {self.title}", "", _line(self.headings), "|---|" + "---:|" * (len(self.headings) - 1)]
+        side = "---|" if self.words else "---:|"
+        lines = [f"### {self.title}", "", _line(self.headings), "|---|" + side * (len(self.headings) - 1)]
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
         return "\n".join([*lines, *map(_line, self.rows), *notes]) + "\n"
+
+
+def write_tables(place: Path, tables: Sequence[ResultTable], results: Sequence[Result]) -> list[Path]:
+    """Write the tables as PLACE.md, those of figures as PLACE.tex, and the rows of ``figure_rows`` as PLACE.csv; returns the files."""
+    texts = {
+        ".md": "\n".join(table.markdown() for table in tables),
+        ".tex": "\n".join(table.latex() for table in tables if not table.words),
+        ".csv": pd.DataFrame(figure_rows(results)).to_csv(index=False),
+    }
+    for suffix, text in texts.items():
+        write_whole(place.with_suffix(suffix), text)
+    return [place.with_suffix(suffix) for suffix in texts]
 
 
 def publish(
@@ -65,13 +92,63 @@ def publish(
     title: str,
     tables: Sequence[ResultTable],
     console: Console,
-    plots: Sequence[Path] = (),
+    files: Sequence[Path] = (),
 ) -> None:
-    """Write PLACE.json and PLACE.html, with plots (PNG files) above the tables, and say so."""
-    write_json(place.with_suffix(".json"), content)
-    pictures = [base64.b64encode(plot.read_bytes()).decode() for plot in plots]
+    """Write PLACE.json and PLACE.html, and say that they and ``files`` are written; the PNG files of those stand above the tables."""
+    made = place.with_suffix(".json")
+    write_json(made, content)
+    pictures = [base64.b64encode(file.read_bytes()).decode() for file in files if file.suffix == ".png"]
     page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
-    console.print(f"written: {page} and .json", markup=False, soft_wrap=True)
+    console.print(f"written: {written(page, made, *files)}", markup=False, soft_wrap=True)
+
+
+def written(*files: Path) -> str:
+    """Files of one name, the first with its folder and the others by how they end."""
+    return f"{files[0]} ({', '.join(file.suffix for file in files[1:])})"
+
+
+def card_table(cards: Mapping[str, Mapping[str, str]]) -> ResultTable:
+    """The cards of runs by their labels (``run_card.card``)."""
+    fields = list(dict.fromkeys(name for each in cards.values() for name in each))
+    rows = [(label, *(each.get(name, "") for name in fields)) for label, each in cards.items()]
+    return ResultTable("What was run", ("Run", *fields), rows, words=True)
+
+
+def result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
+    """The card of each variant, over all of its data sets."""
+    made: dict[str, list[Result]] = {}
+    for result in results:
+        made.setdefault(result.variant.label, []).append(result)
+    return {
+        label: card([each.about for each in found], sum(len(each.turns) for each in found))
+        for label, found in made.items()
+    }
+
+
+def paired_tables(first: str, results: Sequence[Result]) -> list[ResultTable]:
+    """For each base of the results of one data set a table of those that were compared with it (``figures.against_bases``)."""
+    made = []
+    for base in dict.fromkeys(result.base for result in results if result.base):
+        rows = [
+            (label, with_interval(found.change, found.interval, signed=True), p_value(found), str(found.turns))
+            for label, found in (
+                (each.variant.label, each.against) for each in results if each.base == base and each.against is not None
+            )
+        ]
+        heads = (first, "change (%) [95%]", "p", "turns of both")
+        made.append(ResultTable(f"{results[0].task}, truthfulness against {base}", heads, rows, (P_NOTE,)))
+    return made
+
+
+P_NOTE = (
+    "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of rows with the same base "
+    "(Benjamini-Hochberg)"
+)
+
+
+def p_value(paired: Paired | None) -> str:
+    """The adjusted p, or a dash."""
+    return "-" if paired is None or paired.adjusted_p is None else f"{paired.adjusted_p:.3f}"
 
 
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
@@ -87,13 +164,14 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
 
 def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
     """What the runs of a table were made with, and what their seconds are; one value of each kind where all agree."""
-    made = []
-    for name in ("dataset", "profile", "judge", "rules", "commit"):
-        values = dict.fromkeys(str(result.about[name]) for result in results if result.about.get(name))
-        made += [f"{name} {', '.join(values)}"] * bool(values)
-    models = [result.about.get("models") or {} for result in results]
-    chats = dict.fromkeys(str(names["chat"]) for names in models if "chat" in names)
-    made += [f"chat model {'; '.join(chats)}"] * bool(chats)
+    chats = [(result.about.get("models") or {}).get("chat") for result in results]
+    said = card(
+        [{**each.about, "models": {"chat model": chat or ""}} for each, chat in zip(results, chats, strict=True)], 0
+    )
+    made = [
+        f"{name} {said[name]}" for name in ("date", "commit", "profile", "dataset", "judge", "rules") if name in said
+    ]
+    made += [said["models"]] * any(chats)
     notes = ["; ".join(made)] if made else []
     asked = [result.figures for result in results if result.figures.reply_hits is not None]
     if asked:
@@ -160,7 +238,7 @@ def _seconds(figures: Figures) -> str:
 
 
 def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
-    """One row a result with every figure and interval, in fractions of one."""
+    """One row a result with every figure and interval, in fractions of one, and its paired test."""
     rows = []
     for result in results:
         figures = result.figures
@@ -174,18 +252,23 @@ def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
         }
         for name, (low, high) in figures.intervals.items():
             row |= {f"{name}_low": low, f"{name}_high": high}
+        test = asdict(result.against) if result.against is not None else {}
+        ends = test.get("interval") or (None, None)
+        row |= {"against": result.base, "change": test.get("change"), "change_low": ends[0], "change_high": ends[1]}
+        row |= {"p": test.get("p"), "adjusted_p": test.get("adjusted_p"), "turns_of_both": test.get("turns")}
         rows.append(row)
     return rows
-
-
-def write_csv(path: Path, results: Sequence[Result]) -> None:
-    """The rows of ``figure_rows``."""
-    write_whole(path, pd.DataFrame(figure_rows(results)).to_csv(index=False))
 
 
 def cut(text: str, longest: int | None) -> str:
     """A text of at most so many characters; the whole text for None."""
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _formulas(cell: object) -> str:
+    """A LaTeX cell with its intervals and a number with a sign as formulas; what an end of line would take for its option is in braces."""
+    text = _SIGNED.sub(r"$\g<0>$", _INTERVAL.sub(r"$\g<0>$", str(cell)))
+    return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 
 
 def _number(value: float | None) -> str:

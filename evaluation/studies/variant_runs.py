@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 from rich.console import Console
 
-from agents.runtime.files import doing, write_whole
+from agents.runtime.files import doing
 from agents.settings.command_options import Flag
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.outputs import read_about
+from evaluation.files.responses import RESPONSES
+from evaluation.progress import MakeBar, Share, StudyBar
 from evaluation.records import EvaluationError
 from evaluation.run import command
+from evaluation.run.generate import ANSWERS
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
-from evaluation.studies.figures import Result, read_figures
+from evaluation.studies.figures import Result, against_bases, read_figures
 from evaluation.studies.plots import plot_truthfulness
-from evaluation.studies.result_tables import ResultTable, figure_rows, write_csv
+from evaluation.studies.result_tables import (
+    ResultTable,
+    card_table,
+    figure_rows,
+    result_cards,
+    write_tables,
+    written,
+)
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
@@ -47,6 +57,7 @@ class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions)
     restart: bool = Field(
         False, description="repeat every run from the beginning, for example after a change of the code"
     )
+    no_progress: bool = Field(False, description="no progress bar")
 
 
 def tasks_of(options: ComparisonOptions) -> list[str]:
@@ -74,18 +85,43 @@ def run_all(
     """
     check_labels(variants)
     made, failed = [], False
-    for number, variant in enumerate(variants, 1):
-        console.print(f"[{number}/{len(variants)}] {variant.label}", markup=False, highlight=False)
-        run = options_of(variant, tasks, options)
-        try:
-            _run(run, variant, options.out / LOG)
-            for task, folder in run.folders:
-                figures, turns = read_figures(folder)
-                made.append(Result(variant, task, figures, turns, read_about(folder)))
-        except EvaluationError as error:
-            failed = True
-            console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+    runs = {variant.label: options_of(variant, tasks, options) for variant in variants}
+    with StudyBar(ANSWERS, shares_of(runs.values()), shown=not options.no_progress) as bar:
+        for number, variant in enumerate(variants, 1):
+            run = runs[variant.label]
+            names = [str(folder) for _, folder in run.folders]
+            try:
+                _run(run, variant, options.out / LOG, bar.of(f"[{number}/{len(variants)}] {variant.label}", *names))
+                for task, folder in run.folders:
+                    figures, turns = read_figures(folder)
+                    made.append(Result(variant, task, figures, turns, read_about(folder)))
+            except EvaluationError as error:
+                failed = True
+                with bar.aside():
+                    console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+            bar.end(*names)
     return made, failed
+
+
+def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
+    """The turns that each run has in each of its folders, and how many of them a run that is resumed finds answered there.
+
+    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``queue_schedule``).
+
+    Raises:
+        EvaluationError: A data set cannot be loaded.
+    """
+    totals: dict[str, int] = {}  # by the data set
+    shares = {}
+    for run in runs:
+        for kind, folder in run.folders:
+            if kind not in totals:
+                sessions = command.load(kind, run).sessions[: run.num_conversations.of(kind)]
+                totals[kind] = sum(len(session.turns) for session in sessions)
+            answers = folder / RESPONSES
+            there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0
+            shares[str(folder)] = Share(totals[kind], min(there, totals[kind]))
+    return shares
 
 
 def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
@@ -99,19 +135,18 @@ def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOption
         "dataset_type": "both" if both else tasks[0],
         "output_dir": folder if both else folder / tasks[0],
         "resume": not options.restart,
-        "no_progress": True,
         "no_report": True,
     }
     return RunOptions.model_validate(shared | run)
 
 
-def _run(run: RunOptions, variant: Variant, log: Path) -> None:
+def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
     with doing(f"writing {log}"):
         opened = log.open("a+", encoding="utf-8", errors="replace")
     with opened as file:
         start = file.tell()
         file.write(f"== {variant.label}\n")
-        status = command.evaluate(run, Console(file=file, width=120))
+        status = command.evaluate(run, Console(file=file, width=120), bars=bars)
         gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
         if status == command.INTERRUPTED:
             raise KeyboardInterrupt
@@ -124,13 +159,15 @@ def _run(run: RunOptions, variant: Variant, log: Path) -> None:
 
 def compare(
     variants: Callable[[], list[Variant]],
+    base_of: Callable[[Variant], str],
     tables: Callable[[str, Sequence[Result]], list[ResultTable]],
     options: ComparisonOptions,
     stem: str,
 ) -> int:
-    """Run the variants, print their tables, and write them with a plot as ``STEM.md``, ``.csv`` and ``.png`` in ``options.out``.
+    """Run the variants, print their tables, and write them with a plot and the cards of the runs as files STEM in ``options.out``.
 
-    ``tables`` are those of a task and of what the variants reached on it.
+    ``base_of`` gives the label of the variant that one is tested against; ``tables`` are those of a task and of what the variants
+    reached on it.
 
     Returns:
         Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
@@ -144,7 +181,8 @@ def compare(
     def run_alone() -> int:
         try:
             chosen, tasks = variants(), tasks_of(options)
-            results, failed = run_all(chosen, tasks, options, console)
+            reached, failed = run_all(chosen, tasks, options, console)
+            results = against_bases(reached, base_of)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return command.INTERRUPTED
@@ -153,11 +191,10 @@ def compare(
             made = [table for task, found in by_task.items() if found for table in tables(task, found)]
             for table in made:
                 table.show(console)
-            text, numbers, plot = (options.out / f"{stem}.{kind}" for kind in ("md", "csv", "png"))
-            write_whole(text, "\n".join(table.markdown() for table in made))
-            write_csv(numbers, results)
-            plot_truthfulness(plot, results)
-            console.print(f"written: {text}, {numbers}, {plot}", markup=False, soft_wrap=True)
+            place = options.out / stem
+            files = write_tables(place, [*made, card_table(result_cards(results))], results)
+            files += plot_truthfulness(place, results)
+            console.print(f"written: {written(*files)}", markup=False, soft_wrap=True)
             if options.as_json:
                 print_json({"results": figure_rows(results)})
         return int(failed)

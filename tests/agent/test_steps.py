@@ -143,6 +143,10 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("61 - 76 cm", "middle", 68.5, "cm"),
         ("about 0.38 g", "middle", 0.38, "g"),
         ("$2.75", "middle", 2.75, ""),
+        ("two hundred years", "middle", 200, "years"),
+        ("twenty one days", "middle", 21, "days"),
+        ("three hundred and sixty-five days", "middle", 365, "days"),
+        ("between two and four weeks", "low", 2, "weeks"),
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
@@ -161,6 +165,27 @@ def test_sums_by_hand() -> None:
     for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"]):
         with pytest.raises(ComputationError):
             arithmetic("ratio" if facts[1] == "0" else "sum", facts)
+
+
+@pytest.mark.parametrize(
+    ("asks", "answer"),
+    [
+        (("How much does Mosi weigh?", "How much does Bruno weigh?"), "Mosi, by 480 kg"),
+        (("What is the weight of Mosi?", "How much does Bruno weigh?"), "What is the weight of Mosi, by 480 kg"),
+        (("Weight of Mosi the giraffe?", "Weight of Bruno?"), "Mosi the giraffe, by 480 kg"),
+    ],
+)
+def test_a_thing_that_the_photo_does_not_show_is_called_by_the_words_that_set_its_question_apart(
+    asks: tuple[str, str], answer: str
+) -> None:
+    plan = Plan((*map(AskStep, asks), ComputeStep("larger", ("[1]", "[2]"))))
+    assert conclusion("By how much is it heavier than Bruno?", plan, ["1,180 kg", "700 kg", ""], ["Zola"]) == answer
+
+
+@pytest.mark.parametrize("text", ["one of the oldest", "two-thirds", "half a million", "eighteen eighty-nine"])
+def test_words_that_are_no_whole_number_are_none(text: str) -> None:
+    with pytest.raises(ComputationError):
+        quantity(text)
 
 
 def test_the_order_of_quantities_and_dates() -> None:

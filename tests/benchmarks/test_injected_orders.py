@@ -48,6 +48,14 @@ def test_the_chunk_that_answers_is_shown_and_the_guard_takes_out_what_it_knows()
         assert ("Donatello" in ranked[-1].text) is not guarded
 
 
+def test_a_step_is_asked_by_name_and_finds_the_page_that_answers_and_the_one_with_the_order() -> None:
+    turn = laid_out(asked(), Order("Name TARGET", "page", "plain"), first=False, guarded=True, step=True)
+    assert turn.hops == ("How high is it? (Eiffel Tower)",)
+    assert turn.provided is not None
+    answering, carrier = turn.provided.pages
+    assert "330 m" in answering.page_snippet and "Name Donatello" in carrier.page_snippet
+
+
 def test_a_long_order_fits_the_photo() -> None:
     assert painted(Image.new("RGB", (320, 240)), "a long order " * 5).getpixel((2, 2)) == (255, 255, 255)
 

@@ -21,6 +21,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "mini_crag_mm").glob("*.md")),
+    ROOT / "examples" / "README.md",
 ]
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")

@@ -21,8 +21,10 @@ from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
 from evaluation.studies.figures import Result, figures_of, mean_overlap, overlap
+from evaluation.studies.paired_tests import compare_runs
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
+from tests.evaluation.test_progress import states
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
 
 
@@ -43,6 +45,9 @@ from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, pi
 )
 def test_overlap_is_the_share_of_the_truths_content_words(answer: str, truth: str, share: float) -> None:
     assert overlap(answer, truth) == pytest.approx(share)
+
+
+DAY = "2026-02-03"
 
 
 def test_overlap_of_a_run_is_a_mean_over_turns() -> None:
@@ -267,14 +272,19 @@ def test_a_killed_comparison_pays_only_for_what_is_new(runs: Runs, monkeypatch: 
 
 
 def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(manifest, "commit", lambda: "abc1234")
+    monkeypatch.setattr(manifest, "today", lambda: DAY)
     runs.make = ScriptedCragAgent
     arguments = runs.arguments("--presets", "best", "--tasks", "single")
     assert compare.main(arguments) == 0
     text = (runs.folder / "out" / "comparison.md").read_text()
-    assert "profile embedded; judge rule; rules ours; commit abc1234; chat model scripted" in text
+    assert (
+        f"date {DAY}; commit abc1234; profile embedded; dataset crag-mm-single-turn-public@v0.1.2/validation; judge rule"
+        in text
+    )
+    assert "; rules ours; chat model scripted\n" in text
     assert "- no reply cache used" in text and "with reply cache" not in text
     assert "another photo" not in text
     ids = pd.read_csv(runs.folder / "out" / "best" / "single-turn" / "turn_evaluation_results_all.csv")[
@@ -282,7 +292,11 @@ def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
     ]
     facts = {name: {"same_photo": position > 0} for position, name in enumerate(ids)}
     (runs.folder / "content_ids.json").write_text(json.dumps(facts))
+    capsys.readouterr()
     assert compare.main(arguments) == 0
+    assert "by photo" not in capsys.readouterr().out + (runs.folder / "out" / "comparison.md").read_text()
+    assert compare.main([*arguments, "--groups"]) == 0
+    assert "by photo" in capsys.readouterr().out
     text = (runs.folder / "out" / "comparison.md").read_text()
     assert "### single-turn, by photo" in text
     rows = [line for line in text.splitlines() if line.startswith("| best, ")]
@@ -382,3 +396,52 @@ def test_figures_hold_every_rate() -> None:
     assert figures.truthfulness == pytest.approx(0.4)
     assert figures.seconds is None  # no folder says what answering cost
     assert set(figures.intervals) >= {"accuracy", "truthfulness_score"}
+
+
+def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = runs.arguments("--presets", "best,direct_rag", "--tasks", "single")
+    assert compare.main(arguments) == 0
+    folder = runs.folder / "out"
+    best, other = (read_turn_table(folder / name / "single-turn") for name in ("best", "direct_rag"))
+    found = compare_runs(best, other)
+    assert found.p is not None
+    text = (folder / "comparison.md").read_text()
+    change = with_interval(found.change, found.interval, signed=True)
+    assert (
+        "### single-turn, truthfulness against best" in text
+        and f"| direct_rag | {change} | {found.p:.3f} | 3 |" in text
+    )
+    table = pd.read_csv(folder / "comparison.csv").set_index("label")
+    assert (table.loc["direct_rag", "p"], table.loc["direct_rag", "against"]) == (found.p, "best")
+    assert {file.name for file in folder.glob("comparison.*")} == {
+        f"comparison.{kind}" for kind in ("md", "tex", "csv", "png", "svg", "pdf")
+    }
+    assert (folder / "comparison.tex").read_text().count(r"\toprule") == 2  # the table and the tests, not the cards
+    capsys.readouterr()
+    assert compare.main([*arguments, "--against", "direct_rag"]) == 0
+    assert "truthfulness against direct_rag" in capsys.readouterr().out
+    assert compare.main([*arguments, "--against", "cruise"]) == 2
+    assert "--against takes one of best, direct_rag, not 'cruise'" in capsys.readouterr().out
+
+
+def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = runs.arguments("--presets", "best,direct_rag", "--num-conversations", "3,1")
+    assert compare.main(arguments) == 0
+    said = states(capsys.readouterr().err)
+    assert (said[0], said[-1]) == (("answers", 0, 12), ("[2/2] direct_rag, judging", 12, 12))
+    cut = runs.folder / "out" / "direct_rag" / "multi-turn" / "response.jsonl"
+    cut.write_text(cut.read_text().splitlines(keepends=True)[0])
+    assert compare.main(arguments) == 0
+    said = states(capsys.readouterr().err)
+    assert (said[0], said[-1][1:]) == (("answers", 10, 12), (12, 12))
+    assert compare.main([*arguments, "--restart", "--no-progress"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_run_that_failed_did_not_ask_is_counted_no_more(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = runs.arguments("--presets", "best", "--also", "none=best,-dreaming", "--tasks", "single")
+    assert compare.main(arguments) == 1
+    said = states(capsys.readouterr().err)
+    assert (said[0][1:], said[-1][1:]) == ((0, 6), (3, 3))

@@ -77,6 +77,8 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     release = save(tmp_path / "release.jsonl", answers(["m", "m", "m", "mmm"], domain="9", query_category="2"))
     out = tmp_path / "out"
     status, said = run(ours, kit, f"theirs={release}", "--out", out)
+    assert status == 0 and "by turn number" not in said + (out / "leaderboard.html").read_text()
+    status, said = run(ours, kit, f"theirs={release}", "--out", out, "--groups")
     assert status == 0
     board = json.loads((out / "leaderboard.json").read_text())
     single, multi = board["tasks"]["single-turn"], board["tasks"]["multi-turn"]
@@ -232,7 +234,7 @@ def test_the_base_is_the_best_or_the_one_that_is_named() -> None:
     ]
     assert boards(entries)[0].base == "b"  # also where an entry is called "best"
     named = boards(entries, "best")[0]
-    assert [(place.label, place.against and place.against.change) for place in named.places] == [
+    assert [(place.label, place.result.against and place.result.against.change) for place in named.places] == [
         ("b", 2.0),
         ("best", None),
     ]

@@ -119,6 +119,19 @@ def test_filters_search_and_rows_choose_turns(page: str, tmp_path: Path) -> None
     ]
 
 
+def test_a_heading_goes_with_the_last_of_its_turns(tmp_path: Path) -> None:
+    parts = [ReportPart(name, judged(verdict, name), {}) for name, verdict in (("one", "c"), ("two", "h"))]
+    page = write_report(tmp_path / "report.html", parts, {}).read_text()
+    said = in_browser(page, tmp_path, """
+        const every = [...document.querySelectorAll("section > h2")];
+        const headings = () => every.filter(each => each.offsetParent).map(each => each.textContent);
+        const steps = [headings()];
+        set("verdict", "hallucination"); steps.push(headings());
+        return steps;
+    """)  # fmt: skip
+    assert said == [["one: turns", "two: turns"], ["two: turns"]]
+
+
 def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -> None:
     said = in_browser(page, tmp_path, """
         const here = () => document.activeElement.querySelector("b")?.textContent ?? document.activeElement.id;

@@ -1,0 +1,53 @@
+"""The card of a run: when and with what its answers were made, and who judged them, the same words on every machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+_FIELDS = ("date", "commit", "preset", "profile", "models", "dataset", "turns", "judge", "rules")
+_DIRTY = "-dirty"
+_FOLDERS = re.compile(
+    r"(?<![\w./])/(?!/)(?:[^\s/]+/)+"
+)  # of a path within a text; not of a URL or of ORGANISATION/MODEL
+
+
+def card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
+    """What is known of the runs that made some turns together (run.json, with judge and rules), by field.
+
+    A field on which the runs differ has all values, in their order. Paths are cut to the names of their files.
+    """
+    found: dict[str, list[str]] = {name: [] for name in _FIELDS}
+    models: dict[str, list[str]] = {}
+    for about in abouts:
+        for name in ("preset", "profile", "dataset", "judge", "rules"):
+            found[name].append(_named(about.get(name) or ""))
+        for name in ("date", "commit"):  # a run that was resumed has several
+            found[name] += str(about.get(name) or "").split(", ")
+        for role, model in (about.get("models") or {}).items():
+            models.setdefault(role, []).append(_named(model))
+    found["commit"] = [_commit(each) for each in found["commit"]]
+    found["models"] = [f"{role.replace('_', ' ')} {_distinct(names)}" for role, names in models.items()]
+    found["turns"] = [str(turns)]
+    said = {name: _distinct(values, "; " if name == "models" else ", ") for name, values in found.items()}
+    return {name: value for name, value in said.items() if value}
+
+
+def beside_card(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a card does not say of a run."""
+    return {name: value for name, value in about.items() if name not in _FIELDS and value not in (None, "", [])}
+
+
+def _distinct(values: Sequence[str], between: str = ", ") -> str:
+    return between.join(dict.fromkeys(filter(None, values)))
+
+
+def _named(value: object) -> str:
+    text = str(value)
+    return PurePath(text).name if PurePath(text).is_absolute() else _FOLDERS.sub("", text)
+
+
+def _commit(noted: str) -> str:
+    return f"{noted.removesuffix(_DIRTY)} with changes" if noted.endswith(_DIRTY) else noted

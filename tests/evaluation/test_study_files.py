@@ -1,0 +1,105 @@
+"""Files of studies: tables in LaTeX, figures that do not change from day to day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.studies.figures import Result, against_bases, figures_of
+from evaluation.studies.paired_tests import compare_runs
+from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.result_tables import ResultTable, card_table, figure_rows, paired_tables, write_tables
+from evaluation.studies.variants import Variant
+from tests.evaluation.worlds import judged
+
+
+def results(**verdicts: str) -> list[Result]:
+    """Runs over sessions of one turn, one for each letter (c, m, h)."""
+    found = {
+        label: [turn for number, verdict in enumerate(said) for turn in judged(verdict, f"s{number}")]
+        for label, said in verdicts.items()
+    }
+    return [Result(Variant(label, "p"), "single-turn", figures_of(turns), turns) for label, turns in found.items()]
+
+
+def test_a_table_in_latex() -> None:
+    table = ResultTable(
+        "100% of\n\nit", ("Preset", "Truth (%) [95%]", "p_0"),
+        [("a_b & c", "-3.20 [-12.9, 6.5]", "0.141"), ("[x] $1{y}~^\\#", "+5.00", "-")], notes=("a note",),
+    )  # fmt: skip
+    assert table.latex().splitlines() == [
+        "% 100% of it",
+        "% a note",
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"Preset & Truth (\%) [95\%] & p\_0 \\",
+        r"\midrule",
+        r"a\_b \& c & $-3.20$ $[-12.9, 6.5]$ & 0.141 \\",
+        r"{[}x] \$1\{y\}\textasciitilde \textasciicircum \textbackslash \# & $+5.00$ & - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_a_table_is_written_in_three_formats(tmp_path: Path) -> None:
+    found = results(a="ch", b="cc")
+    table = ResultTable("t", ("Preset", "x"), [("a", "1")])
+    files = write_tables(tmp_path / "s", [table, card_table({"a": {"date": "d"}, "b": {"commit": "c"}})], found)
+    text, tex, numbers = (file.read_text() for file in files)
+    assert [file.name for file in files] == ["s.md", "s.tex", "s.csv"]
+    assert "| Run | date | commit |\n|---|---|---|\n| a | d |  |\n| b |  | c |\n" in text
+    assert tex.count(r"\begin{tabular}") == 1  # figures alone
+    assert len(numbers.splitlines()) == 3
+
+
+@pytest.mark.parametrize("labels", [("a", "b_1 [x]"), ("50% $x$", "ä")])
+def test_figures_are_the_same_bytes_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, str]
+) -> None:
+    found = [
+        replace(each, variant=Variant(label, "p"))
+        for each, label in zip(results(a="chc", b="ccm"), labels, strict=True)
+    ]
+    made = []
+    for name, day in (("one", "0"), ("two", "86400")):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", day)  # what matplotlib takes for today
+        made.append(plot_truthfulness(tmp_path / name, found))
+    assert [file.suffix for file in made[0]] == [".png", ".svg", ".pdf"]
+    contents = [[file.read_bytes() for file in files] for files in made]
+    assert contents[0] == contents[1]
+    assert [content[:5] for content in contents[0]] == [b"\x89PNG\r", b"<?xml", b"%PDF-"]
+    assert b"/Type3" not in contents[0][2]
+
+
+def test_each_run_is_tested_against_its_base() -> None:
+    before = results(a="chhhhhhh", b="ccccmmmm", c="chhhhhhm")
+    found = against_bases(before, lambda _: "a")
+    plain = [compare_runs(before[0].turns, each.turns) for each in before[1:]]
+    assert found[0].against is None and [each.base for each in found] == ["", "a", "a"]
+    assert [each.against and (each.against.change, each.against.interval, each.against.p) for each in found[1:]] == [
+        (each.change, each.interval, each.p) for each in plain
+    ]
+    # 7 of 8 sessions differ, all to the better: 2 of 2**8 signs where the eighth is 0 either way, so 2 / 2**7
+    assert plain[0].p == pytest.approx(2 / 2**7) and plain[1].p == 1.0
+    assert found[1].against is not None and found[1].against.adjusted_p == pytest.approx(2 * 2 / 2**7)
+    (table,) = paired_tables("Preset", found)
+    assert table.title == "single-turn, truthfulness against a"
+    assert [row[0] for row in table.rows] == ["b", "c"] and table.rows[0][2:] == ("0.031", "8")
+    assert [row["p"] for row in figure_rows(found)] == [None, *(each.p for each in plain)]
+
+
+def test_fewer_turns_in_common_are_said() -> None:
+    one, other = results(a="chh", b="cc")
+    (table,) = paired_tables("Preset", against_bases([one, other], lambda _: "a"))
+    assert table.rows[0][0] == "b" and table.rows[0][-1] == "2"
+    assert paired_tables("Preset", against_bases([one, other], lambda _: "not run")) == []
+
+
+def test_every_variant_of_an_ablation_has_its_own_base() -> None:
+    found = results(a="ch", b="cc", p="hh", q="hc")
+    bases = {"b": "a", "q": "p"}
+    made = against_bases(found, lambda variant: bases.get(variant.label, variant.label))
+    assert [each.base for each in made] == ["", "a", "", "p"]
+    assert [each.against.change for each in made if each.against] == [1.0, 1.0]

@@ -1,0 +1,149 @@
+"""The examples run: the zoo's notebook cell by cell in a kernel of its own; what its files and the image that serves it have to be."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import tomllib
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from PIL import Image
+
+from agents.models.chat.gguf import GgufOptions
+from agents.search.build_index import IndexOptions
+from agents.settings.profiles import ROOT
+from agents.texts.refusals import refuses
+from apps.preflight.repository import _hadolint
+from apps.serve import ServeOptions
+
+EXAMPLES = ROOT / "examples"
+ZOO = EXAMPLES / "zoo"
+NOTEBOOK = EXAMPLES / "zoo.ipynb"
+PROFILE = """extends = "embedded"
+
+[limits]
+seconds_per_turn = 3600.0 # a busy machine leaves no stage out
+
+[models.chat]
+kind = "composed"
+text = { kind = "tests.support.quoting_chat:QuotingChat" }
+recogniser = { kind = "efficientnet-lite2" }
+ocr = { kind = "rapidocr" }
+
+[models.small_chat]
+kind = "tests.support.quoting_chat:QuotingChat"
+"""
+"""The embedded profile, but for the language model: what finds, ranks and decides is what it is for a user."""
+
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+_MAX_BYTES = 61_000
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The outcomes of the notebook's questions, by photo, and the executed notebook."""
+    folder = tmp_path_factory.mktemp("zoo")
+    (folder / "quoting.toml").write_text(PROFILE)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    told = "import json\nprint(json.dumps({name: outcome.as_json() for name, outcome in outcomes.items()}))"
+    notebook.cells.append(nbformat.v4.new_code_cell(told))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CRAG_CACHE", str(folder / "cache"))
+        patched.setenv("CRAG_PROFILE", str(folder / "quoting.toml"))
+        patched.setenv("PYTHONPATH", str(ROOT))
+        patched.setenv("IPYTHONDIR", str(folder / "ipython"))
+        resources = {"metadata": {"path": str(EXAMPLES)}}
+        NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    return json.loads(notebook.cells[-1].outputs[0].text), notebook
+
+
+@pytest.mark.parametrize(
+    ("photo", "animal", "fact"),
+    [
+        ("koala.webp", "Bindi the koala", "14 March 2019"),
+        ("cheetah.webp", "Zola the cheetah", "6.4 seconds"),
+        ("giraffe.webp", "Mosi the giraffe", "1120 kg"),
+    ],
+)
+def test_an_animal_is_recognised_and_its_evidence_holds_the_answer(
+    ran: Any, photo: str, animal: str, fact: str
+) -> None:
+    outcome = ran[0][photo]
+    assert outcome["entity"] == animal
+    assert any(fact in source["text"] for source in outcome["sources"])
+
+
+def test_facts_are_answered_and_the_difference_is_computed(ran: Any) -> None:
+    answers = {photo: outcome["answer"] for photo, outcome in ran[0].items()}
+    assert "14 March 2019" in answers["koala.webp"] and "6.4 seconds" in answers["cheetah.webp"]
+    assert "480" in answers["giraffe.webp"]
+
+
+def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(ran: Any) -> None:
+    outcome = ran[0]["cat.webp"]
+    assert outcome["entity"] is None and outcome["nearest"] is not None
+    assert outcome["abstained"] and refuses(outcome["answer"])
+
+
+def test_the_notebook_shows_the_photo_with_its_crops(ran: Any) -> None:
+    shown = [
+        output for cell in ran[1].cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})
+    ]
+    assert len(shown) == 1 and ran[0]["koala.webp"]["crops"]
+
+
+def test_the_notebook_is_committed_without_outputs_and_paths() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells and all(not cell.outputs and cell.execution_count is None for cell in cells)
+    assert not re.search(r"/home/|/root|/tmp|/work/|C:\\\\", NOTEBOOK.read_text(encoding="utf-8"))
+
+
+def test_every_photo_is_small_listed_and_a_copy_with_a_known_licence() -> None:
+    listed = dict(re.findall(r"^\| (\S+\.webp) \| (\S+\.webp) \|", (ZOO / "ATTRIBUTION.md").read_text(), re.MULTILINE))
+    photos = [*ZOO.rglob("*.webp")]
+    assert {path.relative_to(ZOO).as_posix() for path in photos} == {*listed}
+    licences = (ROOT / "mini_crag_mm" / "ATTRIBUTION.md").read_text(encoding="utf-8")
+    for path in photos:
+        original = listed[path.relative_to(ZOO).as_posix()]
+        assert path.read_bytes() == (ROOT / "mini_crag_mm" / original).read_bytes()
+        assert f"| {original} |" in licences and path.stat().st_size <= _MAX_BYTES
+        with Image.open(path) as photo:
+            photo.load()
+
+
+def test_no_visitors_photo_is_one_of_the_table() -> None:
+    with (ZOO / "animals.csv").open(encoding="utf-8") as file:
+        own = {(ZOO / "photos" / row["file"]).read_bytes() for row in csv.DictReader(file)}
+    assert not own & {path.read_bytes() for path in (ZOO / "visitors").iterdir()}
+
+
+def test_the_image_copies_and_starts_what_there_is() -> None:
+    """What can be checked without a container engine: linted, every file is there and not left out, and the server takes its options."""
+    lines = (ROOT / "Dockerfile.cpu").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    said = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
+    steps = [(word, " ".join(rest.split())) for word, rest in said]
+    assert _hadolint(ROOT / "Dockerfile.cpu").state != "failed"
+    assert next(rest for word, rest in steps if word == "USER") not in ("root", "0")
+    copied = [rest.split()[0] for word, rest in steps if word == "COPY"]
+    (started,) = (json.loads(rest)[0] for word, rest in steps if word == "ENTRYPOINT")
+    assert all((ROOT / path).exists() for path in copied) and os.access(ROOT / started, os.X_OK)
+    ignored = (ROOT / "Dockerfile.cpu.dockerignore").read_text(encoding="utf-8").split()
+    needed = {"examples", "tools", "presets", "profiles", "prompts", *PACKAGES}
+    assert not needed & {*ignored} and all((ROOT / name).is_dir() for name in needed)
+    script = (ROOT / started).read_text(encoding="utf-8").replace("\\\n", " ")
+    subprocess.run(["sh", "-n", str(ROOT / started)], check=True)
+    commands = [shlex.split(line.removeprefix("exec "), comments=True) for line in script.splitlines()]
+    named = {words[1]: words[2:] for words in commands if words and words[0] == "crag"}
+    assert IndexOptions.parse(named["index"]).split and ServeOptions.parse(named["serve"][:-1]).host == "0.0.0.0"
+    assert GgufOptions.parse(next(words[3:] for words in commands if words[:1] == ["python"]))
+    (health,) = (rest for word, rest in steps if word == "HEALTHCHECK")
+    assert "http://127.0.0.1:8000/health" in health and ServeOptions.parse(named["serve"][:-1]).port == 8000
