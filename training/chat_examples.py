@@ -46,7 +46,8 @@ class Example:
         form: Of the reply that it asks for (``agents/asking/readers``).
         reply: What the model said; for ``relevance`` the right reply.
         verdict: Of the turn's answer.
-        reply_verdict: Of the reply itself, taken as an answer; None for forms that are no answer.
+        query, ground_truth: Of the turn; of a step of a plan its own, ``ground_truth`` empty where nobody knows it.
+        reply_verdict: Of the reply itself, taken as an answer; None for forms that are no answer, and steps that cannot be judged.
         max_tokens: Most tokens that the reply may have.
         prompt_cut: Tokens taken out of the prompt so that it fitted the model.
         choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.

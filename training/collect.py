@@ -20,9 +20,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.asking.prompts import Prompt
-from agents.asking.readers.answers import ANSWERS, candidate_of
+from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, candidate_of
 from agents.asking.readers.verdicts import YES_NO
-from agents.asking.record import REQUEST_IMAGES, TurnRecord
+from agents.asking.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
 from agents.models.base import ChatReply
 from agents.settings.command_options import Flag
 from evaluation.data.crag_dataset import read_accept
@@ -79,17 +79,19 @@ class RecordedRun:
         return holds_answer(text, turn.query, turn.ground_truth, self.accept.get(turn.interaction_id, ()))
 
     def example(self, judged: JudgedTurn, **request: Any) -> Example:
-        """An example of a turn."""
+        """An example of a turn; ``request`` may replace the turn's own question and truth."""
         turn = judged.turn
+        asked = {
+            "query": turn.query,
+            "ground_truth": turn.ground_truth,
+            "accept": tuple(self.accept.get(turn.interaction_id, ())),
+        }
         return Example(
             session_id=turn.session_id,
             interaction_id=turn.interaction_id,
             verdict=judged.verdict,  # type: ignore[arg-type]  # one of the three by its definition
-            query=turn.query,
-            ground_truth=turn.ground_truth,
-            accept=tuple(self.accept.get(turn.interaction_id, ())),
             folder=self.folder,
-            **request,
+            **{**asked, **request},
         )
 
 
@@ -119,8 +121,10 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
 def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
     """The requests of a run in the order of asking; those that answer with a verdict on their reply.
 
-    One that was made again with the same reply, as after a failure, is taken once.
+    One that was made again with the same reply, as after a failure, is taken once. A step of a plan answers another question than its
+    turn's: it is right where the steps made a right candidate; which of them was wrong elsewhere nobody knows, and it has no verdict.
     """
+    by_steps = _right_by_steps(run, judge)
     made = [
         run.example(
             judged,
@@ -131,9 +135,11 @@ def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
             model=exchange.model,
             max_tokens=exchange.max_tokens,
             prompt_cut=exchange.prompt_cut,
+            **(_step(stage, exchange, record.key in by_steps) if exchange.form == STEP_ANSWER.name else {}),
         )
         for record, judged in run.turns
-        for exchange in record.exchanges
+        for stage in record.stages
+        for exchange in stage.exchanges
     ]
     examples = list(dict.fromkeys(made))
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
@@ -141,6 +147,31 @@ def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
     for row, turn in zip(answering, judged_replies(asked, [example.reply for example in asked], judge), strict=True):
         examples[row] = replace(examples[row], reply_verdict=turn.verdict)  # type: ignore[arg-type]
     return examples
+
+
+def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
+    """The turns whose candidate was made of the answers to steps alone and is right, whether it was given or withheld."""
+    decided = [
+        (judged.turn, record.decision.candidate)
+        for record, judged in run.turns
+        if record.decision is not None and record.decision.candidate
+        # With too little time for its steps a question is asked again as a whole.
+        and [each.form for each in record.exchanges if each.form in (*ANSWERS, STEP_ANSWER.name)][-1:] == [STEP_ANSWER.name]
+    ]  # fmt: skip
+    turns = [replace(turn, agent_response=candidate) for turn, candidate in decided]
+    return {found.turn.key for found in judge_turns(turns, judge, accept=run.accept) if found.correct}
+
+
+def _step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[str, Any]:
+    """What an example of a step has in place of its turn's: its own question, its reply as the truth where that is right, its verdict."""
+    asked = exchange.messages[-1].content
+    named = (query for query in stage.queries if asked.endswith(query))
+    return {
+        "query": max(named, key=len, default=asked),
+        "ground_truth": answer_in(exchange.reply) if right else "",
+        "accept": (),
+        "reply_verdict": "correct" if right else None,
+    }
 
 
 def questions(examples: Iterable[Example]) -> list[Example]:

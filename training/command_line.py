@@ -69,7 +69,9 @@ class RecipeOptions(Options):
 class TrainingOptions(JudgedOptions, DeviceOptions, RecipeOptions):
     """Options that all trainings of a language model share; each has a recipe of its own as the default."""
 
-    data: Path = Field(description="folder that training.collect wrote")
+    data: Annotated[tuple[Path, ...], Flag(metavar="DATA", repeated=True)] = Field(
+        description="folder that training.collect or training.made_questions wrote; may be repeated"
+    )
     model: str = Field(description="checkpoint folder, or an id of the local Hugging Face cache")
     recipe: str = Field("nvidia", description=f"{', '.join(recipe_names())} or a TOML file")
     max_steps: Annotated[int, Flag(metavar="N")] = Field(-1, description="optimiser steps; -1: all of the epochs")
@@ -82,6 +84,7 @@ class Run:
     Attributes:
         steps: Most optimiser steps; -1 for as many as the epochs hold.
         resume: Whether to go on from the last checkpoint in ``out``, where there is one.
+        cache: Folder for what later trainings can use again.
     """
 
     recipe: Recipe
@@ -89,6 +92,7 @@ class Run:
     device: str = "cpu"
     steps: int = -1
     resume: bool = False
+    cache: Path = DEFAULT_CACHE
 
 
 def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Example]]:
@@ -98,8 +102,11 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
         TrainingDataError: Recipe or examples are missing or malformed.
     """
     recipe = load_recipe(options.recipe, options.set)
-    run = Run(recipe, options.out, options.device, options.max_steps, options.resume)
-    return run, read_examples(options.data / TRAIN), read_examples(options.data / HELD_OUT)
+    run = Run(recipe, options.out, options.device, options.max_steps, options.resume, options.cache)
+    train, held_out = (
+        [row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT)
+    )
+    return run, train, held_out
 
 
 def write_about(out: Path, about: dict[str, Any], name: str = ABOUT) -> None:

@@ -205,7 +205,7 @@ def train_stage(
         model=network,
         reward_funcs=reward_of(stage.examples, judge),
         args=config,
-        peft_config=lora_config(recipe) if earlier is None else None,
+        peft_config=lora_config(recipe, checkpoint.model.config) if earlier is None else None,
     )
     title = f"{recipe.name}, stage {stage.name}"
     log = run_trainer(trainer, run.out, title, resume=run.resume, measures=("reward", "loss", "kl"))

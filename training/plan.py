@@ -1,4 +1,4 @@
-"""Memory and time that a recipe takes on one GPU, computed from the model's configuration alone.
+"""Memory and time that a recipe takes on one GPU or two CPU cores, computed from the model's configuration alone.
 
     python -m training.plan --model meta-llama/Llama-3.2-11B-Vision-Instruct
     python -m training.plan --model PATH --recipe blackpearl --samples 5000 --tokens 1500
@@ -45,16 +45,24 @@ METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU by its data sheet: GiB, dense bfloat16 operations a second, bytes of its memory read a second."""
+    """What trains: GiB, dense operations a second in ``dtype``, bytes of its memory read a second, share of the operations reached."""
 
     name: str
     memory: float
     flops: float
     bandwidth: float
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    utilisation: float = UTILISATION
 
 
-CARDS = (Card("L40S, 48 GB", 44.5, 362e12, 864e9), Card("A100, 80 GB", 79.2, 312e12, 2039e9))
-"""NVIDIA's data sheets; the memory is what is left to programs (an L40S has error correction on)."""
+CARDS = (
+    Card("L40S, 48 GB", 44.5, 362e12, 864e9),
+    Card("A100, 80 GB", 79.2, 312e12, 2039e9),
+    Card("two CPU cores, 24 GB", 23.0, 275e9, 20e9, "float32", 0.7),
+)
+"""GPUs by NVIDIA's data sheets; the memory is what is left to programs (an L40S has error correction on). The cores are those of the
+machine that this repository is measured on: 275e9 operations a second in a product of 512 x 1536 x 8960, measured with torch; its
+share in training and its bandwidth are assumptions."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +99,18 @@ class Need:
 
     def hours(self, card: Card, epochs: float) -> float:
         """Hours of training, with the shares of the card's peak that are assumed above."""
-        training = self.training_flops / (UTILISATION * card.flops)
+        training = self.training_flops / (card.utilisation * card.flops)
         return epochs * (training + self.decoded_bytes / (MEMORY_UTILISATION * card.bandwidth)) / 3600
 
 
-def lora_parameters(decoder: Decoder, r: int) -> int:
-    """Numbers in the adapters of every linear layer of a Llama-like language model: r times (inputs + outputs) of each.
+def lora_parameters(decoder: Decoder, r: int, first_layer: int = 0) -> int:
+    """Numbers in the adapters of every linear layer of a Llama-like language model, from one on: r times (inputs + outputs) of each.
 
     The query and output projections are taken to be square, as in Llama, Mllama and Qwen2.
     """
     hidden, kv, inner = decoder.hidden, decoder.kv_heads * decoder.head_dim, decoder.intermediate
     attention = 2 * (hidden + hidden) + 2 * (hidden + kv)
-    return decoder.layers * r * (attention + 3 * (hidden + inner))
+    return max(0, decoder.layers - first_layer) * r * (attention + 3 * (hidden + inner))
 
 
 def layer_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
@@ -129,7 +137,8 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     row_tokens = load.tokens + load.reply
     tokens = rows * (table.max_tokens if method == "sft" else min(table.max_tokens, row_tokens))  # packing fills a row
     layer = layer_activation_bytes(decoder, itemsize)
-    kept = decoder.layers * itemsize * decoder.hidden if table.checkpointing else decoder.layers * layer
+    trained = max(0, decoder.layers - recipe.lora.first_layer)  # what lies below keeps nothing for a backward pass
+    kept = trained * itemsize * decoder.hidden if table.checkpointing else trained * layer
     # The layer that is worked on: its values and their gradients.
     activations = tokens * (kept + 2 * layer)
     vision = architecture.vision
@@ -145,12 +154,15 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     # Forward 2 N, backward to the activations 2 N (frozen weights get no gradient), forward once more with checkpointing.
     passes = 2 + 2 + (2 if table.checkpointing else 0)
     passes += 0 if method == "sft" else 2  # the reference model's forward pass
-    flops = load.samples * replies * row_tokens * passes * language
+    head = decoder.vocabulary * decoder.hidden
+    below = (language - head) * (1 - trained / decoder.layers)  # goes forward alone, with a cache once for all epochs
+    forward = 2 / max(1.0, table.epochs) if table.frozen_cache else 2
+    flops = load.samples * replies * row_tokens * (passes * (language - below) + forward * below)
     flops += load.samples * replies * positions * 2 * architecture.vision_parameters
     decoded = load.samples * sampled * load.reply * architecture.parameters * itemsize / max(rows, sampled, 1)
     return Need(
         weights=architecture.parameters * itemsize,
-        adapters=lora_parameters(decoder, recipe.lora.r) * ADAM_BYTES,
+        adapters=lora_parameters(decoder, recipe.lora.r, recipe.lora.first_layer) * ADAM_BYTES,
         activations=activations,
         logits=logits,
         cache=cache,
@@ -175,7 +187,7 @@ class PlanOptions(RecipeOptions):
 
 
 def run(options: PlanOptions) -> None:
-    """Print a Markdown table: a row a recipe, with memory and hours for each card.
+    """Print a Markdown table: a row a recipe, with memory, and hours and tokens a second for each card that computes in its type.
 
     Raises:
         ArchitectureError, TrainingDataError: The model has no config.json here, or it or a recipe cannot be used.
@@ -185,17 +197,27 @@ def run(options: PlanOptions) -> None:
     architecture = architecture_of(options.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
-    lines = [(*headings, *(f"fits {card.name}; hours" for card in CARDS)), ("---",) * (len(headings) + len(CARDS))]
+    lines = [
+        (*headings, *(f"fits {card.name}; hours; tokens/s" for card in CARDS)),
+        ("---",) * (len(headings) + len(CARDS)),
+    ]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
         found = need(architecture, recipe, load, method)
         sizes = (found.weights, found.adapters, found.working, found.memory)
-        hours = [
-            f"yes; {found.hours(card, recipe.training.epochs):.1f}" if found.memory <= card.memory * GIB else "no"
-            for card in CARDS
-        ]
+        hours = [_on(card, found, recipe, load) for card in CARDS]
         lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
     print("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+
+
+def _on(card: Card, found: Need, recipe: Recipe, load: Load) -> str:
+    if card.dtype == "float32" != recipe.training.dtype:
+        return "not in bfloat16"
+    if found.memory > card.memory * GIB:
+        return "no"
+    hours, epochs = found.hours(card, recipe.training.epochs), recipe.training.epochs
+    rate = epochs * load.samples * (load.tokens + load.reply) / (3600 * hours)
+    return f"yes; {hours:.1f}; {rate:,.0f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

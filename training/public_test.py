@@ -30,6 +30,10 @@ class TestContent:
         """Whether a turn is one of the test split, under its own ids or others."""
         return any(name in self.ids for name in ids) or (photo is not None and (query, photo) in self.questions)
 
+    def asks(self, query: str) -> bool:
+        """Whether a question of the test split has these words, whatever its picture."""
+        return any(tidy(query) == asked for asked, _ in self.questions)
+
 
 def check_split(manifest: dict[str, Any], run: Path) -> None:
     """Check the split that a run answered, from its run.json. Raises TrainingDataError where it is the test split, or cannot be told."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from agents.asking.readers.answers import ANSWERS
+from agents.asking.readers.answers import ANSWERS, STEP_ANSWER
 from agents.asking.readers.fields import QUERIES
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
@@ -30,23 +30,27 @@ from training.encoding import Sample, SampleEncoder, SampleGroup, groups_of
 from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
 
+LEARNED = ANSWERS | {STEP_ANSWER.name}
+"""Forms whose replies are learned as answers, where they have a verdict."""
+
 
 def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
     """The samples of the tasks asked for, in the order of the examples; ``kind`` is answer, refusal, queries or relevance.
 
-    ``answer``: the model's own reply where it is right (or the reference answer, by choice), else "I don't know"; a share of the
-    refusals is left out, chosen by the hash of their turn so that a greater share leaves out more of the same. ``queries``: the model's
+    ``answer``: the model's own reply where it is right (or the reference answer, by choice), else "I don't know"; a share of
+    either is left out, chosen by the hash of their turn so that a greater share leaves out more of the same. ``queries``: the model's
     own queries where the turn ended right. ``relevance``: yes or no.
     """
     return [sample for sample in (_sample(example, data) for example in examples) if sample is not None]
 
 
 def _sample(example: Example, data: DataTable) -> Sample | None:
-    if example.form in ANSWERS and "answer" in data.tasks:
-        if example.reply_verdict == "correct":
-            return Sample(example, example.reply if data.answers == "own" else example.ground_truth)
-        left_out = share_of("/".join(example.key)) < data.refusals_left_out
-        return None if left_out else Sample(example, IDK, "refusal")
+    if example.form in LEARNED and "answer" in data.tasks:
+        right, share = example.reply_verdict == "correct", share_of("/".join(example.key))
+        if example.reply_verdict is None or share < (data.answers_left_out if right else data.refusals_left_out):
+            return None
+        own = example.reply if data.answers == "own" else example.ground_truth
+        return Sample(example, own) if right else Sample(example, IDK, "refusal")
     if example.form == QUERIES and "queries" in data.tasks and example.verdict == "correct" and example.reply:
         return Sample(example, example.reply, "queries")
     if example.prompt == RELEVANCE and "relevance" in data.tasks:

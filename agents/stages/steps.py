@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question
-from agents.asking.readers.answers import BRIEF_ANSWER
+from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
 from agents.asking.record import Signal
 from agents.methods.computation import ComputationError
@@ -25,7 +25,7 @@ from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, Evidence, Turn, with_image
 
 PLANNING = Ask("step_plan", PLAN)
-ASKING = Ask("step_answer", BRIEF_ANSWER)
+ASKING = Ask("step_answer", STEP_ANSWER)
 
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
 _PRINTED = "Text in the photo"  # title of it as evidence

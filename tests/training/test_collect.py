@@ -24,6 +24,8 @@ from training import collect
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
+from training.recipes import DataTable
+from training.sft import samples_of
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +178,49 @@ def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) 
     for folder, out in ((run, tmp_path / "once"), (again, tmp_path / "twice")):
         collect.main([str(folder), "--out", str(out), "--cache", str(tmp_path)])
     assert len(collected(tmp_path / "twice")) == len(collected(tmp_path / "once")) > 10
+
+
+DESIGN = "Who designed it?"
+
+
+def in_steps(run: Path, folder: Path, *, then_whole: bool = False) -> Path:
+    """The run as if each answer had come of two steps; ``then_whole``: after which it was asked for as a whole all the same."""
+    made = shutil.copytree(run, folder)
+    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
+    for line in lines:
+        for stage in line["stages"]:
+            for whole in stage.get("exchanges", []):
+                last = {**whole, "prompt": "step_answer", "form": "step answer"}
+                *before, asked = whole["messages"]
+                about = {**asked, "content": f"Information: none\n\nQuestion: {DESIGN}"}
+                first = {**last, "messages": [*before, about], "reply": "Ada Stone"}
+                stage["queries"] = [DESIGN, line["query"]]
+                stage["exchanges"] = [first, last, *([whole] if then_whole else [])]
+    (made / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return made
+
+
+def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path, tmp_path: Path) -> None:
+    """Judged as the answer of its turn, the first step of a right chain would be taught as a refusal."""
+    folder = in_steps(run, tmp_path / "run")
+    assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
+    steps = [row for row in collected(tmp_path / "out") if row.form == "step answer"]
+    assert len(steps) == 20
+    right = {row.key: row for row in steps if row.query == DESIGN and row.reply_verdict == "correct"}
+    assert set(right) == {(f"s{number}", f"s{number}-0") for number in range(5)}  # "When was this finished?"
+    assert {row.ground_truth for row in right.values()} == {"Ada Stone"}
+    assert {row.query for row in steps} == {DESIGN, "When was this finished?", "How tall is this?"}
+    learned = samples_of(steps, DataTable())
+    assert len(learned) == 10 and {sample.kind for sample in learned} == {"answer"}
+    assert {sample.reply for sample in samples_of(right.values(), DataTable(answers="reference"))} == {"Ada Stone"}
+    assert not collect.questions(steps)
+
+
+def test_no_step_has_a_verdict_where_the_question_was_asked_as_a_whole_after_it(run: Path, tmp_path: Path) -> None:
+    folder = in_steps(run, tmp_path / "run", then_whole=True)
+    assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
+    verdicts = Counter((row.form, row.reply_verdict) for row in collected(tmp_path / "out") if "answer" in row.form)
+    assert verdicts == {("step answer", None): 20, ("answer", "correct"): 5, ("answer", "hallucination"): 5}
 
 
 def test_a_picture_is_kept_once(run: Path) -> None:

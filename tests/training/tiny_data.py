@@ -15,6 +15,7 @@ from transformers import (
 )
 from transformers.utils import is_torchvision_available
 
+from agents.asking.readers.answers import ANSWERS
 from tests.models.tiny_checkpoints import save_llama, save_mllama, tokenizer
 from tests.vllm.tiny import TEMPLATE, VISION, _decoder, _save
 from training.chat_examples import HELD_OUT, IMAGES, TRAIN, Example, Message, Verdict, read_examples, write_examples
@@ -75,7 +76,7 @@ def example(
         verdict=verdict,
         query=asked,
         ground_truth=truth,
-        reply_verdict=verdict if form == "answer" else None,
+        reply_verdict=verdict if form in ANSWERS else None,
         max_tokens=8,
     )
 

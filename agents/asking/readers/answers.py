@@ -90,6 +90,8 @@ def _cites(candidate: Candidate | None, reply: ChatReply) -> bool:
 ANSWER = ReplyForm("answer", candidate_of)
 BRIEF_ANSWER = ReplyForm("brief answer", candidate_of, _is_brief)
 CITED_ANSWER = ReplyForm("cited answer", long_answer, _cites)
+STEP_ANSWER = ReplyForm("step answer", candidate_of, _is_brief)
+"""The answer to one step of a plan; the turn's own answer is computed from all of them."""
 
 ANSWERS = frozenset({ANSWER.name, BRIEF_ANSWER.name})
-"""Forms whose reply is an answer as it stands."""
+"""Forms whose reply is the answer of its turn as it stands."""
