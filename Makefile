@@ -114,8 +114,9 @@ test-web: $(INSTALLED_WEB_TESTS) ## Run the web page's tests, those in a browser
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py \
 		tests/apps/test_page_in_browser.py tests/apps/test_details.py
 
-test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas and of index building on a local Ray cluster
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/search/test_spread_build.py
+test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and index building on a local Ray cluster
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py \
+		tests/search/test_spread_build.py
 
 # torch is among its own packages.
 $(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt

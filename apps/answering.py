@@ -4,7 +4,8 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -183,38 +184,54 @@ class AnswererOptions(ModelOptions):
     )
 
 
-def start(options: AnswererOptions) -> Answerer:
-    """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong."""
-    try:
-        config = RunConfig.read(
-            options.preset,
-            options.profile,
-            without=options.without,
-            overrides=[ENDLESS_DIALOG, *options.set],
-            chat_model=options.model_name,
-            base_url=options.base_url,
-            cache=options.cache,
-        )
-        searched: dict[str, Any] = {
-            "split": _split(config, options),
-            "web": not options.no_web,
-            "images": not options.no_images,
-        }
+def start(options: AnswererOptions, search: Any = None) -> Answerer:
+    """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong.
+
+    ``search`` takes the place of the pipeline that it would open (``search_of``).
+    """
+    with _as_cannot_start():
+        config, searched = _read_options(options)
         if (why := config.unreachable(**searched)) is not None:
             raise CannotStartError(why)
-        pipeline = config.pipeline(**searched)
-        agent = CragAgent.from_config(config, pipeline)
+        agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
         about = About(config.preset, config.profile.name, searched["split"], config.settings.description, limit)
         answerer = Answerer(agent, options.trace, about)
         loaded = agent.warm_up(blank_turn=False)
+    if loaded.fault is not None:
+        raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")
+    return answerer
+
+
+def search_of(options: AnswererOptions) -> Any:
+    """The pipeline of the agent that options ask for; CannotStartError where an index or a model is missing."""
+    with _as_cannot_start():
+        config, searched = _read_options(options)
+        return config.pipeline(**searched)
+
+
+def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
+    """The configuration, and what is searched."""
+    config = RunConfig.read(
+        options.preset,
+        options.profile,
+        without=options.without,
+        overrides=[ENDLESS_DIALOG, *options.set],
+        chat_model=options.model_name,
+        base_url=options.base_url,
+        cache=options.cache,
+    )
+    return config, {"split": _split(config, options), "web": not options.no_web, "images": not options.no_images}
+
+
+@contextmanager
+def _as_cannot_start() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise CannotStartError(told(error)) from error
     except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
-    if loaded.fault is not None:
-        raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")
-    return answerer
 
 
 def _split(config: RunConfig, options: AnswererOptions) -> str:

@@ -1,17 +1,27 @@
 """Serve an agent over OpenAI's chat-completions protocol: ``python -m apps.serve`` (docs/serving.md)."""
 
+from __future__ import annotations
+
 import logging
 import os
 import secrets
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from agents.runtime.cluster import ClusterError
 from agents.runtime.secrets import keep_out_of_logs, remember
+from agents.settings.command_options import Flag
 from agents.settings.named import name_of
-from apps.answering import AnswererOptions, CannotStartError, start
+from apps.answering import Answerer, AnswererOptions, CannotStartError, search_of, start
 from apps.http_server import HttpOptions, run
+
+if TYPE_CHECKING:
+    from apps.serving.replica_pool import ReplicaPool
 
 KEY_VARIABLE = "CRAG_API_KEY"
 
@@ -24,7 +34,24 @@ class ServeOptions(HttpOptions, AnswererOptions):
     requests_per_minute: int = Field(60, ge=1, description="of one address")
     body_mb: int = Field(20, ge=1, description="largest request")
     pixels: int = Field(50_000_000, ge=1, description="largest photo")
+    replicas: Annotated[int | None, Flag(metavar="N")] = Field(
+        None,
+        ge=1,
+        description="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); not given: one, in "
+        "this process",
+    )
+    ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
+        None, description="Ray cluster on which --replicas run, or auto; not given: one is started on this machine"
+    )
     allow_http_images: bool = Field(False, description="fetch photos from public http(s) addresses")
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> ServeOptions:
+        if self.ray_address is not None and self.replicas is None:
+            raise ValueError("--ray-address goes with --replicas")
+        if self.trace is not None and self.replicas is not None:
+            raise ValueError("--trace goes with one agent, no --replicas")
+        return self
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,11 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = ServeOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep_out_of_logs()
-    try:
-        answerer = start(options)
-    except CannotStartError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    with ExitStack() as stack:
+        try:
+            answerer = start(options) if options.replicas is None else stack.enter_context(_replicated(options))
+        except (CannotStartError, ClusterError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        return _serve(answerer, options)
+
+
+def _replicated(options: ServeOptions) -> AbstractContextManager[ReplicaPool]:
+    from apps.serving.replica_pool import pool
+
+    search = None if options.no_web and options.no_images else partial(search_of, options)
+    return pool(partial(start, options), search, options.replicas or 1, options.ray_address)
+
+
+def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
     from apps.serving.app import Server, ServerLimits
 
     key = None if options.no_key else api_key()

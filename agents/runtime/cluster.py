@@ -1,4 +1,4 @@
-"""Ray: a cluster to work on, and a function spread over it (docs/scale.md). Ray is imported here, when it is asked for."""
+"""Ray: a cluster to work on, actors on it, and a function spread over it (docs/scale.md). Ray is imported when it is asked for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import logging
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from agents.runtime.secrets import keep_out_of_logs
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,11 +19,25 @@ R = TypeVar("R")
 ANSWER_SECONDS = 10.0
 """A cluster answers within this."""
 
+START_SECONDS = 600.0
+"""An actor is ready within this: an agent may take 10 minutes to start (challenge rules)."""
+
+MAX_DEATHS = 3
+"""What dies so often without an answer in between is not started or asked again."""
+
+SHARED_GPU = 0.05
+"""Of a GPU, by Ray's count, for what the replicas of a machine share; the replica on the same GPU has the rest."""
+
+_CALLS = 32  # of one shared actor at once: of all replicas of a machine, with those that nobody waits for any more
 _ITEMS_A_TASK = 32  # what a killed build has to do again on each worker
 
 
 class ClusterError(RuntimeError):
     """Ray or its cluster cannot be used, or what was spread over it failed; the message says why."""
+
+
+class GoneError(ClusterError):
+    """An actor that others need has died for good."""
 
 
 class Each(Protocol):
@@ -104,6 +120,86 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
             raise ClusterError(_line(error)) from error
 
     return each
+
+
+class Placed:
+    """What runs in a process of Ray, an actor; in the folder of the command, whose relative paths hold there too."""
+
+    def __init__(self, folder: str) -> None:
+        os.chdir(folder)
+        keep_out_of_logs()
+
+    def node(self) -> str:
+        """Ray's name of the machine."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
+    def process(self) -> int:
+        """Its number on that machine."""
+        return os.getpid()
+
+    def leave(self) -> NoReturn:
+        """End the process; whoever asked it hears that it died."""
+        import ray
+
+        ray.actor.exit_actor()
+        raise AssertionError  # for type checkers, which do not know Ray
+
+
+class OnePerNode:
+    """An actor a node, made when it is first asked for, and again where it has died for good. Ray itself starts one that dies again.
+
+    Args:
+        ray: The module, connected to a cluster.
+        kind: A class derived from ``Placed``.
+        arguments: What it is made with.
+        gpus: What an actor takes of a GPU of its node.
+    """
+
+    def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
+        self._ray, self._kind, self._arguments, self._gpus = ray, kind, arguments, gpus
+        self._handles: list[
+            Any
+        ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
+
+    def on(self, node: str) -> Any:
+        """The handle of the actor of a node (``Placed.node``)."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        place = self._ray.remote(self._kind).options(
+            name=f"{self._kind.__name__} of {node}",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=_CALLS,
+            num_cpus=0,  # beside those who ask it: who waits for it needs no core
+            num_gpus=self._gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        handle = place.remote(*self._arguments)
+        self._handles.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """End them all."""
+        ended(self._ray, self._handles)
+
+
+def ended(ray: Any, actors: Sequence[Any]) -> None:
+    """End actors as processes end, which Ray's kill would not do: each removes its copies of indices."""
+    ending = [actor.__ray_terminate__.remote() for actor in actors]
+    if ending:
+        ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
+
+
+def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
+    """What each replica takes of a GPU, and what an actor takes that those of a machine share; ClusterError where there are too few."""
+    gpus = int(ray.cluster_resources().get("GPU", 0))
+    if gpus == 0:
+        return 0.0, 0.0
+    if gpus < replicas:
+        raise ClusterError(f"{replicas} replicas take a GPU each; the cluster has {gpus}")
+    return (1 - SHARED_GPU, SHARED_GPU) if sharing else (1.0, 0.0)
 
 
 def _made(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:

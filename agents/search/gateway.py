@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,10 +13,10 @@ from PIL import Image
 from agents.models.pixels import to_rgb
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.subprocess_worker import SubprocessWorker
-from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit, image_results, web_results
+from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
 from agents.search.paths import default_cache, organiser_pages
 from agents.search.provided_context import ProvidedContext
-from agents.search.searchers import ImageParts, PlainSearch, WebParts, reason
+from agents.search.searchers import image_searcher, reason, web_searcher
 from agents.search.web_cache import PageCache, PictureCache
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class SearchGateway:
     Where they are not, the pipeline is called once for each distinct query. A query that fails gets an ``error``; the
     others get their results. Nothing is ever fetched: a URL or a path asked for is text.
 
+    A ``ReadySearch`` in place of a pipeline brings its searches.
+
     Without a pipeline a query can bring what the evaluator found for its turn (``ProvidedContext``). Its pictures and pages are the
     results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
 
@@ -65,8 +68,7 @@ class SearchGateway:
         self._worker = worker or SubprocessWorker()
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
-        self._images = ImageParts(pipeline) if ImageParts.fits(pipeline) else PlainSearch(pipeline, image_results)
-        self._web = WebParts(pipeline) if WebParts.fits(pipeline) else PlainSearch(pipeline, web_results)
+        self._images, self._web = image_searcher(pipeline), web_searcher(pipeline)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -113,12 +115,16 @@ class SearchGateway:
         return self._pipeline is None and provided is not None
 
     def search_images(
-        self, images: Sequence[Image.Image], k: int, provided: Sequence[ProvidedContext | None] | None = None
+        self,
+        images: Sequence[Image.Image],
+        k: int,
+        provided: Sequence[ProvidedContext | None] | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[ImageHit]]:
         """The k nearest images of the knowledge graph for each image (upright and opaque by ``to_rgb``), nearest first.
 
         ``provided`` has for each image what the evaluator found for it, used where there is no pipeline. ValueError where k is below 1, or
-        ``provided`` has another length than ``images``.
+        ``provided`` has another length than ``images``. A search that another process makes is waited for until the deadline.
         """
         _at_least_one(k)
         if not self.image_enabled:
@@ -137,7 +143,7 @@ class SearchGateway:
             else:
                 key = keys[id(image)] = _key(rgb, distinct)
                 distinct[key] = rgb
-        found = _each(distinct, self._images.search, k, self._each_picture)
+        found = _each(distinct, partial(self._images.search, deadline=deadline), k, self._each_picture)
         return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
 
     def search_web(
@@ -149,7 +155,7 @@ class SearchGateway:
     ) -> list[Results[WebHit]]:
         """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
 
-        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided`` and
+        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided``, ``deadline`` and
         ValueError are as for ``search_images``.
         """
         _at_least_one(k)
@@ -157,7 +163,7 @@ class SearchGateway:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(provided, len(queries))]
             return _given(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
-        found = _each(distinct, self._web.search, k, self._page)
+        found = _each(distinct, partial(self._web.search, deadline=deadline), k, self._page)
         found = self._with_texts(found, deadline.within(READING_SECONDS * len(distinct)))
         return [
             found[query] if isinstance(query, str) and query in found else Results(error="the query is empty")

@@ -10,20 +10,59 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Generic
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray
+from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
 
 IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
 
 _PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
 _log = logging.getLogger(__name__)
+
+
+Query_contra = TypeVar("Query_contra", contravariant=True)
+
+
+class Searcher(Protocol[Query_contra, Hit]):
+    """Searches for a batch of queries; one that works in this process may take no notice of the deadline."""
+
+    def search(self, queries: Sequence[Query_contra], k: int, deadline: Deadline = NO_DEADLINE) -> list[Results[Hit]]:
+        """Results of each query; Exception: whatever models and collections raise."""
+        ...
+
+
+@dataclass
+class ReadySearch:
+    """Searches that are made elsewhere, with what the gateway reads of a pipeline, whose place this takes."""
+
+    images: Searcher[Image.Image, ImageHit]
+    web: Searcher[str, WebHit]
+    image_search: bool
+    web_search: bool
+    picture_folder: Path | None
+    page_folder: Path | None
+
+
+def image_searcher(pipeline: Any) -> Searcher[Image.Image, ImageHit]:
+    """Image search over a pipeline: its own, through its parts, or by plain calls."""
+    if isinstance(pipeline, ReadySearch):
+        return pipeline.images
+    return ImageParts(pipeline) if ImageParts.fits(pipeline) else PlainSearch(pipeline, image_results)
+
+
+def web_searcher(pipeline: Any) -> Searcher[str, WebHit]:
+    """Web search over a pipeline, likewise."""
+    if isinstance(pipeline, ReadySearch):
+        return pipeline.web
+    return WebParts(pipeline) if WebParts.fits(pipeline) else PlainSearch(pipeline, web_results)
 
 
 def _has_parts(pipeline: Any, *paths: str) -> bool:
@@ -49,11 +88,16 @@ class ImageParts:
         graph = "crag_image_kg.get_image_url", "crag_image_kg.get_entity_name", "crag_image_kg.get_entity"
         return _has_parts(pipeline, *parts, *graph)
 
-    def search(self, images: Sequence[Image.Image], k: int) -> list[Results[ImageHit]]:
+    def search(
+        self,
+        queries: Sequence[Image.Image],
+        k: int,
+        deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
+    ) -> list[Results[ImageHit]]:
         """Results of RGB images; Exception: whatever the model or the collection raises."""
         from agents.search.encoders import embed_images  # with torch, which no one needs who only names the types here
 
-        vectors = embed_images(self.model, self.processor, images, self.device, IMAGE_BATCH)
+        vectors = embed_images(self.model, self.processor, queries, self.device, IMAGE_BATCH)
         return [
             image_results([self._hit(int(identity), score) for identity, score in nearest])
             for nearest in _nearest(self.collection, vectors, k)
@@ -94,7 +138,12 @@ class WebParts:
         getters = (f"text_web.{getter}" for getter in _PAGE_FIELDS.values())
         return _has_parts(pipeline, "text_model", "text_tokenizer", "text_web.vector_db.query", *getters)
 
-    def search(self, queries: Sequence[str], k: int) -> list[Results[WebHit]]:
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int,
+        deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
+    ) -> list[Results[WebHit]]:
         """Results of texts, the k nearest chunks merged into pages; Exception: whatever the model or the collection raises."""
         from agents.search.encoders import embed_texts
 
@@ -158,7 +207,12 @@ class PlainSearch(Generic[Hit]):
         self._pipeline = pipeline
         self._convert: Callable[[Any], Results[Hit]] = convert
 
-    def search(self, queries: Sequence[Image.Image | str], k: int) -> list[Results[Hit]]:
+    def search(
+        self,
+        queries: Sequence[Image.Image | str],
+        k: int,
+        deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
+    ) -> list[Results[Hit]]:
         """Results of each query; a call that fails gives an error."""
         found: list[Results[Hit]] = []
         for query in queries:

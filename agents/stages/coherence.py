@@ -121,7 +121,7 @@ class CoherenceStage(Stage):
             return
         cut = cutter(self.options)
         found = context.search.search_images(
-            images, self.options.pictures * factor, [pool.turn.provided for pool in pools]
+            images, self.options.pictures * factor, [pool.turn.provided for pool in pools], context.deadline
         )
         for pool, results in zip(pools, found, strict=True):
             pool.add(list(pictures(results.hits, pool.turn)))

@@ -68,7 +68,7 @@ class ImageSearch(Stage):
         lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
-        found = context.search.search_images(images, options.k, provided) if asked else []
+        found = context.search.search_images(images, options.k, provided, context.deadline) if asked else []
         for (turn, region, _), results in zip(asked, found, strict=True):
             lists.setdefault(id(turn), {}).setdefault(region, []).append(results.hits)
             if results.error is not None:

@@ -25,6 +25,7 @@ from apps.serving import description
 from apps.serving.batcher import Batcher
 from apps.serving.pictures import photo_of
 from apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
+from apps.serving.replica_pool import ReplicaPool
 
 _HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
 
@@ -52,12 +53,18 @@ class Server:
     """Routes and state of one agent's server, called ``model``; clients show ``key`` as ``Authorization: Bearer KEY`` (None: no key)."""
 
     def __init__(
-        self, answerer: Answerer, *, model: str, key: str | None, limits: ServerLimits = ServerLimits()
+        self,
+        answerer: Answerer | ReplicaPool,
+        *,
+        model: str,
+        key: str | None,
+        limits: ServerLimits = ServerLimits(),
     ) -> None:
         self._model, self._key, self._limits = model, key, limits
         self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside)
-        self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called)
+        calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
+        self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called, calls)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
         self._wrong_keys = RateLimitItemPerMinute(limits.wrong_keys_per_minute)

@@ -30,8 +30,8 @@ class _Waiting:
 class Batcher:
     """Hands questions to an agent, a batch at a time, in the order they came; more than ``limit`` at once are refused.
 
-    ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, never twice at once; ``observe`` is told
-    size and seconds of each call.
+    ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, at most ``calls`` times at once; each
+    call that is free takes its share of what waits. ``observe`` is told size and seconds of each call.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class Batcher:
         batch_size: int,
         limit: int,
         observe: Callable[[int, float], None],
+        calls: int = 1,
     ) -> None:
         self._answer, self._batch_size, self._limit, self._observe = answer, batch_size, limit, observe
         self._waiting: deque[_Waiting] = deque()
@@ -47,10 +48,13 @@ class Batcher:
         self.inside = 0
         """Questions waiting or being answered."""
         self._mean_seconds = 1.0
-        self._thread = ThreadPoolExecutor(1, "agent")
+        self._calls = calls
+        self._threads = ThreadPoolExecutor(calls, "agent")
         self._task: asyncio.Task[None] | None = None
-        self.running_since: float | None = None
-        """``time.monotonic()`` of the beginning of the call in progress; None where there is none."""
+        self._running: dict[
+            asyncio.Task[None], float
+        ] = {}  # calls in progress, with ``time.monotonic()`` of their beginning
+        self._ended = asyncio.Event()  # one of them
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._work())
@@ -58,16 +62,22 @@ class Batcher:
 
     async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        self._thread.shutdown(wait=False, cancel_futures=True)
+            ending = [self._task, *self._running]
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def running_since(self) -> float | None:
+        """``time.monotonic()`` of the beginning of the oldest call in progress; None where there is none."""
+        return min(self._running.values(), default=None)
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
         """A place that is kept while a request is read, waits and is answered; ProtocolError where there is none."""
         if self.inside >= self._limit:
-            calls = math.ceil(self.inside / self._batch_size)
+            calls = math.ceil(self.inside / self._batch_size / self._calls)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
             busy = f"the server is busy with {self._limit} questions; try again in {seconds} s"
             raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
@@ -89,30 +99,40 @@ class Batcher:
                 self._waiting.remove(waiting)  # and with it the photo, which is large
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
+            self._ended.clear()
+            if len(self._running) == self._calls:
+                await self._ended.wait()
+                continue
             self._arrived.clear()
             if not self._waiting:
                 await self._arrived.wait()
             if len(self._waiting) == 1:
                 await asyncio.sleep(GATHER_SECONDS)
-            batch = [self._waiting.popleft() for _ in range(min(self._batch_size, len(self._waiting)))]
+            share = math.ceil(len(self._waiting) / (self._calls - len(self._running)))
+            batch = [self._waiting.popleft() for _ in range(min(self._batch_size, share))]
             batch = [waiting for waiting in batch if not waiting.answer.done()]  # whose caller is leaving just now
-            if not batch:
-                continue
-            began = self.running_since = time.monotonic()
-            try:
-                outcomes = await loop.run_in_executor(self._thread, self._answer, [w.question for w in batch])
-                for waiting, outcome in zip(batch, outcomes, strict=True):
-                    if not waiting.answer.done():
-                        waiting.answer.set_result(outcome)
-            except Exception as error:  # noqa: BLE001 - the server goes on
-                _log.exception("the agent failed")
-                for waiting in batch:
-                    if not waiting.answer.done():
-                        waiting.answer.set_exception(error)
-            finally:
-                self.running_since = None
-                seconds = time.monotonic() - began
-                self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
-                self._observe(len(batch), seconds)
+            if batch:
+                self._running[asyncio.create_task(self._call(batch))] = time.monotonic()
+
+    async def _call(self, batch: Sequence[_Waiting]) -> None:
+        began = time.monotonic()
+        call = asyncio.current_task()
+        try:
+            asked = [waiting.question for waiting in batch]
+            outcomes = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, asked)
+            for waiting, outcome in zip(batch, outcomes, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(outcome)
+        except Exception as error:  # noqa: BLE001 - the server goes on
+            _log.exception("the agent failed")
+            for waiting in batch:
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(error)
+        finally:
+            if call is not None:
+                del self._running[call]
+            self._ended.set()
+            seconds = time.monotonic() - began
+            self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
+            self._observe(len(batch), seconds)

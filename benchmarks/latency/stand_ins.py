@@ -77,14 +77,18 @@ class PicturedSearch(SearchGateway):
         self._known = {} if known is None else known
 
     def search_images(
-        self, images: Sequence[Image.Image], k: int, provided: Sequence[ProvidedContext | None] | None = None
+        self,
+        images: Sequence[Image.Image],
+        k: int,
+        provided: Sequence[ProvidedContext | None] | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[ImageHit]]:
         """As the search it is, in the same order, with cosines of 0.8 and more.
 
         Thresholds of the GPU's profile are for CLIP, whose cosines are higher than those of the features that search here: evidence and
         queries that the GPU's presets would have must not be missing from what is timed.
         """
-        del provided
+        del provided, deadline
         raised = []
         for found in by_item(
             self._known, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from PIL import Image
 
 from agents.base_agent import BaseAgent, Message
+from agents.runtime.deadline import CallCancelledError
 from agents.runtime.secrets import scrubbed
 from evaluation.records import I_DONT_KNOW
 from evaluation.run.batches import Slot
@@ -126,7 +127,7 @@ class OneAgent:
 
 
 def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> CallResult:
-    """Ask an agent; where it raises or gives a wrong number of answers, each is "I don't know"."""
+    """Ask an agent; where it raises or gives a wrong number of answers, each is "I don't know". CallCancelledError: it was cancelled."""
     before = replies() if replies is not None else None
     start = time.perf_counter()
     answers: Sequence[object] = []
@@ -136,6 +137,8 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Cal
         if not isinstance(answers, list | tuple) or len(answers) != len(call.slots):
             what = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
             error = f"the agent returned {what} for {len(call.slots)} questions"
+    except CallCancelledError:
+        raise
     except Exception as problem:  # one failing batch must not cost the answers of the others
         log.exception("the agent failed")
         error = scrubbed(f"{type(problem).__name__}: {problem}")

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
+from agents.runtime.cluster import Placed
+from agents.runtime.deadline import CallCancelledError
 from agents.settings.named import ImportPath, canonical, imported, look_up
 from agents.settings.presets import MODELS
 from agents.settings.profiles import PRESETS, ROOT, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
-from evaluation.run.calls import Answering, ReplyCounts
+from evaluation.run.calls import Answering, CallResult, ReplyCounts
 from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
 
@@ -38,6 +41,7 @@ __all__ = [
     "prepare",
     "preset_names",
     "settings_table",
+    "shared_search",
     "yes_or_no",
 ]  # fmt: skip
 
@@ -59,6 +63,7 @@ class LaunchedAgent:
         models: Role to name of the models that it has loaded.
         replies: Hits and misses so far of its reply cache; None where it has none.
         evidence: Searches in its place; None where it searches itself.
+        keep_up: Makes a call, again where the search that it shares with others was lost meanwhile.
     """
 
     agent: BaseAgent | Answering
@@ -67,6 +72,7 @@ class LaunchedAgent:
     models: Callable[[], dict[str, str]] = dict
     replies: ReplyCounts | None = None
     evidence: ProvidedEvidence | None = None
+    keep_up: Callable[[Callable[[], CallResult]], CallResult] = lambda ask: ask()
 
 
 def agent_class(reference: str) -> type[BaseAgent]:
@@ -98,11 +104,17 @@ def _builder(agent: type[BaseAgent]) -> BuildAgent:
     return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
 
 
-def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = None) -> LaunchedAgent:
+def launched(
+    options: RunOptions, config: RunConfig, build: BuildAgent | None = None, search: Any = None
+) -> LaunchedAgent:
     """The agent of a command line; ``build`` takes the place of the one that ``--agent`` names.
+
+    Args:
+        search: The actor that searches for it (``shared_search``); None: it opens the indices itself.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
+        GoneError: The actor has died for good.
     """
     from agents.asking.reply_cache import ReplyStore
 
@@ -112,9 +124,12 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
         replies = ReplyStore(folder) if folder is not None else None
         wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
         ours = build is None and issubclass(agent_class(options.agent), CragAgent)
-        if ours and (why := config.unreachable(**wanted, models=False)) is not None:
-            raise EvaluationError(why)
-        pipeline = config.pipeline(**wanted)
+        if search is not None:
+            from agents.search.shared_search import SharedSearch
+
+            pipeline: Any = SharedSearch(search)
+        else:
+            pipeline = _opened(options, config, check=ours)
         evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
         agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
@@ -125,7 +140,40 @@ def launched(options: RunOptions, config: RunConfig, build: BuildAgent | None = 
     reach = partial(config.unreachable, **wanted, servers=replies is None) if ours else lambda: None
     warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
-    return LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+    made = LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+    if search is None:
+        return made
+    return replace(made, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
+
+
+def shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
+    """The actor of Ray that searches for all replicas of a machine, and what it is made with.
+
+    None where nothing is searched, or the agent is of another make: it may take from the organiser's pipeline whatever there is.
+    """
+    if options.suppress_web_search_api and options.suppress_image_search_api:
+        return None
+    if build is None and not issubclass(agent_class(options.agent), CragAgent):
+        return None
+    from agents.search.shared_search import SearchActor
+
+    threads = min(options.replicas or 1, os.cpu_count() or 1)
+    return SearchActor, (partial(_search_of, options, check=build is None), threads, str(Path.cwd()))
+
+
+def _search_of(options: RunOptions, *, check: bool) -> Any:
+    config, _ = prepare(options)
+    with _as_evaluation_errors():
+        return _opened(options, config, check=check)
+
+
+def _opened(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
+    """The pipeline of a command line; with ``check`` EvaluationError where a hub that it is fetched from is out of reach."""
+    web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
+    wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+    if check and (why := config.unreachable(**wanted, models=False)) is not None:
+        raise EvaluationError(why)
+    return config.pipeline(**wanted)
 
 
 def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:

@@ -7,29 +7,32 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agents.base_agent import BaseAgent
-from agents.runtime.cluster import ANSWER_SECONDS, ClusterError, cluster
-from agents.runtime.secrets import keep_out_of_logs
+from agents.runtime.cluster import (
+    ANSWER_SECONDS,
+    MAX_DEATHS,
+    START_SECONDS,
+    ClusterError,
+    GoneError,
+    OnePerNode,
+    Placed,
+    cluster,
+    ended,
+    gpus_of,
+)
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call, CallResult, MakeCall, OneAgent
-from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare
+from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare, shared_search
 from evaluation.run.options import RunOptions
-
-START_SECONDS = 600.0
-"""A replica is started within this: an agent may take 10 minutes (challenge rules)."""
-
-MAX_DEATHS = 3
-"""A replica that dies so often without an answer in between is not started again."""
 
 log = logging.getLogger(__name__)
 
@@ -77,31 +80,36 @@ class Assignment:
         self._open[replica] = []
 
 
-class Replica:
+class Replica(Placed):
     """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
 
     def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:
-        os.chdir(folder)  # paths of the command line hold here too
-        keep_out_of_logs()
+        super().__init__(folder)
         self._options, self._build = options, build
+        self._launched: LaunchedAgent | None = None
 
-    def start(self) -> tuple[int, dict[str, Any]]:
+    def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
         config, about = prepare(self._options)
-        self._launched = launched(self._options, config, self._build)
-        agent = self._launched.agent
+        made = self._launched = launched(self._options, config, self._build, search)
+        agent = made.agent
         assert isinstance(agent, BaseAgent)
-        self._asked = OneAgent(agent, self._launched.replies, self._launched.listen)
+        self._asked = OneAgent(agent, made.replies, made.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
-        """The reply to a call with the records of its turns."""
+        """The reply to a call with the records of its turns; a replica whose search is gone for good ends, and is replaced with it."""
+        assert self._launched is not None
         self._launched.warm_up()
-        return self._asked.ask(call)
+        try:
+            return self._launched.keep_up(partial(self._asked.ask, call))
+        except GoneError as error:
+            log.error("%s", error)
+            self.leave()
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that have been loaded."""
-        return self._launched.models()
+        """Role to name of the models that have been loaded; none before it is started."""
+        return {} if self._launched is None else self._launched.models()
 
 
 class Replicas:
@@ -111,16 +119,26 @@ class Replicas:
         ray: The module, connected to a cluster.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
+        search: Search for those of a machine; None: each searches by itself.
 
     Raises:
         EvaluationError: They cannot be started, or are made with something else.
     """
 
-    def __init__(self, ray: Any, count: int, start: Callable[[], Any], about: Mapping[str, Any]) -> None:
-        self._ray, self._start, self._about = ray, start, about
+    def __init__(
+        self,
+        ray: Any,
+        count: int,
+        start: Callable[[], Any],
+        about: Mapping[str, Any],
+        search: OnePerNode | None = None,
+    ) -> None:
+        self._ray, self._start, self._about, self._search = ray, start, about, search
         self._replicas = [start() for _ in range(count)]
-        starting = [replica.start.remote() for replica in self._replicas]
+        starting = [replica.node.remote() for replica in self._replicas]
         try:
+            nodes = ray.get(starting, timeout=START_SECONDS)
+            starting = [self._begun(number, node) for number, node in enumerate(nodes)]
             self._batch_sizes = [self._started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
         except ray.exceptions.GetTimeoutError as error:
             up, _ = ray.wait(starting, num_returns=count, timeout=0)
@@ -178,7 +196,10 @@ class Replicas:
                 ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
                 if deaths[number] < MAX_DEATHS:
                     self._replicas[number] = self._start()
-                    under_way[self._replicas[number].start.remote()] = number, None
+                    under_way[self._replicas[number].node.remote()] = number, None
+                continue
+            if isinstance(found, str):  # where it is
+                under_way[self._begun(number, found)] = number, None
                 continue
             free.add(number)
             if asked is None:
@@ -189,9 +210,12 @@ class Replicas:
             yield asked, found
 
     def close(self) -> None:
-        """End the replicas as a process ends, which Ray's kill would not do: each removes its copies of indices."""
-        ending = [replica.__ray_terminate__.remote() for replica in self._replicas]
-        self._ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
+        """End the replicas."""
+        ended(self._ray, self._replicas)
+
+    def _begun(self, number: int, node: str) -> Any:
+        """Start the agent of a replica that is on a node, with the search of that node."""
+        return self._replicas[number].start.remote(None if self._search is None else self._search.on(node))
 
     def _started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
         batch_size, about = answer
@@ -208,7 +232,7 @@ def replicated(
 ) -> Iterator[LaunchedAgent]:
     """The ``--replicas`` agents of a command line on the cluster at ``--ray-address``, or on one started for them here.
 
-    On a cluster with GPUs each replica has one to itself.
+    On a cluster with GPUs each replica has one to itself; the search of a machine is on one of them.
 
     Args:
         about: What the run is made with (``launching.prepare``); every replica has to be made with the same.
@@ -220,12 +244,15 @@ def replicated(
     count = options.replicas or 1
     try:
         with cluster(options.ray_address, "--replicas") as ray:
-            gpus = int(ray.cluster_resources().get("GPU", 0))
-            if 0 < gpus < count:
-                raise EvaluationError(f"{count} replicas take a GPU each; the cluster has {gpus}")
-            place = ray.remote(Replica).options(num_gpus=min(gpus, 1), scheduling_strategy="SPREAD")
+            shared = shared_search(options, build)
+            own, searching = gpus_of(ray, count, sharing=shared is not None)
+            place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))
-            with closing(Replicas(ray, count, start, about)) as replicas:
+            with ExitStack() as stack:
+                search = None
+                if shared is not None:
+                    search = stack.enter_context(closing(OnePerNode(ray, *shared, gpus=searching)))
+                replicas = stack.enter_context(closing(Replicas(ray, count, start, about, search)))
                 yield LaunchedAgent(replicas, models=replicas.models)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error

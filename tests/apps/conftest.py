@@ -21,7 +21,7 @@ from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply
 from agents.runtime.model_set import ModelSet
 from agents.settings.presets import Settings
-from agents.settings.profiles import Profile
+from agents.settings.profiles import Limits, Profile
 from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits
@@ -58,18 +58,23 @@ class ScriptedAgent(BaseAgent):
         return [self.say(query) for query in queries]
 
 
-def crag_agent(reply: str = "300 m") -> CragAgent:
-    """The real agent over a scripted search and model: the photo is of a red tower, 300 m tall."""
-    settings = Settings(stages=("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"))
-    pipeline = ScriptedPipeline(
+def red_tower() -> ScriptedPipeline:
+    """A search that finds a red tower, 300 m tall."""
+    return ScriptedPipeline(
         {(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The Red Tower was opened in 1901."}
     )
+
+
+def crag_agent(reply: str = "300 m", pipeline: Any = None, limits: Limits | None = None) -> CragAgent:
+    """The real agent over a search, ``red_tower`` if None, and a scripted model."""
+    stages = "image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"
+    settings = Settings(stages=stages, limits=limits or Limits())
     ready = {
         "reranker": WordOverlapReranker(),
         "chat": ScriptedChat(lambda request: ChatReply(reply, "stop", logprobs=(-0.5, -0.1))),
     }
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready)
-    return CragAgent(pipeline, settings=settings, models=models)
+    return CragAgent(pipeline or red_tower(), settings=settings, models=models)
 
 
 @contextlib.contextmanager

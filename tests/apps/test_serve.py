@@ -7,8 +7,9 @@ import contextlib
 import json
 import math
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,9 +18,10 @@ import openai
 import pytest
 from PIL import Image
 
-from apps.answering import Answerer
+from apps.answering import Answerer, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
+from apps.serving.batcher import Batcher
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 
 MODEL = "crag-mm-test"
@@ -256,11 +258,33 @@ def test_a_call_that_hangs_is_no_good_health(agent: ScriptedAgent) -> None:
             answer = await inside.get("/health")
             return answer.status_code, answer.json()["status"]
 
-    now = time.monotonic()
-    server._batcher.running_since = now
+    def since(*seconds: float) -> None:
+        began = [time.monotonic() - each for each in seconds]
+        server._batcher._running = dict(enumerate(began))  # type: ignore[assignment]
+
+    since(0.0)
     assert asyncio.run(health()) == (200, "ok")
-    server._batcher.running_since = now - 101
+    since(0.0, 101.0, 5.0)
     assert asyncio.run(health()) == (503, "stuck")
+
+
+def test_agents_side_by_side_share_what_waits() -> None:
+    both = threading.Barrier(2, timeout=60)
+    sizes: list[int] = []
+
+    def answer(questions: Sequence[Question]) -> list[Outcome]:
+        both.wait()  # ends when a second call is in progress
+        return [Outcome(f"answer to {question.text}") for question in questions]
+
+    async def answers() -> list[str]:
+        batcher = Batcher(answer, 16, 32, lambda size, _: sizes.append(size), calls=2)
+        async with batcher:
+            outcomes = await asyncio.gather(*(batcher.ask(Question(f"{number}")) for number in range(7)))
+            assert batcher.running_since is None
+        return [outcome.answer for outcome in outcomes]
+
+    assert asyncio.run(answers()) == [f"answer to {number}" for number in range(7)]
+    assert sorted(sizes) == [3, 4]
 
 
 def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: ScriptedAgent) -> None:

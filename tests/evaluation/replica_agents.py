@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import signal
@@ -15,12 +16,15 @@ from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
 from agents.runtime.model_set import ModelSet
+from agents.search.shared_search import SharedSearch
 from agents.settings.run_config import RunConfig
-from tests.agent.scripted import ScriptedChat
+from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 
 ASKED = "asked.txt"
+SEARCHED = "searched.txt"
 FATAL = "fatal.txt"
-"""``once:QUERY`` or ``always:QUERY``: the first agent that is asked it dies, or each does."""
+"""``once:QUERY`` or ``always:QUERY``: the first agent that is asked it dies, or each does. ``search:QUERY`` or ``for good:QUERY``: once the
+search of its machine does, and Ray starts it again or not."""
 
 
 class TellingAgent(CragAgent):
@@ -41,18 +45,44 @@ class TellingAgent(CragAgent):
         fatal = self.folder / FATAL
         how_often, query = fatal.read_text().split(":") if fatal.exists() else ("", "")
         if query in queries:
-            if how_often == "once":
+            if how_often != "always":
                 fatal.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+            if how_often in ("once", "always"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            _end_search(self.search_pipeline.actor, for_good=how_often == "for good")
         return super().batch_generate_response(queries, images, message_histories, **kwargs)
 
 
 def build(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
     """An agent without weights, in place of ``CragAgent.from_config``."""
-    models = ModelSet(config.profile, config.cache, ready={"chat": ScriptedChat(_reply)})
+    ready = {"chat": ScriptedChat(_reply), "reranker": WordOverlapReranker()}
+    models = ModelSet(config.profile, config.cache, ready=ready)
     agent = TellingAgent.from_config(config, pipeline, models=models)
     agent.folder = config.cache
+    if isinstance(pipeline, SharedSearch):
+        with (config.cache / SEARCHED).open("a") as file:
+            file.write(f"{process_of(pipeline.actor)}\n")
     return agent
+
+
+def process_of(actor: Any) -> int:
+    """The process of an actor of Ray."""
+    import ray
+
+    return int(ray.get(actor.process.remote()))
+
+
+def _end_search(actor: Any, *, for_good: bool) -> None:
+    """Kill the actor, and wait until it cannot be asked."""
+    import ray
+
+    if for_good:
+        ray.kill(actor)
+    else:
+        os.kill(process_of(actor), signal.SIGKILL)
+    with contextlib.suppress(ray.exceptions.RayActorError):
+        while True:
+            ray.get(actor.node.remote())
 
 
 def build_nothing(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:

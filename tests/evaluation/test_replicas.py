@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ import pytest
 from rich.console import Console
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
+from agents.search.build_index import main as build_index  # noqa: E402
 from evaluation.files.outputs import ALL_TURNS, SCORES  # noqa: E402
 from evaluation.files.responses import RESPONSES, read_responses  # noqa: E402
 from evaluation.files.run_log import read_run_log  # noqa: E402
 from evaluation.files.traces import TRACE, read_traces  # noqa: E402
 from evaluation.run import replicas  # noqa: E402
 from evaluation.run.command import main  # noqa: E402
-from tests.evaluation.replica_agents import ASKED, FATAL, build, build_nothing  # noqa: E402
+from tests.evaluation.replica_agents import ASKED, FATAL, SEARCHED, build, build_nothing  # noqa: E402
 from tests.evaluation.worlds import picture, row, write_dataset  # noqa: E402
+from tests.search.conftest import write_sources  # noqa: E402
 
 TURNS = {"a": 3, "b": 1, "c": 4, "d": 2, "e": 5, "f": 1, "g": 2, "h": 3, "i": 1, "j": 2, "k": 4, "l": 2}
 
@@ -37,11 +39,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.2")
 
 
-def _run(data: Path, folder: Path, *arguments: str, build: Callable[..., Any] = build) -> tuple[int, str]:
+ALONE = ("--preset", "vlm_only", "--suppress-web-search-api", "--suppress-image-search-api")
+SEARCHING = ("--preset", "direct_rag")
+
+
+def _run(
+    data: Path, folder: Path, *arguments: str, agent: Sequence[str] = ALONE, build: Callable[..., Any] = build
+) -> tuple[int, str]:
     """The exit status and what was printed."""
     console = Console(file=io.StringIO(), width=200)
     places = ["--dataset", str(data), "--cache", str(folder / "cache"), "--output-dir", str(folder)]
-    agent = ["--preset", "vlm_only", "--suppress-web-search-api", "--suppress-image-search-api"]
     rest = ["--dataset-type", "multi-turn", "--eval-model", "None", "--no-progress", "--no-report"]
     (folder / "cache").mkdir(parents=True, exist_ok=True)
     status = main([*places, *agent, *rest, *arguments], console, build)
@@ -123,6 +130,75 @@ def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
     assert _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, "--resume")[0] == 0
     assert _left_behind(tmp_path) == alone
     assert len(_asked(tmp_path)) == sum(TURNS.values()) - len(kept)
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Published indices of six pictures and some pages."""
+    world = write_sources(tmp_path_factory.mktemp("world"))
+    made_of = ["--images", str(world.images), "--kg", str(world.kg), "--pages", str(world.pages)]
+    assert build_index([*made_of, "--split", "validation", "--cache", str(world.cache), "--no-progress"]) == 0
+    return world.hub
+
+
+def _indexed(folder: Path, hub: Path) -> Path:
+    """A folder whose cache has the indices."""
+    (folder / "cache").mkdir()
+    (folder / "cache" / "hub").symlink_to(hub)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def searched_alone(data: Path, hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    """What one process leaves behind that searches."""
+    folder = _indexed(tmp_path_factory.mktemp("searched"), hub)
+    assert _run(data, folder, agent=SEARCHING)[0] == 0
+    assert all(_found(folder).values())
+    return _left_behind(folder)
+
+
+def _found(folder: Path) -> dict[Any, bool]:
+    """Whether pictures and pages were found, by turn."""
+    return {
+        key: bool(record.pictures) and not any("search_error" in stage.notes for stage in record.stages)
+        for key, record in read_traces(folder / TRACE).items()
+    }
+
+
+def test_replicas_of_a_machine_share_a_search_whose_death_costs_no_answer(
+    data: Path, hub: Path, searched_alone: Left, tmp_path: Path
+) -> None:
+    """On a cluster that the command starts for itself."""
+    cache = _indexed(tmp_path, hub) / "cache"
+    (cache / FATAL).write_text("search:What is number 1 of a?")
+    status, told = _run(data, tmp_path, "--replicas", "2", agent=SEARCHING)
+    assert status == 0, told
+    assert _left_behind(tmp_path) == searched_alone and all(_found(tmp_path).values())
+    assert len(set((cache / SEARCHED).read_text().split())) == 1
+
+    asked = _asked(tmp_path)
+    assert (
+        len({process for process, _ in asked}) == 2
+    )  # no replica died, and the calls that were under way were made again
+    again = {query: times for query, times in Counter(query for _, query in asked).items() if times > 1}
+    assert again["What is number 1 of a?"] == 2 and set(again.values()) == {2} and len(again) <= 8
+
+
+def test_each_machine_has_its_search_and_one_that_died_for_good_is_replaced(
+    data: Path, hub: Path, searched_alone: Left, ray_address: str, tmp_path: Path
+) -> None:
+    cache = _indexed(tmp_path, hub) / "cache"
+    (cache / FATAL).write_text("for good:What is number 1 of a?")
+    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, agent=SEARCHING)
+    assert status == 0, told
+    assert _left_behind(tmp_path) == searched_alone and all(_found(tmp_path).values())
+    assert len(set((cache / SEARCHED).read_text().split())) == 3
+
+
+def test_a_missing_index_is_told_in_one_line(data: Path, tmp_path: Path) -> None:
+    status, told = _run(data, tmp_path, "--replicas", "1", agent=SEARCHING)
+    last = told.strip().splitlines()[-1]
+    assert status == 2 and last.startswith("error: a replica cannot be started: there is no image index"), told
 
 
 def test_a_replica_that_cannot_be_built_is_told_in_one_line(data: Path, tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Searches that several callers ask for at about the same time, made as one: a batch is whatever came while the one before it ran."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from agents.runtime.deadline import Clock
+from agents.search.hits import Hit, Results, SearchError
+
+Query = TypeVar("Query")
+
+
+@dataclass(eq=False)
+class _Asked(Generic[Query, Hit]):
+    """One caller's queries with what came of them."""
+
+    queries: Sequence[Query]
+    k: int
+    until: float  # by the clock; later nobody waits for it
+    found: list[Results[Hit]] | None = None
+    error: BaseException | None = None
+
+    def result(self) -> list[Results[Hit]]:
+        if self.found is not None:
+            return self.found
+        if isinstance(self.error, Exception):
+            raise self.error
+        raise SearchError(f"the search failed ({self.error!r})")  # panics of Rust
+
+
+class Together(Generic[Query, Hit]):
+    """A search for many threads, which runs in one of its own: PyTorch and the allocator keep memory for each thread that calls them.
+
+    A call takes all that wait, in the order they came, as far as they ask for the same number of hits and have ``limit`` queries at
+    most; nobody waits for company. Where it fails each of its callers' queries are searched by themselves.
+    """
+
+    def __init__(
+        self,
+        search: Callable[[Sequence[Query], int], list[Results[Hit]]],
+        limit: int,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._search: Callable[[Sequence[Query], int], list[Results[Hit]]] = search
+        self._limit, self._clock = limit, clock
+        self._waiting: deque[_Asked[Query, Hit]] = deque()
+        self._arriving = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "search")
+
+    def search(self, queries: Sequence[Query], k: int, seconds: float = math.inf) -> list[Results[Hit]]:
+        """Results of each query. SearchError where its turn has not come within ``seconds``; Exception: what the search raises."""
+        asked: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
+        with (
+            self._arriving
+        ):  # as many turns as there are callers before this one, each of which takes one caller at least
+            self._waiting.append(asked)
+            turn = self._thread.submit(lambda: self._run(self._batch()))
+        turn.result()
+        return asked.result()
+
+    @property
+    def waiting(self) -> int:
+        """Calls whose turn has not come."""
+        return len(self._waiting)
+
+    def _batch(self) -> list[_Asked[Query, Hit]]:
+        batch: list[_Asked[Query, Hit]] = []
+        room = self._limit
+        while self._waiting:
+            first = self._waiting[0]
+            if batch and (first.k != batch[0].k or len(first.queries) > room):
+                break
+            self._waiting.popleft()
+            if self._clock() > first.until:
+                first.error = SearchError("its turn did not come in time")
+                continue
+            batch.append(first)
+            room -= len(first.queries)
+        return batch
+
+    def _run(self, batch: Sequence[_Asked[Query, Hit]]) -> None:
+        queries = [query for asked in batch for query in asked.queries]
+        if not queries:
+            for asked in batch:
+                asked.found = []
+            return
+        try:
+            found = iter(self._search(queries, batch[0].k))
+        except BaseException as error:  # noqa: BLE001 - raised to whoever asked
+            if len(batch) == 1:
+                batch[0].error = error
+                return
+            for asked in batch:
+                self._run([asked])
+            return
+        for asked in batch:
+            asked.found = [next(found) for _ in asked.queries]

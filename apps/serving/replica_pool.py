@@ -1,0 +1,186 @@
+"""Several agents that answer as one, each in a process of Ray (docs/scale.md); questions go to whichever is free."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from agents.runtime.cluster import (
+    MAX_DEATHS,
+    START_SECONDS,
+    GoneError,
+    OnePerNode,
+    Placed,
+    cluster,
+    ended,
+    gpus_of,
+)
+from apps.answering import AgentError, Answerer, CancelledError, CannotStartError, Question
+from apps.outcome import Outcome
+
+_log = logging.getLogger(__name__)
+
+MakeAnswerer = Callable[[Any], Answerer]
+"""From what takes the place of a search pipeline, or None, to an answerer; sent to other processes."""
+
+
+class AnswerReplica(Placed):
+    """What runs in a process of Ray: an answerer."""
+
+    def __init__(self, make: MakeAnswerer, folder: str) -> None:
+        super().__init__(folder)
+        self._make = make
+
+    def start(self, actor: Any) -> int:
+        """Build the agent, with the search of its machine unless that is None. Returns its batch size."""
+        from agents.search.shared_search import SharedSearch
+
+        self._search = None if actor is None else SharedSearch(actor)
+        self._answerer = self._make(self._search)
+        return self._answerer.batch_size
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """As ``Answerer.answer``; a replica whose search is gone for good ends, and is replaced with it."""
+        ask = partial(self._answerer.answer, questions)
+        if self._search is None:
+            return ask()
+        try:
+            return self._search.kept_up(ask, self._answerer.cancel, CancelledError)
+        except GoneError as error:
+            _log.error("%s", error)
+            self.leave()
+
+
+class ReplicaPool:
+    """Answers as ``Answerer`` does, in as many calls at once as there are replicas.
+
+    One that dies is started again, and its questions are asked on another; one that cannot be started ``MAX_DEATHS`` times in a row is
+    given up.
+
+    Args:
+        ray: The module, connected to a cluster.
+        place: Makes the handle of a new ``AnswerReplica``.
+        search: Search for those of a machine; None: nothing is searched.
+
+    Raises:
+        CannotStartError: They cannot be started.
+    """
+
+    def __init__(self, ray: Any, size: int, place: Callable[[], Any], search: OnePerNode | None = None) -> None:
+        self.size = size
+        """Calls at once."""
+        self._ray, self._place, self._search = ray, place, search
+        self._free: SimpleQueue[Any] = SimpleQueue()  # handles; None: no replica is left
+        self._left, self._counting = size, threading.Lock()
+        self._starting = ThreadPoolExecutor(size, "replica")
+        self._closed = threading.Event()
+        started = [self._starting.submit(self._started) for _ in range(size)]
+        self._alive = [each.result() for each in started]
+        for actor in self._alive:
+            self._free.put(actor)
+        self.batch_size: int = self._batch_size
+
+    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+        """As ``Answerer.answer``, by a replica that is free; from several threads.
+
+        Raises:
+            AgentError: The agent raised it, the questions were the end of ``MAX_DEATHS`` replicas, or none is left.
+        """
+        errors = self._ray.exceptions
+        for _ in range(MAX_DEATHS):
+            actor = self._free.get()
+            if actor is None:
+                self._free.put(None)
+                raise AgentError("the agent failed (no replica is left)")
+            try:
+                outcomes: list[Outcome] = self._ray.get(actor.answer.remote(questions))
+            except errors.RayTaskError as error:
+                self._free.put(actor)
+                if isinstance(error.cause, AgentError):
+                    raise error.cause from None
+                raise AgentError(f"the agent failed ({type(error.cause).__name__})") from error
+            except errors.RayActorError as error:
+                _log.warning("a replica died; its questions are asked on another: %s", error)
+                self._ray.kill(actor)  # one that is only out of reach must not keep its GPU
+                self._alive.remove(actor)
+                self._starting.submit(self._replace)
+            else:
+                self._free.put(actor)
+                return outcomes
+        raise AgentError(f"the agent failed ({MAX_DEATHS} replicas died of a call)")
+
+    def close(self) -> None:
+        """End the replicas."""
+        self._closed.set()
+        self._starting.shutdown(wait=False, cancel_futures=True)
+        ended(self._ray, self._alive)
+
+    def _replace(self) -> None:
+        for _ in range(MAX_DEATHS):
+            if self._closed.is_set():
+                return
+            try:
+                actor = self._started()
+            except CannotStartError as error:
+                _log.error("%s", error)
+            else:
+                self._alive.append(actor)
+                self._free.put(actor)
+                return
+        with self._counting:
+            self._left -= 1
+            if self._left == 0:
+                self._free.put(None)
+
+    def _started(self) -> Any:
+        errors = self._ray.exceptions
+        actor = self._place()
+        try:
+            node = self._ray.get(actor.node.remote(), timeout=START_SECONDS)
+            search = None if self._search is None else self._search.on(node)
+            self._batch_size = self._ray.get(actor.start.remote(search), timeout=START_SECONDS)
+        except errors.GetTimeoutError as error:
+            raise CannotStartError(f"a replica is not ready after {START_SECONDS:.0f} s") from error
+        except errors.RayTaskError as error:
+            raise CannotStartError(f"a replica cannot be started: {error.cause}") from error
+        except errors.RayActorError as error:
+            raise CannotStartError(f"a replica cannot be started: {error}") from error
+        return actor
+
+
+@contextmanager
+def pool(
+    make: MakeAnswerer, open_pipeline: Callable[[], Any] | None, size: int, address: str | None
+) -> Iterator[ReplicaPool]:
+    """Replicas on the cluster at ``address``, or on one started for them here.
+
+    On a cluster with GPUs each has one to itself; the search of a machine is on one of them.
+
+    Args:
+        open_pipeline: Gives the pipeline that those of a machine share; None: nothing is searched.
+
+    Raises:
+        CannotStartError: They cannot be started.
+        ClusterError: Ray is not installed, there is no cluster, or it has too few GPUs.
+    """
+    from agents.search.shared_search import SearchActor
+
+    folder = str(Path.cwd())
+    with cluster(address, "--replicas") as ray, ExitStack() as stack:
+        own, searching = gpus_of(ray, size, sharing=open_pipeline is not None)
+        place = partial(
+            ray.remote(AnswerReplica).options(num_gpus=own, scheduling_strategy="SPREAD").remote, make, folder
+        )
+        search = None
+        if open_pipeline is not None:
+            arguments = open_pipeline, min(size, os.cpu_count() or 1), folder
+            search = stack.enter_context(closing(OnePerNode(ray, SearchActor, arguments, gpus=searching)))
+        yield stack.enter_context(closing(ReplicaPool(ray, size, place, search)))
