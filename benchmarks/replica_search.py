@@ -172,7 +172,7 @@ def measure(options: ReplicaSearchOptions) -> int:
     cache.mkdir(parents=True, exist_ok=True)
     build(options, cache)
     rows = []
-    for shared in (False, True):
+    for shared in (True,) if options.shared_only else (False, True):
         for replicas in sorted({1, options.replicas}):
             rows.append(searched(options, cache, replicas, shared=shared))
             console.print(*rows[-1], highlight=False)
@@ -187,6 +187,7 @@ class ReplicaSearchOptions(Options):
     chunks: int = Field(100_000, ge=100, description="vectors of the web index")
     pictures: int = Field(10_000, ge=100, description="vectors of the image index")
     replicas: int = Field(4, ge=1, description="that ask at the same time; one alone is measured too")
+    shared_only: bool = Field(False, description="leave out replicas with indices of their own, which may not fit")
     batches: int = Field(20, ge=1, description="asked by each replica")
     batch: int = Field(4, ge=1, description="photos, and as many texts, in a batch")
     folder: Path = Field(Path(".cache/replica_search"), description="where indices are built")

@@ -9,6 +9,9 @@ import pytest
 
 _empty = tempfile.TemporaryDirectory(prefix="crag-tests-hub-")  # removed when the process ends
 os.environ |= {"HF_HUB_CACHE": _empty.name, "HF_HUB_OFFLINE": "1"}
+# Ray reads these once a process. Clusters that tests start one after another have one token: a local one that made its own would have the
+# process refuse calls of a cluster that has none.
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-tests", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,6 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
     from ray.cluster_utils import Cluster
 
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with contextlib.chdir(tmp_path_factory.mktemp("nodes")):
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         made.add_node(num_cpus=1)
