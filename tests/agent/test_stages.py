@@ -69,6 +69,16 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
     assert plain.question == "How tall is this?"
 
 
+@pytest.mark.parametrize(
+    "said", ["I don't know.", "I don't know", "I'm sorry, but I can't tell which man is meant.", "", "..."]
+)
+def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(said: str) -> None:
+    asked = "Where was he born?"
+    lost = turn(asked, history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"}))
+    run(Understand, [lost], context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: said)))
+    assert lost.question == asked
+
+
 def test_image_search_names_the_entity_of_the_best_hit_above_the_threshold() -> None:
     tower, unknown, text_only = turn("a"), turn("b", (10, 10)), turn("c", None)
     run(ImageSearch, [tower, unknown, text_only], context(settings(), ScriptedPipeline(PIPELINE, PAGES)))

@@ -3,6 +3,7 @@
 from agents.asking.ask import ReplyForm
 from agents.asking.readers.answers import MAX_READ
 from agents.models.base import ChatReply
+from agents.texts.refusals import refuses
 from agents.texts.replies import was_cut, whole_sentences
 from agents.texts.text import clean, one_line
 
@@ -22,10 +23,12 @@ def extracted(reply: ChatReply) -> str | None:
     return None if text.strip(" .").lower() in ("", "none", "nothing", "no facts") else text
 
 
-def _first_line(reply: ChatReply) -> str | None:
-    """The first line of a reply; None where it may have been cut off, or there is none."""
+def _question(reply: ChatReply) -> str | None:
+    """The first line of a reply; None where it may have been cut off, there is none, or the model answered that it does not know."""
     line = reply.text.strip().split("\n", 1)[0].strip()
-    return line if line and (reply.finish_reason == "stop" or line != reply.text.strip()) else None
+    if not line or refuses(line):
+        return None
+    return line if reply.finish_reason == "stop" or line != reply.text.strip() else None
 
 
 def _is_line(_: object, reply: ChatReply) -> bool:
@@ -34,7 +37,7 @@ def _is_line(_: object, reply: ChatReply) -> bool:
 
 
 SENTENCE = ReplyForm("sentence", lambda reply: one_line(clean(reply.text)), _is_line)
-STANDALONE_QUESTION = ReplyForm("question", _first_line, _is_line)
+STANDALONE_QUESTION = ReplyForm("question", _question, _is_line)
 FACTS = ReplyForm(
     "facts", extracted, lambda said, reply: said is not None or reply.text.strip().lower().startswith("none")
 )
