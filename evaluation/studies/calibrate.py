@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -131,6 +132,10 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
     )
     gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="with --measure: the gate; not given: presets/gates/NAME_PROFILE.json"
+    )
+    leave_out: Annotated[tuple[Path, ...], Flag(metavar="FILE")] = Field(
+        (),
+        description="JSON lines whose session_ids are left out, such as the train.jsonl that the run's model was trained on",
     )
     folds: int = Field(5, description="parts of the cross-validation")
     repeats: int = Field(5, description="divisions into parts that are averaged")
@@ -279,13 +284,25 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
         for run, judge in zip(runs, judges, strict=True)
         for decision in read_decisions(run, judge, _accept_forms(run, options))
     ]
-    turns = Turns.of(decisions)
+    trained_on = _sessions_in(options.leave_out)
+    turns = Turns.of([decision for decision in decisions if decision.session not in trained_on])
     if not turns.gate_decides.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
     splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names))
     )
+
+
+def _sessions_in(files: Sequence[Path]) -> set[str]:
+    """The sessions that files of JSON lines name; EvaluationError where a line names none."""
+    found: set[str] = set()
+    for file in files:
+        try:
+            found |= {json.loads(line)["session_id"] for line in file.read_text(encoding="utf-8").splitlines()}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EvaluationError(f"{file} is no file of JSON lines that have a session_id: {error!r}") from error
+    return found
 
 
 def _split(about: Mapping[str, Any]) -> str:

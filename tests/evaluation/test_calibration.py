@@ -405,6 +405,26 @@ def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.Ca
     assert "gate, cross-validated" in printed
 
 
+def test_sessions_that_the_model_was_trained_on_are_left_out(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write_run(tmp_path / "run")
+    trained = tmp_path / "train.jsonl"
+    rows = [{"session_id": f"s{number}", "prompt": "answer"} for number in (0, 0, 3, 99)]
+    trained.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["--runs", str(tmp_path / "run"), *FAST, "--dry-run", "--leave-out", str(trained)]
+    assert calibrate.main(command) == 0
+    summary = json.loads((tmp_path / "run" / "calibration.json").read_text())
+    # without session 0, whose second candidate is right, and 3, whose second is wrong
+    assert {name: summary[name] for name in ("sessions", "turns", "candidates", "right")} == {
+        "sessions": 10, "turns": 20, "candidates": 20, "right": 10
+    }  # fmt: skip
+    capsys.readouterr()
+    trained.write_text('{"prompt": "answer"}\n')
+    assert calibrate.main(command) == 2
+    assert "is no file of JSON lines that have a session_id" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> None:
     """Also where ``--model-name`` replaced the profile's; no other model under that profile gets it."""
     _write_run(tmp_path / "run")
