@@ -8,10 +8,9 @@ from typing import Any
 
 from agents.models.base import ModelError
 from agents.runtime.files import one_line
+from agents.runtime.hub_reach import no_hub
 from agents.runtime.weights import cached, is_hub_id
 from agents.settings.profiles import SERVED, Profile
-
-_HUB_SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
 
 
 def unreachable(
@@ -27,7 +26,7 @@ def unreachable(
     models = [*encoders, *(str(spec["path"]) for spec in specs if "path" in spec)]
     lacking = [name for name in dict.fromkeys(models) if is_hub_id(name) and not cached(name)]
     lacking += [name for name in indices if not cached(name, "datasets")]
-    if lacking and (why := _no_hub()) is not None:
+    if lacking and (why := no_hub()) is not None:
         return (
             f"the cache of the hub lacks {', '.join(lacking)}, and {why}: fetch them where it can be reached (hf download), or take a "
             "profile that needs no hub, such as embedded or server_embedded"
@@ -42,19 +41,6 @@ def _specs(value: Any) -> Iterator[Mapping[str, Any]]:
             yield value
         for inner in value.values():
             yield from _specs(inner)
-
-
-def _no_hub() -> str | None:
-    import httpx
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return "HF_HUB_OFFLINE is set"
-    try:
-        httpx.head(constants.ENDPOINT, timeout=_HUB_SECONDS)
-    except httpx.HTTPError as error:
-        return f"{constants.ENDPOINT} cannot be reached ({one_line(error) or type(error).__name__})"
-    return None
 
 
 def _no_server(specs: Sequence[Mapping[str, Any]]) -> str | None:

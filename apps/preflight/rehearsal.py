@@ -117,13 +117,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = RunConfig.read(options.preset, options.profile, cache=options.cache)
     pipeline, missing = None, []
     try:
-        pipeline = config.pipeline(split="validation", web=options.task != 1)
+        pipeline = searched(config, web=options.task != 1)
     except SearchError as error:
         missing = [f"no search: {error}"]
     agent = CragAgent.from_config(config, pipeline)
     report = rehearse(agent, CragAgent.from_config(config, models=agent.models))
     print(json.dumps({**report, "failures": missing + report["failures"], "attempts": attempts}))
     return 0
+
+
+def searched(config: RunConfig, *, web: bool) -> Any:
+    """The search over the indices that were prepared last; SearchError where there are none."""
+    found = config.splits(web=web)
+    return config.pipeline(split=found[0] if found else "validation", web=web)
 
 
 def block_network() -> list[str]:

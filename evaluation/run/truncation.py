@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import httpx
-
+from agents.runtime.hub_reach import no_hub
 from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
@@ -29,9 +28,6 @@ rather cuts too early than too late."""
 
 _SAMPLE, _SAMPLE_IDS = "Hello world!", [128000, 9906, 1917, 0]
 """What the tokenizer of Llama 3 makes of a text, ``<|begin_of_text|>`` first; no other vocabulary has these ids."""
-
-_HUB_SECONDS = 5.0
-"""A hub that says nothing for so long is taken for out of reach: Hugging Face's library would try again for a minute."""
 
 _PIECES = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
 _LETTERS_A_TOKEN = 4
@@ -133,19 +129,6 @@ def _stand_in(name: str) -> str:
     return f"{name} (stand-in for {LLAMA_TOKENIZER})"
 
 
-def _hub_answers() -> bool:
-    """Whether a hub may be asked and answers at all."""
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        return not httpx.head(constants.ENDPOINT, timeout=_HUB_SECONDS).is_server_error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        log.info("the hub is out of reach: %s", error)
-        return False
-
-
 def load_truncator(source: str | None = None) -> Truncator:
     """The tokenizer asked for (``source``, hub id or folder); else Llama-3.2's; else the stand-in package's; else the rule.
 
@@ -153,9 +136,9 @@ def load_truncator(source: str | None = None) -> Truncator:
         EvaluationError: ``source`` is given and holds no tokenizer.
     """
     if source is not None:
-        return from_tokenizer(source, local=Path(source).is_dir() or not _hub_answers())
+        return from_tokenizer(source, local=Path(source).is_dir() or no_hub() is not None)
     try:
-        return from_tokenizer(LLAMA_TOKENIZER, exact=True, local=not _hub_answers())
+        return from_tokenizer(LLAMA_TOKENIZER, exact=True, local=no_hub() is not None)
     except EvaluationError as error:
         log.info("%s", error)
     spec = importlib.util.find_spec(STAND_IN_PACKAGE)

@@ -14,6 +14,8 @@ import pytest
 from agents.crag_agent import CragAgent
 from agents.runtime.model_set import ModelSet
 from agents.runtime.weights import cached_revision, loadable, with_found_weights
+from agents.search.build_index import main as build_index
+from agents.search.hits import SearchError
 from agents.settings.presets import Settings
 from agents.settings.profiles import ROOT, LoraSettings, Profile
 from agents.settings.run_config import RunConfig, preset_names
@@ -33,6 +35,7 @@ from apps.preflight.submission import (
 )
 from benchmarks.latency.call_seconds import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
+from tests.search.conftest import write_sources
 
 BEST = RunConfig.read("best", "gpu")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -54,6 +57,18 @@ def write_pinned(path: Path, task: int, config: RunConfig = BEST) -> dict[str, A
 
 def states(checks: list[Check]) -> dict[str, str]:
     return {check.name: check.state for check in checks}
+
+
+def test_the_rehearsal_searches_the_indices_that_there_are(tmp_path: Path) -> None:
+    """`make demo` prepares public_test alone."""
+    config = RunConfig.read("best", "embedded", cache=tmp_path / "cache")
+    with pytest.raises(SearchError, match="no image index"):
+        rehearsal.searched(config, web=True)
+    world = write_sources(tmp_path)
+    made_of = ["--images", str(world.images), "--kg", str(world.kg), "--pages", str(world.pages)]
+    assert build_index([*made_of, "--split", "public_test", "--cache", str(world.cache), "--no-progress"]) == 0
+    assert world.cache == config.cache
+    assert len(rehearsal.searched(config, web=True)("anything", k=2)) == 2
 
 
 @pytest.mark.parametrize("task", [1, 2, 3])

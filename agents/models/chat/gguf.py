@@ -25,12 +25,12 @@ from pydantic import Field
 from tqdm import tqdm
 
 from agents.models.base import ModelError
+from agents.runtime.hub_reach import HUB_SECONDS
 from agents.settings.command_options import Options
 
 VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
 
 _CHUNK = 1 << 20
-_HUB_SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     if HF_HUB_OFFLINE or not _reachable(url):  # the library would try again for half a minute
         return None
     try:
-        named = get_hf_file_metadata(url, timeout=_HUB_SECONDS)
+        named = get_hf_file_metadata(url, timeout=HUB_SECONDS)
         found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
@@ -137,7 +137,7 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
 
 def _reachable(url: str) -> bool:
     try:
-        with urlopen(Request(url, method="HEAD"), timeout=_HUB_SECONDS):
+        with urlopen(Request(url, method="HEAD"), timeout=HUB_SECONDS):
             return True
     except HTTPError as error:
         return error.code < 500  # what the hub refuses, the library explains; a server in trouble is as good as none
