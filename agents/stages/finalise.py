@@ -174,7 +174,7 @@ def rejection_reason(
     if gate is not None and probability is not None:
         minimum = gate.minimum(egocentric=turn.egocentric)
         sure = probability >= minimum  # not so for NaN
-        return None if sure else f"the gate holds it for right with {probability:.3f}, not {minimum:.3f} or more"
+        return None if sure else f"{probability:.1%} sure, {minimum:.1%} needed"
     if options.max_idk is not None and candidate.idk is not None and candidate.idk > options.max_idk:
         return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.max_idk}"
     return None
