@@ -77,10 +77,14 @@ def marked(photo: Image.Image, outcome: Outcome) -> Image.Image:
     return shown
 
 
-def details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "") -> str:
-    """Verdict, entity, the photo with the crops framed, evidence and times of an answer to what was asked."""
+def details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "", *, again: bool = False) -> str:
+    """Verdict, entity, the photo with the crops framed, evidence and times of an answer to what was asked.
+
+    ``again``: the question and its answer come first, for one that is looked at again is not the last of its dialog.
+    """
+    said = f"<p><b>{escape(asked)}</b> {escape(outcome.answer)}</p>" if again else ""
     framed = _framed(photo, outcome) if photo is not None and outcome.crops else ""
-    parts = [_verdict(outcome), _found(outcome), framed, _evidence(outcome, asked), _times(outcome)]
+    parts = [said, _verdict(outcome), _found(outcome), framed, _evidence(outcome, asked), _times(outcome)]
     return f'<div class="crag">{"".join(parts)}</div>'
 
 

@@ -38,6 +38,7 @@ CSS = """
 .crag .wrong {color: #c0392b}
 .crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
 .crag img {max-width: 100%; max-height: 24em; margin: .6em 0; border-radius: .4em}
+#talk .message {cursor: pointer}
 #examples .caption-label {white-space: normal; max-width: 96%; text-align: left}
 .crag dd {margin: 0; overflow-wrap: anywhere}
 """
@@ -92,6 +93,19 @@ class Dialog:
         """The dialog as the agent is given it."""
         said = ((("user", question), ("assistant", outcome.answer)) for question, outcome in self.turns)
         return [Message(role=role, content=text) for pair in said for role, text in pair]
+
+    def turn_of(self, place: int, said: Sequence[Message]) -> tuple[str, Outcome] | None:
+        """The turn whose question or answer is message ``place`` of what the page shows; None for "Stopped." and other words.
+
+        Read from the end: the oldest turns may be forgotten.
+        """
+        left = list(self.turns)
+        for at in range(len(said) - 1, 0, -1):
+            if left and (said[at - 1]["content"], said[at]["content"]) == (left[-1][0], left[-1][1].answer):
+                turn = left.pop()
+                if place in (at - 1, at):
+                    return turn
+        return None
 
 
 def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
@@ -189,6 +203,19 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
         told = details(outcome, photo, question) if outcome is not None else beginning()
         return dialog.photo, dialog.messages, told
 
+    def recalled(talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
+        """The details of the answer that was clicked, or of the question's; nothing changes for a message without any."""
+        dialog = Dialog.read(kept)
+        turn = dialog.turn_of(event.index, _said(talk))
+        if turn is None:
+            return gr.skip()
+        try:
+            photo = _uploaded({"path": dialog.photo})
+        except PhotoError as error:
+            return str(error)
+        question, outcome = turn
+        return details(outcome, photo, question, again=True)
+
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
     ) as page:
@@ -198,7 +225,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
             with gr.Column(scale=2, min_width=320):
                 sources = ["upload", "webcam", "clipboard"]
                 photo = gr.Image(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
-                hint = "A new photo begins a new dialog."
+                hint = "A new photo begins a new dialog. Click an answer to see how it was found."
                 talk = gr.Chatbot(
                     show_label=False, height=260, render_markdown=False, buttons=[], placeholder=hint, elem_id="talk"
                 )
@@ -240,6 +267,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
             cancels=[answered],
             **hidden,
         )
+        talk.select(recalled, [talk, kept], [told], **hidden)
         page.load(restored, [kept], [photo, talk, told], **hidden)
         if examples:
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,31 @@ def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) 
     assert [message["content"] for message in talk] == ["Who?", "answer to Who?", "When?", "answer to When?"]
     told_by(functions, photo, "Where?", {**kept, "photo": "another.png"})
     assert agent.histories[2] == []  # a dialog about another photo is none of this one
+
+
+@dataclass
+class Clicked:
+    """What gradio tells of a click on a message."""
+
+    index: int
+
+
+def test_an_earlier_answer_that_is_clicked_shows_its_details_again(photo: Any) -> None:
+    functions = functions_of(ScriptedAgent())
+    kept = told_by(functions, photo, "Who?")[2]
+    kept = told_by(functions, photo, "When?", kept)[2]
+    said = functions["restored"](kept)[1]
+    broken_off = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Stopped."}]
+    talk = [*broken_off, *said, *broken_off]
+    for place, answer in [(2, "answer to Who?"), (3, "answer to Who?"), (4, "answer to When?"), (5, "answer to When?")]:
+        assert answer in functions["recalled"](talk, kept, Clicked(place))
+    for place in (0, 1, 6, 7):
+        assert "answer" not in functions["recalled"](talk, kept, Clicked(place))
+    forgotten = {**kept, "turns": kept["turns"][1:]}
+    assert "answer" not in functions["recalled"](talk, forgotten, Clicked(3))
+    assert "answer to When?" in functions["recalled"](talk, forgotten, Clicked(5))
+    Path(photo["path"]).unlink()
+    assert "cannot be read" in functions["recalled"](talk, kept, Clicked(3))
 
 
 def test_details_are_there_again_after_a_reload(photo: Any) -> None:

@@ -102,6 +102,21 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
     assert "300 m" not in talk.inner_text()
 
 
+def test_an_earlier_answer_is_clicked_for_its_evidence(open_page: Any) -> None:
+    page = open_page(crag_agent())
+    told, talk = page.locator("#told"), page.locator("#talk")
+    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    for count, question in enumerate(("How tall?", "And now?"), 1):
+        ask(page, question)
+        expect(talk.get_by_text("300 m")).to_have_count(count)
+    expect(told).to_contain_text("Verdict")
+    talk.get_by_text("300 m").first.click()
+    expect(told).to_contain_text("How tall? 300 m")
+    expect(told).to_contain_text("Verdict")
+    talk.get_by_text("And now?").click()
+    expect(told).to_contain_text("And now? 300 m")
+
+
 def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
     page = open_page(crag_agent())
     talk = page.locator("#talk")
