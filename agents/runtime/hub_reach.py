@@ -1,8 +1,5 @@
 """Whether a hub of models and data sets can be asked."""
 
-import httpx
-from huggingface_hub import constants
-
 from agents.runtime.files import one_line
 
 HUB_SECONDS = 5.0
@@ -11,6 +8,9 @@ HUB_SECONDS = 5.0
 
 def no_hub() -> str | None:
     """Why no hub can be asked, or that none answers; None where one does. Hugging Face's library would try again for a minute."""
+    import httpx
+    from huggingface_hub import constants
+
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,7 @@ from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
+from evaluation.files.responses import json_object
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
 from evaluation.run.launching import MODELS, PRESETS, ROOT, local_judge, model_names, settings_table
@@ -299,7 +299,7 @@ def _sessions_in(files: Sequence[Path]) -> set[str]:
     found: set[str] = set()
     for file in files:
         try:
-            found |= {json.loads(line)["session_id"] for line in file.read_text(encoding="utf-8").splitlines()}
+            found |= {json_object(line)["session_id"] for line in file.read_bytes().splitlines()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EvaluationError(f"{file} is no file of JSON lines that have a session_id: {error!r}") from error
     return found

@@ -410,8 +410,8 @@ def test_sessions_that_the_model_was_trained_on_are_left_out(
 ) -> None:
     _write_run(tmp_path / "run")
     trained = tmp_path / "train.jsonl"
-    rows = [{"session_id": f"s{number}", "prompt": "answer"} for number in (0, 0, 3, 99)]
-    trained.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [{"session_id": f"s{number}", "prompt": "a line\u2028and another"} for number in (0, 0, 3, 99)]
+    trained.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     command = ["--runs", str(tmp_path / "run"), *FAST, "--dry-run", "--leave-out", str(trained)]
     assert calibrate.main(command) == 0
     summary = json.loads((tmp_path / "run" / "calibration.json").read_text())
