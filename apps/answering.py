@@ -23,13 +23,12 @@ from agents.runtime.deadline import CallCancelledError
 from agents.runtime.files import told
 from agents.search.paths import CACHE_VARIABLE
 from agents.settings.command_options import Flag
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
+from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
 from apps.outcome import Outcome, outcome_of
 
 _log = logging.getLogger(__name__)
 
-_DEFAULT_SPLIT = "validation"  # of the organiser's indices
 _TIMED = 8  # questions whose time tells what the next one takes
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
@@ -166,7 +165,7 @@ class AnswererOptions(ModelOptions):
     )
     split: Annotated[str | None, Flag(metavar="NAME")] = Field(
         None,
-        description=f"whose indices are searched; not given: those in the cache, of several the last prepared, else {_DEFAULT_SPLIT}",
+        description=f"whose indices are searched; not given: those in the cache, of several the last prepared, else {DEFAULT_SPLIT}",
     )
     cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(
         DEFAULT_CACHE, description="indices and converted weights"
@@ -241,4 +240,4 @@ def _split(config: RunConfig, options: AnswererOptions) -> str:
     found = config.splits(web=not options.no_web)
     if len(found) > 1 and not (options.no_web and options.no_images):
         print(f"searching {found[0]}, the last prepared; --split takes {', '.join(found[1:])} too", file=sys.stderr)
-    return found[0] if found else _DEFAULT_SPLIT
+    return config.newest_split(web=not options.no_web)

@@ -13,7 +13,6 @@ from agents.texts.refusals import refuses
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
-_MAX_DIGITS = 3  # of a percentage
 _ABSTAINED = ("i don't know", "i don’t know")
 
 
@@ -129,7 +128,7 @@ def _explained(decision: Decision | None) -> tuple[str, str | None]:
     """A decision for people, and the answer that was not given; none where there was none, or it follows orders out of the evidence."""
     if decision is None:
         return "", None
-    sure = _sure(decision)
+    sure = decision.sure
     if decision.given:
         return f"Answered{': ' if sure else ''}{sure}.", None
     reason = decision.reason or "it is not sure enough"
@@ -137,20 +136,6 @@ def _explained(decision: Decision | None) -> tuple[str, str | None]:
         return f"{reason[0].upper()}{reason[1:]}.", None
     why = sure if sure and decision.ruled_out is None else f"not said, because {reason}"
     return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
-
-
-def _sure(decision: Decision) -> str:
-    """The gate's probability and what it takes, with as many decimals as tell them apart."""
-    if decision.probability is None or decision.needed is None:
-        return ""
-    digits = 0
-    while digits < _MAX_DIGITS and _percent(decision.probability, digits) == _percent(decision.needed, digits):
-        digits += 1
-    return f"{_percent(decision.probability, digits)} sure, {_percent(decision.needed, digits)} needed"
-
-
-def _percent(probability: float, digits: int) -> str:
-    return f"{probability:.{digits}%}"
 
 
 def _missed(stage: StageRecord) -> str | None:

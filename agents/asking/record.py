@@ -34,6 +34,8 @@ QUOTES_PROMPT = "quotes a prompt"
 OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
 DRAFT, CANDIDATE = "draft", "candidate"
 
+_MAX_DIGITS = 3  # of a percentage
+
 FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
 """``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
 
@@ -122,9 +124,22 @@ class Decision:
         """Whether it was ruled out because it does what retrieved text told the model to."""
         return self.ruled_out == FOLLOWS_ORDERS
 
+    @property
+    def sure(self) -> str:
+        """The gate's probability and what it takes, in words; empty without one."""
+        return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
+
     def __str__(self) -> str:
         """In words: ``answered`` or ``abstained: REASON``."""
         return "answered" if self.given else f"abstained: {self.reason}"
+
+
+def sureness(probability: float, needed: float) -> str:
+    """A probability and what it takes, with as many decimals as tell them apart: ``21% sure, 50% needed``."""
+    digits = 0
+    while digits < _MAX_DIGITS and f"{probability:.{digits}%}" == f"{needed:.{digits}%}":
+        digits += 1
+    return f"{probability:.{digits}%} sure, {needed:.{digits}%} needed"
 
 
 @dataclass(frozen=True)

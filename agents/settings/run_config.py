@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from agents.runtime.model_set import ModelSet, RegistryFactory
 
 DEFAULT_CACHE = ROOT / ".cache"
+DEFAULT_SPLIT = "validation"
+"""Of the organiser's indices, and of those that are built without a name."""
+
 _PREPARED = ("validation", "public-test")  # splits of the mini set, as its indices are called
 
 
@@ -156,6 +159,10 @@ class RunConfig:
             pages = published(hub, search.web_index)
             found = {split: when for split, when in found.items() if split in pages}
         return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
+
+    def newest_split(self, *, web: bool = True) -> str:
+        """The split that is searched where none is named: the one prepared last, else that of the organiser's indices."""
+        return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
         """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""

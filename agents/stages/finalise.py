@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from agents.asking.record import CANDIDATE, FOLLOWS_ORDERS, Decision
+from agents.asking.record import CANDIDATE, FOLLOWS_ORDERS, Decision, sureness
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
@@ -174,7 +174,7 @@ def rejection_reason(
     if gate is not None and probability is not None:
         minimum = gate.minimum(egocentric=turn.egocentric)
         sure = probability >= minimum  # not so for NaN
-        return None if sure else f"{probability:.1%} sure, {minimum:.1%} needed"
+        return None if sure else sureness(probability, minimum)
     if options.max_idk is not None and candidate.idk is not None and candidate.idk > options.max_idk:
         return f"the reply would have been {IDK!r} with {candidate.idk:.3f}, above {options.max_idk}"
     return None

@@ -128,8 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def searched(config: RunConfig, *, web: bool) -> Any:
     """The search over the indices that were prepared last; SearchError where there are none."""
-    found = config.splits(web=web)
-    return config.pipeline(split=found[0] if found else "validation", web=web)
+    return config.pipeline(split=config.newest_split(web=web), web=web)
 
 
 def block_network() -> list[str]:
