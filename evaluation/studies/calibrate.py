@@ -72,6 +72,7 @@ class FitData:
     splits: tuple[str, ...]
     runs: tuple[str, ...]
     judges: tuple[str, ...]
+    weights: tuple[str, ...] = ()  # the chat models as the runs note them
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -131,7 +132,9 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
         description="what is fitted: the gate, the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1",
     )
     gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
-        None, description="with --measure: the gate; not given: presets/gates/NAME_PROFILE.json"
+        None,
+        description="where the fitted gate is written, and the preset left as it is; with --measure: the gate that is measured "
+        "(default: presets/gates/NAME_PROFILE.json)",
     )
     leave_out: Annotated[tuple[Path, ...], Flag(metavar="FILE")] = Field(
         (),
@@ -214,9 +217,14 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
         console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
         return
-    path = _gate_file(options, material)
+    if options.gate is None:
+        _refuse_other_weights(material)
+    path = options.gate or _gate_file(options, material)
     gate.save(path)
     console.print(f"written: {path}", markup=False, soft_wrap=True)
+    if options.gate is not None:
+        console.print(f"used with: --set finalise.gate={path.absolute()}", markup=False, soft_wrap=True)
+        return
     values = {"finalise.gate": f"presets/gates/{path.name}"}
     _into_preset(options, material, MODELS.join(material.models), values, console)
 
@@ -238,6 +246,17 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     _show(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
     _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json)
+
+
+def _refuse_other_weights(material: FitData) -> None:
+    """EvaluationError where a run's chat model is not what the profile has now: the gate would become that of other weights."""
+    expected = Path(material.models[0]).name
+    for weights in material.weights:
+        if expected not in weights:
+            raise EvaluationError(
+                f"the runs were made with the chat model {weights!r}, and profile {material.profile!r} has {expected!r}: set CRAG_GGUF "
+                "as it was, or name a file for the gate with --gate"
+            )
 
 
 def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
@@ -289,9 +308,11 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
     if not turns.gate_decides.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
     splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
+    weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
     return FitData(
-        turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names))
-    )
+        turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
+        tuple(sorted(weights)),
+    )  # fmt: skip
 
 
 def _sessions_in(files: Sequence[Path]) -> set[str]:

@@ -438,6 +438,24 @@ def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> N
     assert (presets / "gates" / "best_gpu_Own-7B.json").is_file()
 
 
+def test_a_gate_of_other_weights_has_a_file_of_its_own(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a run whose weights ``CRAG_GGUF`` named, the gate does not become that of the profile's own."""
+    _write_run(tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "models": {"chat": "trained (int8) + other"}}))
+    original = (presets / "best.toml").read_text()
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "made with the chat model 'trained (int8) + other'" in said and "--gate" in said
+    gate = tmp_path / "own" / "gate.json"
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(gate)]) == 0
+    assert f"--set finalise.gate={gate}" in capsys.readouterr().out
+    assert Gate.load(gate).fitted_on["turns"] == 24
+    assert (presets / "best.toml").read_text() == original and not (presets / "gates").exists()
+
+
 @pytest.mark.parametrize("differ", [True, False])
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
