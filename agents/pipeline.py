@@ -145,7 +145,10 @@ class Pipeline:
         if way.way == "skipped":
             return _closed(turns, stage, 0.0, "skipped", "time", way.reason)
         short = way.way == "short"
-        own = dataclasses.replace(context, deadline=context.deadline.sooner(way.reserve), short=short)
+        gathering = tuple(earlier for earlier in self.stages[:place] if earlier.gathers)
+        own = dataclasses.replace(
+            context, deadline=context.deadline.sooner(way.reserve), short=short, gathering=gathering
+        )
         if short:
             own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
         started = self._clock()

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -51,6 +51,8 @@ class Context:
     # Maps max_tokens to a reduced limit; None: as the prompt says
     shorten: Callable[[int], int] | None = None
     guarded: bool = True  # ``guard.injection`` of the preset
+    gathering: "tuple[Stage, ...]" = ()  # the preset's stages before this one that find, cut and rank evidence (``Stage.gathers``)
+    widen: int = 1  # factor of how much the searches fetch, for a search that is repeated
 
     def take_away(self) -> None:
         """Leave a stage that was given up without models and search: while it still runs in its thread others may be inside them."""
@@ -68,9 +70,20 @@ class Context:
         answers = self.put([Question(ask, values(turn), (turn,)) for turn in turns])
         return list(zip(turns, answers, strict=True))
 
+    def gather(self, turns: Sequence[Turn], widen: int = 1) -> None:
+        """Search for turns that stand for parts of a question, then cut and rank what is found, as the preset does for whole questions.
+
+        Args:
+            turns: Turns made by the calling stage, with their ``queries``; their ``web_hits`` and ``evidence`` are filled.
+            widen: Factor of the results and entities that the preset's searches take, for a search that found too little before.
+        """
+        within = replace(self, widen=widen)
+        for stage in self.gathering:
+            stage.run(turns, within)
+
     def evidence(self, turn: Turn, limit: int) -> tuple[Evidence, ...]:
-        """The best chunks of a turn that a prompt shows: at most ``limit``, within the profile's budget of tokens."""
-        return within_tokens(turn.best_evidence(limit), self.limits.evidence_tokens)
+        """Return the best chunks of a turn that a prompt shows: at most ``limit``, within the profile's budget of tokens."""
+        return within_tokens(turn.evidence[:limit], self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.
@@ -109,6 +122,8 @@ class Stage(ABC):
     # What people are told while it runs; "": its name
     doing: ClassVar[str] = ""
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
+    # Whether it finds, cuts or ranks evidence: then it serves parts of questions too (``Context.gather``)
+    gathers: ClassVar[bool] = False
     # What it may ask chat models, where its options do not change that (``asks``)
     asked: ClassVar[tuple[Ask[Any], ...]] = ()
     # Roles of the models that it uses besides chat models, likewise (``roles``)

@@ -213,10 +213,8 @@ class Turn:
     hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
     queries: tuple[str, ...] = ()
     web_hits: tuple[WebHit, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    ranked: tuple[Evidence, ...] | None = None  # None where no reranking was done
+    evidence: tuple[Evidence, ...] = ()  # best first; each reranker replaces it by what it keeps
     knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # what a document says taken by itself
-    coherent: tuple[Evidence, ...] | None = None  # None where it was not looked at
     entries: tuple[KnowledgeEntry, ...] = ()  # best picture first
     chosen: KnowledgeEntry | None = None  # the entry that picture and text together point to
     shown: tuple[Evidence, ...] = ()  # the chunks that the candidate was made from, which verifiers read too
@@ -307,11 +305,6 @@ class Turn:
         looked = self.look.queries if self.look is not None else ()
         return (*(self.hops or (self.grounded_question,)), *looked)
 
-    def best_evidence(self, limit: int) -> tuple[Evidence, ...]:
-        """The chunks to answer from: those that agree with each other, else the reranked ones, else those found first."""
-        chosen = self.coherent if self.coherent is not None else self.ranked
-        return (self.evidence if chosen is None else chosen)[:limit]
-
     def found(self, **findings: Any) -> None:
         """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
 
@@ -327,6 +320,10 @@ class Turn:
     def note(self, **notes: Any) -> None:
         """Record what else the running stage saw or chose (JSON, or pictures, which a trace names where it holds requests)."""
         self._notes.update(notes)
+
+    def noted(self, name: str) -> Any:
+        """Return what the running stage noted under a name, or None."""
+        return self._notes.get(name)
 
     def keep(self, exchange: Exchange) -> None:
         """Record what the running stage asked a chat model for this turn."""

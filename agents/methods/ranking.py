@@ -1,5 +1,6 @@
 """Ranking what was found: lists fused, the chunks of a whole batch scored in one call, and the cut-off that follows their scores."""
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -62,19 +63,41 @@ def scores_of(model: Reranker) -> Score:
     return lambda items: model.score([item.pair for item in items])
 
 
-def best_scores(
+def scores_by_question(
     chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
     asked: Callable[[Turn], Sequence[str]],
     score: Score,
-) -> list[tuple[Turn, list[tuple[Evidence, float]]]]:
-    """Each turn's chunks with their best score over what the turn asks (a multi-hop question asks several), in order; in one call."""
+) -> list[tuple[Turn, list[tuple[Evidence, tuple[float, ...]]]]]:
+    """Score each turn's chunks against each text that the turn asks, in one call for the batch.
+
+    Returns:
+        The turns in order, each with its chunks in order and, for every chunk, one score a text (a multi-hop question asks several).
+    """
     of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
     pairs = ((turn, chunk, asks) for turn, found, asks in of_turns for chunk in found)
     scores = iter(score([ToScore(turn, question, chunk) for turn, chunk, asks in pairs for question in asks]))
     return [
-        (turn, [(chunk, max(float(next(scores)) for _ in questions)) for chunk in found])
+        (turn, [(chunk, tuple(float(next(scores)) for _ in questions)) for chunk in found])
         for turn, found, questions in of_turns
     ]
+
+
+def best_of(scores: Iterable[float]) -> float:
+    """Return the best of one chunk's scores over several texts; NaN where none is a number."""
+    return max((score for score in scores if not math.isnan(score)), default=math.nan)
+
+
+def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
+    """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, eq. 4).
+
+    The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
+    and near another in the fine stage answers neither.
+
+    Args:
+        coarse: A chunk's coarse scores, one a text.
+        fine: Its fine scores, for the same texts in the same order.
+    """
+    return best_of(one * other for one, other in zip(coarse, fine, strict=True))
 
 
 def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:

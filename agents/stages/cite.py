@@ -43,7 +43,7 @@ class Cite(Stage):
         """Fill ``cited`` of the turns that have an answer."""
         options = self.options
         concerned = [
-            (turn, sentences, turn.best_evidence(MAX_DOCUMENTS))
+            (turn, sentences, turn.evidence[:MAX_DOCUMENTS])
             for turn, candidate in answered(turns)
             if (sentences := said_once(parse_cited(candidate.text)))
         ]

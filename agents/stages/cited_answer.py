@@ -18,7 +18,7 @@ PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned
 class CitedAnswer(Stage):
     """A long answer with ``[n]`` after each sentence (MAVIS, sections 3.1 and 5.2).
 
-    Documents are numbered from 1 in the order of ``Turn.best_evidence``.
+    Documents are numbered from 1 in the order of ``Turn.evidence``.
     """
 
     class Options(StageOptions):
@@ -44,7 +44,7 @@ class CitedAnswer(Stage):
         urls = [
             chunk.url
             for turn in turns
-            for chunk in turn.best_evidence(MAX_DOCUMENTS)
+            for chunk in turn.evidence[:MAX_DOCUMENTS]
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = (
@@ -59,7 +59,7 @@ class CitedAnswer(Stage):
 
     @staticmethod
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
-        chunks = turn.best_evidence(MAX_DOCUMENTS)
+        chunks = turn.evidence[:MAX_DOCUMENTS]
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
         shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
         for number, chunk in enumerate(chunks, start=1):

@@ -17,9 +17,8 @@ from agents.methods.evidence_agreement import (
 )
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, page_chunks
 from agents.texts.evidence_text import PICTURE_KEY, Modality, evidence_found, kind_of, passage_of
-from agents.turn import Evidence, Turn
+from agents.turn import Evidence, Tools, Turn
 
 MODALITIES: tuple[Modality, ...] = ("image", "text", "table")
 
@@ -46,9 +45,7 @@ class CoherenceStage(Stage):
     short is searched for again.
     """
 
-    class Options(ChunkOptions, StageOptions):
-        """What further searches bring is cut by the options that the stage ``evidence`` has too."""
-
+    class Options(StageOptions):
         k: int = Field(5, ge=1, description="chunks kept for each modality in stage 1, and altogether in stage 2")
         metric: Literal["l1", "euclidean", "cosine"] = Field("cosine", description="likeness of two embeddings")
         second: Literal["none", "pairwise", "graph"] = Field(
@@ -59,12 +56,9 @@ class CoherenceStage(Stage):
             1, ge=0, description="larger searches made at most where a modality has fewer than k chunks"
         )
         pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
-        pages: int = Field(
-            10, ge=1, description="pages that the search before fetched for a query; further ones fetch more"
-        )
 
     options: Options
-    fills = ("coherent",)
+    fills = ("evidence",)
     doing = "choosing evidence that agrees"
     min_seconds, wanted_seconds = 0.5, 1.0
 
@@ -73,13 +67,11 @@ class CoherenceStage(Stage):
         return ("text_encoder", "entity_finder") if self.options.second == "graph" else ("text_encoder",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``coherent``, the most coherent chunk first."""
+        """Replace ``evidence`` by the chunks that agree, the most coherent first."""
         options = self.options
         pools = [Pool(turn) for turn in turns]
         for pool in pools:
-            turn = pool.turn
-            known = turn.best_evidence(len(turn.evidence) + len(turn.ranked or ()))
-            pool.add([*pictures(turn.image_hits, turn), *known])
+            pool.add([*pictures(pool.turn.image_hits, pool.turn), *pool.turn.evidence])
         searched = self._repeat_retrieval(pools, context)
         chosen = self._most_relevant(pools, context)
         if options.second == "graph":
@@ -90,8 +82,8 @@ class CoherenceStage(Stage):
             kept = [[(item, None) for item in items] for items, _ in chosen]
         for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
-            turn.coherent = tuple(item for item, _ in ranking)
-            turn.found(evidence=evidence_found(turn.coherent))
+            turn.evidence = tuple(item for item, _ in ranking)
+            turn.found(evidence=evidence_found(turn.evidence))
             turn.note(
                 searched_again=rounds,
                 pool={modality: sum(kind_of(item) == modality for item in items) for modality in MODALITIES},
@@ -105,48 +97,34 @@ class CoherenceStage(Stage):
         for number in range(1, self.options.rounds + 1):
             factor = _WIDEN**number
             short = [(pool, shortage(pool, self.options.k, context)) for pool in pools]
-            by_image = [pool for pool, modalities in short if modalities & {"image", "table"}]
-            by_text = [pool for pool, modalities in short if "text" in modalities]
-            if not (by_image or by_text) or not context.deadline.allows(self.min_seconds):
+            if not any(modalities for _, modalities in short) or not context.deadline.allows(self.min_seconds):
                 break
-            self._search_images(by_image, context, factor)
-            self._search_pages(by_text, context, factor)
+            self._search_again([(pool, modalities) for pool, modalities in short if modalities], context, factor)
             rounds = [number if modalities else before for (_, modalities), before in zip(short, rounds, strict=True)]
         return rounds
 
-    def _search_images(self, pools: Sequence[Pool], context: Context, factor: int) -> None:
-        """Further pictures, and the attributes of what they show."""
-        images = [pool.turn.image for pool in pools if pool.turn.image is not None]
-        if not images:
-            return
-        cut = cutter(self.options)
-        found = context.search.search_images(
-            images, self.options.pictures * factor, [pool.turn.provided for pool in pools], context.deadline
-        )
-        for pool, results in zip(pools, found, strict=True):
-            pool.add(list(pictures(results.hits, pool.turn)))
-            named = [(entity, hit) for hit in results.hits for entity in hit.entities]
-            cuts = (each_once(list(attribute_chunks(entity, hit, self.options, cut))) for entity, hit in named)
+    def _search_again(self, short: Sequence[tuple[Pool, set[Modality]]], context: Context, factor: int) -> None:
+        """Add what larger searches bring: pictures with the attributes of what they show, and pages for all queries of the turns."""
+        by_image = [pool.turn for pool, modalities in short if modalities & {"image", "table"}]
+        images = [turn.image for turn in by_image if turn.image is not None]
+        k, provided = self.options.pictures * factor, [turn.provided for turn in by_image]
+        found = context.search.search_images(images, k, provided, context.deadline) if images else []
+        results = dict(zip(map(id, by_image), found, strict=True))
+        parts = []
+        for pool, modalities in short:
+            turn, seen = pool.turn, results.get(id(pool.turn))
+            part = Turn(turn.query, turn.image, provided=turn.provided, question=turn.question, queries=turn.queries)
+            part.tools = Tools(text="text" in modalities)
+            if seen is not None:
+                part.entity, part.image_hits = turn.entity, seen.hits
+                turn.note(image_search_error=seen.error)
+            parts.append(part)
+        context.gather(parts, widen=factor)
+        for (pool, _), part in zip(short, parts, strict=True):
             # The picture's own sentence says the name.
-            pool.add([chunk for chunks in cuts for chunk in chunks if chunk.key != "name"])
-            if results.error is not None:
-                pool.turn.note(image_search_error=results.error)
-
-    def _search_pages(self, pools: Sequence[Pool], context: Context, factor: int) -> None:
-        """Further pages for all queries of the turns."""
-        asked = [(pool, query) for pool in pools for query in (pool.turn.queries or (pool.turn.question,)) if query]
-        if not asked:
-            return
-        k = self.options.pages * factor
-        provided = [pool.turn.provided for pool, _ in asked]
-        found = context.search.search_web([query for _, query in asked], k, provided, context.deadline)
-        cut = cutter(self.options)
-        for pool in pools:
-            own = [results for (of, _), results in zip(asked, found, strict=True) if of is pool]
-            chunks = each_once([chunk for results in own for hit in results.hits for chunk in page_chunks(hit, cut)])
-            pool.add(chunks)
-            for error in (results.error for results in own if results.error is not None):
-                pool.turn.note(web_search_error=error)
+            known = [chunk for chunk in part.evidence if chunk.key != "name"]
+            pool.add([*pictures(part.image_hits, pool.turn), *known])
+            pool.turn.note(web_search_error=part.noted("search_error"))
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Evidence], Matrix]]:
         """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.

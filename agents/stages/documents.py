@@ -26,7 +26,8 @@ class DocumentsStage(Stage):
         )
 
     options: Options
-    fills = ("ranked",)
+    fills = ("evidence",)
+    gathers = True
     doing = "ranking what was found"
     model_roles = ("reranker",)
     picture_notes = frozenset({"ranking"})
@@ -34,7 +35,7 @@ class DocumentsStage(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: at most K documents for each query, each once, best first."""
+        """Replace ``evidence``: at most K documents for each query, each once, best first."""
         options = self.options
         limit = _CHUNKS_WHEN_SHORT if context.short else None
         asked: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
@@ -47,11 +48,11 @@ class DocumentsStage(Stage):
             scored = [[chunk.scored(float(next(scores))) for chunk in chunks] for _ in queries]
             # NaN equals nothing, not even itself.
             ordered = [best_first(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
-            turn.ranked = tuple(_fused([found[: options.k] for found in ordered]))
+            turn.evidence = tuple(_fused([found[: options.k] for found in ordered]))
             ranking = dict.fromkeys(chunk.url for chunk in _fused(ordered))
-            modalities = [modality_of(chunk) for chunk in turn.ranked]
+            modalities = [modality_of(chunk) for chunk in turn.evidence]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
-            turn.found(evidence=evidence_found(turn.ranked))
+            turn.found(evidence=evidence_found(turn.evidence))
             turn.note(**counts, ranking=list(ranking)[:_RANKING])
 
 

@@ -35,6 +35,7 @@ class EvidenceStage(Stage):
 
     options: Options
     fills = ("evidence",)
+    gathers = True
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.2, 0.4
 
@@ -49,7 +50,7 @@ class EvidenceStage(Stage):
         cut = cutter(options)
         limit = min(options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.max_chunks
         for turn in turns:
-            named = entities_of(turn, options.entities, options.min_score)
+            named = entities_of(turn, options.entities * context.widen, options.min_score)
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
             read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, self._title(hit))]
             ordered = each_once([*known, *read])

@@ -69,7 +69,7 @@ def algorithm1(turn: Turn, stages: Sequence[str], rule: FinalVerification) -> Br
 
     A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.
     """
-    chunks = turn.best_evidence(1)
+    chunks = turn.evidence[:1]
     best = chunks[0] if chunks else None
     retrieval = 0.0 if best is None else best.score if best.score is not None else best.retrieval
     confidence = turn.chain.confidence if turn.chain is not None else None
@@ -116,7 +116,7 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
 
 def _read(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
     """What the answering model read: title and text of the evidence that was retrieved, and what the user said before."""
-    shown = turn.shown or turn.best_evidence(MAX_SHOWN)
+    shown = turn.shown or turn.evidence[:MAX_SHOWN]
     evidence = [(chunk.title, chunk.text) for chunk in shown if chunk.source != "step"]
     entries = [(entry.title, entry.text) for entry in turn.entries]
     return [*evidence, *entries, (turn.entity_name or "", "")], [
@@ -129,7 +129,7 @@ def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
 
     ``provided``: The evidence came with the call.
     """
-    candidate, chunks = turn.candidate, turn.best_evidence(1)
+    candidate, chunks = turn.candidate, turn.evidence[:1]
     statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
     return GateSignals(
         p_idk=candidate.idk if candidate is not None else None,
@@ -138,9 +138,7 @@ def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
         mean_probability=statistics.mean if statistics is not None else None,
         agreement=None if turn.consistent is None else float(turn.consistent),
         chain_confidence=turn.chain.confidence if turn.chain is not None else None,
-        evidence_score=max(
-            (chunk.score for chunk in turn.ranked or turn.coherent or () if chunk.score is not None), default=None
-        ),
+        evidence_score=max((chunk.score for chunk in turn.evidence if chunk.score is not None), default=None),
         no_evidence=float(not chunks),
         entity_score=turn.entity_score if turn.entity is not None and not provided else None,
         entity_margin=None if provided else _entity_margin(turn),

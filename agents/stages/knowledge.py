@@ -32,7 +32,7 @@ class KnowledgeStage(Stage):
 
         So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
         """
-        shown = (chunk for turn in turns for chunk in turn.best_evidence(MAX_DOCUMENTS))
+        shown = (chunk for turn in turns for chunk in turn.evidence[:MAX_DOCUMENTS])
         distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
@@ -41,7 +41,7 @@ class KnowledgeStage(Stage):
         distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
         readers: dict[tuple[str, str], list[Turn]] = {key: [] for key in distinct}
         for turn in turns:
-            for key in {(chunk.title, chunk.text) for chunk in turn.best_evidence(MAX_DOCUMENTS)} & distinct.keys():
+            for key in {(chunk.title, chunk.text) for chunk in turn.evidence[:MAX_DOCUMENTS]} & distinct.keys():
                 readers[key].append(turn)
         questions = [
             Question(
@@ -54,6 +54,6 @@ class KnowledgeStage(Stage):
         answers = context.put(questions, context.deadline.sooner(_ANSWER_SECONDS * len(turns)))
         said = {key: answer.value for key, answer in zip(distinct, answers, strict=True)}
         for turn in turns:
-            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.best_evidence(MAX_DOCUMENTS)}
+            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.evidence[:MAX_DOCUMENTS]}
             turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))

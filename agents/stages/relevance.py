@@ -27,23 +27,24 @@ class Relevance(Stage):
         )
 
     options: Options
-    fills = ("ranked",)
+    fills = ("evidence",)
+    gathers = True
     doing = "choosing relevant evidence"
     asked = (ASK,)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``; a turn none of whose chunks was judged keeps its ranking."""
+        """Replace ``evidence`` by the chunks that are relevant; a turn none of whose chunks was judged keeps its ranking."""
         limit = min(self.options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else self.options.max_chunks
-        shown = [(turn, chunk) for turn in turns for chunk in turn.best_evidence(limit)]
+        shown = [(turn, chunk) for turn in turns for chunk in turn.evidence[:limit]]
         answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in shown])
         for turn in turns:
             said = [(chunk, one.value) for (of, chunk), one in zip(shown, answers, strict=True) if of is turn]
             judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
             if judged:
-                turn.ranked = self._kept(turn, judged)
-            turn.found(evidence=evidence_found(turn.ranked or ()))
+                turn.evidence = self._kept(turn, judged)
+            turn.found(evidence=evidence_found(turn.evidence[:limit]))
             turn.note(judged=len(judged))
 
     def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.methods.ranking import best_scores, mad_threshold, scores_of
+from agents.methods.ranking import best_of, mad_threshold, scores_by_question, scores_of
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import best_first, evidence_found
@@ -32,26 +32,28 @@ class Rerank(Stage):
         )
 
     options: Options
-    fills = ("ranked",)
+    fills = ("evidence",)
+    gathers = True
     doing = "ranking what was read"
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: at most k chunks that reach the threshold, best first; those of several objects in turn."""
+        """Replace ``evidence`` by at most k chunks that reach the threshold, best first; those of several objects in turn."""
         options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
         asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
 
         def asked(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        for turn, scored in best_scores(asked_of, asked, scores_of(context.models.reranker)):
+        for turn, found in scores_by_question(asked_of, asked, scores_of(context.models.reranker)):
+            scored = [(chunk, best_of(values)) for chunk, values in found]
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
             best = best_first(chunk.scored(value) for chunk, value in scored if value >= threshold)
-            turn.ranked = tuple(in_turn(turn, best)[: options.k])
-            turn.found(evidence=evidence_found(turn.ranked))
+            turn.evidence = tuple(in_turn(turn, best)[: options.k])
+            turn.found(evidence=evidence_found(turn.evidence))
             turn.note(threshold=round(threshold, 4))
 
     def _threshold(self, scores: Sequence[float]) -> float:

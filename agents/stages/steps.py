@@ -12,13 +12,12 @@ from agents.asking.readers.plans import PLAN
 from agents.asking.record import Signal
 from agents.methods.computation import ComputationError
 from agents.methods.printed_text import in_a_sentence, with_labels
-from agents.methods.ranking import ToScore, scores_of
 from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
 from agents.methods.step_results import conclusion
 from agents.methods.step_rules import rule_plan, speaks_of_print, takes_steps
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, each_once, entities_of, page_chunks
-from agents.texts.evidence_text import best_first, evidence_found, within_tokens
+from agents.texts.evidence_chunks import each_once, entities_of
+from agents.texts.evidence_text import evidence_found, within_tokens
 from agents.texts.injection import neutral
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
@@ -77,8 +76,7 @@ class Steps(Stage):
     other are searched for and asked together, for all turns of the batch.
     """
 
-    class Options(ChunkOptions, StageOptions):
-        k: int = Field(8, ge=1, description="pages searched for a step")
+    class Options(StageOptions):
         evidence: int = Field(6, ge=1, description="chunks shown to a step")
         photo_text: Literal["ocr", "look"] = Field(
             "look", description="who reads text in the photo: the OCR of the profile, or the model that looks first"
@@ -95,8 +93,8 @@ class Steps(Stage):
     picture_notes = frozenset({"text"})
 
     def roles(self) -> tuple[str, ...]:
-        """The reranker of a step's evidence, and the OCR where that reads."""
-        return ("fine_reranker", "text_reader") if self.options.photo_text == "ocr" else ("fine_reranker",)
+        """Return the OCR, where that reads; the stages that gather evidence for a step name their own models."""
+        return ("text_reader",) if self.options.photo_text == "ocr" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
@@ -161,42 +159,31 @@ class Steps(Stage):
         return [found.get(id(turn), Printed()) for turn in turns]
 
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
-        """Search for and ask the steps of one level, of all turns at once."""
+        """Gather evidence for the steps of one level of all turns, and ask them, in one call each."""
         asked = [
-            (run, place, step.about(run.texts))
+            (run, place, part_of(run.turn, step.about(run.texts)))
             for run in runs
             for place in run.plan.levels()[depth]
             if isinstance(step := run.plan.steps[place], AskStep)
         ]
         if not asked or not context.deadline.allows(self.min_seconds):
             return
-        provided = [run.turn.provided for run, _, _ in asked]
-        results = context.search.search_web(
-            [query for _, _, query in asked], self.options.k, provided, context.deadline
-        )
-        cut = cutter(self.options)
-        pairs: list[list[ToScore]] = []  # of each step
-        for (run, _, query), found in zip(asked, results, strict=True):
-            named = [it for it in entities_of(run.turn, MAX_STEPS) if bare_name(it[0].name).lower() in query.lower()]
-            known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, self.options, cut)]
-            chunks = each_once([*known, *(chunk for hit in found.hits for chunk in page_chunks(hit, cut))])
-            pairs.append([ToScore(run.turn, query, chunk) for chunk in chunks])
-        together = [pair for own in pairs for pair in own]
-        scores = iter(scores_of(context.models.fine_reranker)(together) if together else ())
+        context.gather([part for _, _, part in asked])
         questions = []
-        for (run, place, query), own in zip(asked, pairs, strict=True):
-            best = best_first(pair.chunk.scored(float(next(scores))) for pair in own)
+        for run, place, part in asked:
+            run.turn.note(search_error=part.noted("search_error"))
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
             told = run.printed.evidence if image is None else ()
-            shown = within_tokens((*told, *best[: self.options.evidence]), context.limits.evidence_tokens)
-            run.evidence[place] = shown
-            questions.append(Question(ASKING, {"question": query, "evidence": shown, "image": image}, (run.turn,)))
-        for (run, place, query), answer in zip(asked, context.put(questions), strict=True):
+            best = part.evidence[: self.options.evidence]
+            run.evidence[place] = shown = within_tokens((*told, *best), context.limits.evidence_tokens)
+            values = {"question": part.question, "evidence": shown, "image": image}
+            questions.append(Question(ASKING, values, (run.turn,)))
+        for (run, place, part), answer in zip(asked, context.put(questions), strict=True):
             run.answers[place] = answer
             if context.guarded and answer.value is not None:
                 shown_to_it = ((chunk.title, chunk.text) for chunk in run.evidence[place])
-                run.led |= rests_on_orders(answer.value.text, query, shown_to_it)
+                run.led |= rests_on_orders(answer.value.text, part.question, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
         """Give the turn the answer of its last step, as sure as its weakest one; "I don't know" where a step has none."""
@@ -228,6 +215,15 @@ class Steps(Stage):
             evidence=evidence_found(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},
         )
+
+
+def part_of(turn: Turn, question: str) -> Turn:
+    """Make a turn of one step: searched for by the step's words, about those things found in the photo that it names."""
+    part = Turn(question, turn.image, provided=turn.provided, question=question, needs_image=False, queries=(question,))
+    part.views, part.image_hits = turn.views, turn.image_hits
+    named = (it for it, _ in entities_of(turn, MAX_STEPS) if bare_name(it.name).lower() in question.lower())
+    part.entities = tuple(named)
+    return part
 
 
 def _names(turn: Turn) -> list[str]:

@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.methods.ranking import Score, ToScore, best_scores, scores_of
+from agents.methods.ranking import Score, ToScore, best_of, cumulative, scores_by_question, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.evidence_chunks import in_turn
 from agents.texts.evidence_text import best_first, evidence_found
-from agents.turn import Turn
+from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
 _FINE_WHEN_SHORT = 12
@@ -35,7 +35,8 @@ class TwoStageRerank(Stage):
         )
 
     options: Options
-    fills = ("ranked",)
+    fills = ("evidence",)
+    gathers = True
     doing = "ranking what was read"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
     min_seconds, wanted_seconds = 1.0, 2.0
@@ -46,25 +47,26 @@ class TwoStageRerank(Stage):
         return (*coarse, *fine)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``ranked``: the best K1 by the coarse score, of these the best K2 by ``rank_by``; NaN reaches no threshold."""
+        """Replace ``evidence`` by the best K1 of the coarse stage and of these the best K2 by ``rank_by``; NaN reaches no threshold."""
         options = self.options
         k1 = min(options.k1, _FINE_WHEN_SHORT) if context.short else options.k1
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
         asked = attrgetter("evidence_questions")
-        coarse = best_scores(everything, asked, self._coarse(context) if options.coarse else _indifferent)
-        left = [
-            (turn, best_first(chunk.scored(value) for chunk, value in scored if value >= options.coarse_threshold)[:k1])
-            for turn, scored in coarse
-        ]
-        fine = best_scores(left, asked, scores_of(context.models.fine_reranker) if options.fine else _indifferent)
+        left: list[tuple[Turn, list[Evidence]]] = []
+        coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the chunks that are left
+        coarse_score = self._coarse(context) if options.coarse else _indifferent
+        for turn, found in scores_by_question(everything, asked, coarse_score):
+            near = [(chunk, values) for chunk, values in found if best_of(values) >= options.coarse_threshold]
+            coarse.append(dict(sorted(near, key=lambda scored: -best_of(scored[1]))[:k1]))
+            left.append((turn, list(coarse[-1])))
+        fine_score = scores_of(context.models.fine_reranker) if options.fine else _indifferent
         minimum = options.fine_threshold * options.coarse_threshold
-        for turn, scored in fine:
-            cumulative = [(chunk, value, value * (chunk.score or 0.0)) for chunk, value in scored]
-            by_fine = options.rank_by == "fine"
-            best = best_first(it.scored(one if by_fine else both) for it, one, both in cumulative if both >= minimum)
-            turn.ranked = tuple(in_turn(turn, best)[: options.k2])
-            turn.found(evidence=evidence_found(turn.ranked))
-            turn.note(coarse_kept=len(scored))
+        for (turn, found), near in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
+            both = [(chunk, best_of(fine), cumulative(near[chunk], fine)) for chunk, fine in found]
+            kept = [chunk.scored(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum]
+            turn.evidence = tuple(in_turn(turn, best_first(kept))[: options.k2])
+            turn.found(evidence=evidence_found(turn.evidence))
+            turn.note(coarse_kept=len(found))
 
     @staticmethod
     def _coarse(context: Context) -> Score:

@@ -37,6 +37,7 @@ class WebSearch(Stage):
 
     options: Options
     fills = ("web_hits",)
+    gathers = True
     when_short = f"{_QUERIES_WHEN_SHORT} query"
     min_seconds, wanted_seconds = 0.5, 1.0
 
@@ -61,7 +62,7 @@ class WebSearch(Stage):
             return
         provided = [turn.provided for turn, _ in asked]
         queries = [query for _, query in asked]
-        found = context.search.search_web(queries, self.options.k, provided, context.deadline)
+        found = context.search.search_web(queries, self.options.k * context.widen, provided, context.deadline)
         errors: dict[int, str] = {}
         for (turn, _), results in zip(asked, found, strict=True):
             if results.error is not None:

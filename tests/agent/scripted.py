@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
-from agents.pipeline import Pipeline
+from agents.pipeline import Pipeline, stages_of
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.model_set import ModelSet
 from agents.search.gateway import SearchGateway
@@ -22,6 +22,12 @@ from agents.texts.page_reader import PageReader
 from agents.texts.retrieved import cleaned_page
 from agents.turn import Turn
 from tests.support.process_functions import WORKER
+
+GATHERING: dict[str, Any] = {
+    "stages": ["web_search", "evidence", "two_stage_rerank", "steps"],
+    "two_stage_rerank": {"coarse": False},
+}
+"""A preset of the stage ``steps`` with what gathers its evidence."""
 
 Say = Callable[[ChatRequest], str | ChatReply]
 
@@ -146,8 +152,9 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
 
 def run(stage: type[Stage], turns: Sequence[Turn], parts: Scripted) -> None:
-    """A stage by itself, so that whatever it raises is seen."""
-    stage(parts.settings.options(stage)).run(turns, parts)
+    """Run a stage by itself, so that whatever it raises is seen; it gathers with all such stages of the settings."""
+    gathering = tuple(other for other in stages_of(parts.settings) if other.gathers)
+    stage(parts.settings.options(stage)).run(turns, replace(parts, gathering=gathering))
 
 
 def pipeline_of(parts: Scripted, *stages: type[Stage]) -> Pipeline:

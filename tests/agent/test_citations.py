@@ -128,7 +128,7 @@ TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330
 
 
 def cited(answer: str, **cite: Any) -> Turn:
-    asked = turn("How tall is it?", ranked=TOWER, candidate=Candidate(answer, None))
+    asked = turn("How tall is it?", evidence=TOWER, candidate=Candidate(answer, None))
     reranker = WordOverlapReranker()
     run(Cite, [asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
     assert reranker.calls == 1
@@ -164,7 +164,7 @@ def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> No
 
 
 def test_who_does_not_know_cites_nothing() -> None:
-    asked = turn("q", ranked=TOWER, candidate=Candidate("I don't know", None))
+    asked = turn("q", evidence=TOWER, candidate=Candidate("I don't know", None))
     run(Cite, [asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
     assert asked.cited is None
 
@@ -197,13 +197,14 @@ def test_documents_are_the_top_k_of_each_query_over_both_modalities() -> None:
     reranker = WordOverlapReranker()
     run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
     assert reranker.calls == 1
-    assert [chunk.text for chunk in asked.ranked or ()] == ["tall tower", "old stone"]
+    assert [chunk.text for chunk in asked.evidence] == ["tall tower", "old stone"]
     assert asked._notes["ranking"] == [""]  # each address once
-    asked.evidence = tuple(replace(chunk, url=chunk.text) for chunk in asked.evidence)
+    asked.evidence = tuple(replace(chunk, url=chunk.text) for chunk in evidence)
     run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
     assert asked._notes["ranking"] == ["tall tower", "old tall tower", "old stone", "tall tall hat"]
+    asked.evidence = evidence
     run(DocumentsStage, [asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
-    assert {chunk.source for chunk in asked.ranked or ()} == {"kg"}
+    assert {chunk.source for chunk in asked.evidence} == {"kg"}
 
 
 class Pictures(ScriptedPipeline):
@@ -225,7 +226,7 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
     chat = ScriptedChat(lambda request: "none" if "soup" in request.messages[-1].content else "It is 330 m tall.")
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url), document("soup"))
-    first, second = turn("A very particular question?", ranked=ranked), turn("Another?", ranked=ranked[:1])
+    first, second = turn("A very particular question?", evidence=ranked), turn("Another?", evidence=ranked[:1])
     run(KnowledgeStage, [first, second], context(settings(), pictured(tmp_path, url), chat=chat))
     assert chat.batches == [3]
     assert not any("particular" in message.content for request in chat.requests for message in request.messages)
@@ -239,18 +240,18 @@ def test_a_model_is_not_asked_about_a_picture_that_it_cannot_see(tmp_path: Any) 
     chat = ScriptedChat(lambda _: "A fact.")
     url = "https://i.example/t.png"
     ranked = (document("height 330 m", "kg", url="https://i.example/elsewhere.png"), document("opened 1889"))
-    asked = turn("q", ranked=ranked)
+    asked = turn("q", evidence=ranked)
     run(KnowledgeStage, [asked], context(settings(), pictured(tmp_path, url), chat=chat))
     assert ["opened 1889" in request.messages[-1].content for request in chat.requests] == [True]
     assert asked.knowledge == {ranked[1]: "A fact."}
-    without = turn("q", ranked=ranked[:1])
+    without = turn("q", evidence=ranked[:1])
     run(KnowledgeStage, [without], context(settings(), pictured(tmp_path, url), chat=chat))
     assert (chat.batches, dict(without.knowledge)) == ([1], {})
 
 
 def test_extraction_leaves_the_answer_its_time() -> None:
     chat = ScriptedChat(lambda _: "A fact.")
-    asked = turn("q", ranked=TOWER)
+    asked = turn("q", evidence=TOWER)
     run(KnowledgeStage, [asked], context(settings(), seconds=2.5, chat=chat))
     assert (chat.batches, dict(asked.knowledge)) == ([], {})
 
@@ -262,7 +263,7 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
 
     def ask(method: str, limits: dict[str, int] | None = None, **fields: Any) -> ChatRequest:
         chat = ScriptedChat(lambda _: "It is 330 m tall [1].")
-        asked = turn("How tall?", ranked=ranked, **fields)
+        asked = turn("How tall?", evidence=ranked, **fields)
         made = settings(cited_answer={"method": method}, limits=limits or {})
         run(CitedAnswer, [asked], context(made, search, chat=chat))
         assert asked.candidate is not None
@@ -326,7 +327,7 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
         def score(self, pairs: Any) -> Any:
             return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
 
-    asked = turn("q", ranked=TOWER, candidate=Candidate("Soups are hot [1].", None))
+    asked = turn("q", evidence=TOWER, candidate=Candidate("Soups are hot [1].", None))
     run(Cite, [asked], context(settings(cite={"attribute": False}), reranker=Exact()))
     assert asked.cited is not None
     assert asked.cited[0].citations == (1,)

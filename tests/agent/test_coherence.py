@@ -197,8 +197,8 @@ def page(text: str, score: float = 0.5) -> Evidence:
 
 
 def texts(asked: Turn) -> list[str]:
-    assert asked.coherent is not None
-    return [chunk.text for chunk in asked.coherent]
+    assert asked.evidence is not None
+    return [chunk.text for chunk in asked.evidence]
 
 
 def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> None:
@@ -240,11 +240,11 @@ def test_nothing_is_cut_before_relevance_however_much_the_graph_says() -> None:
         "q", entity=found[0], image_hits=tuple(ImageHit(n, 0.9, str(n), (entity,)) for n, entity in enumerate(found))
     )
     asked.web_hits = tuple(WebHit(f"p{n}", 0.2, f"page {n}", f"near {n}", f"https://p.example/{n}") for n in range(10))
-    run_stages(
-        [asked], context(load_settings("coherence", "embedded"), text_encoder=encoder), EvidenceStage, CoherenceStage
-    )
+    world = context(load_settings("coherence", "embedded"), text_encoder=encoder)
+    run_stages([asked], world, EvidenceStage)
     assert len(asked.evidence) == 210
-    assert sum(chunk.source == "web" for chunk in asked.coherent or ()) == 5
+    run_stages([asked], world, CoherenceStage)
+    assert sum(chunk.source == "web" for chunk in asked.evidence) == 5
 
 
 def test_the_graph_drops_what_no_other_source_names() -> None:
@@ -260,7 +260,7 @@ def test_the_graph_drops_what_no_other_source_names() -> None:
         [asked],
         context(settings(k=5, second="graph"), text_encoder=encoder, entity_finder=SpacyEntities()),
     )
-    assert [chunk.title for chunk in asked.coherent or ()] == ["Eiffel Tower", "Eiffel Tower"]
+    assert [chunk.title for chunk in asked.evidence] == ["Eiffel Tower", "Eiffel Tower"]
 
 
 def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together() -> None:
@@ -271,7 +271,9 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
     short.evidence = (page("tower fact number 0"),)
     full = turn("tower", None, evidence=tuple(page(f"tower x{i}") for i in range(3)), queries=("tower",))
     encoder = Axes(tower=(1.0, 0.0))
-    made = settings(k=3, rounds=1, pages=1)
+    made = settings_from(
+        {"stages": ["web_search", "evidence", "coherence"], "web_search": {"k": 1}, "coherence": {"k": 3, "rounds": 1}}
+    )
     run(CoherenceStage, [short, full], context(made, pipeline, text_encoder=encoder))
     assert len([query for query in pipeline.queries if isinstance(query, str)]) == 1  # the full turn is not asked for
     notes = short._notes

@@ -257,9 +257,9 @@ def judged(
         return ChatReply("yes", "stop", first_token_probs={"Yes": probability, "No": 1 - probability})
 
     chat = ScriptedChat(say)
-    asked = turn("How tall?", size, ranked=tuple(chunk(text) for text in texts))
+    asked = turn("How tall?", size, evidence=tuple(chunk(text) for text in texts))
     run(Relevance, [asked], context(settings(relevance=options), chat=chat))
-    return chat, [each.text for each in asked.ranked or ()]
+    return chat, [each.text for each in asked.evidence or ()]
 
 
 WINNER = {"threshold": 0.6, "k": 8, "min_chunks": 4, "min_chunks_egocentric": 0}

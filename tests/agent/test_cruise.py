@@ -119,7 +119,7 @@ def test_what_needs_no_external_knowledge_is_not_searched(
 ) -> None:
     turns, _, _, _, pipeline = ran
     colour = turns["What colour is it?"]
-    assert (colour.evidence, colour.ranked, colour.image_hits, colour.summary) == ((), (), (), "")
+    assert (colour.evidence, colour.image_hits, colour.summary) == ((), (), "")
     assert not any("colour" in query for query in pipeline.queries if isinstance(query, str))
 
 
@@ -130,12 +130,12 @@ def test_query_and_summary_are_searched_and_reranked_together(
     expanded = "How high is the tower? A tower beside a river."  # eq. 2
     assert expanded in pipeline.queries
     assert {query for query, _ in reranker.pairs if query.startswith("How high is the tower? ")} == {expanded}
-    assert {chunk.text for chunk in turns["How high is the tower?"].evidence} == {
+    assert {passage for query, passage in reranker.pairs if query == expanded} == {
         "The image caption of Eiffel Tower is The tower seen from the river.",
         "The height of Eiffel Tower is 330 m.",
-        "the tower is 330 m high",
-        "it is repainted every seven years",
-        PAGES["Price"],
+        "Eiffel: the tower is 330 m high",
+        "Eiffel: it is repainted every seven years",
+        f"Price: {PAGES['Price']}",
     }
 
 
@@ -153,7 +153,7 @@ def test_the_context_is_numbered(
 
 def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:
     chat = ScriptedChat(lambda request: "a")
-    known, unknown = turn("q", ranked=(Evidence("fact", "kg", "t"),)), turn("q", ranked=())
+    known, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
     run(DualAnswer, [known, unknown], context(published(), chat=chat))
     informed, plain, first, probe = chat.requests
     assert '[Info 1] "t": "fact"' in informed.messages[-1].content
@@ -176,7 +176,7 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
     def kept(*scores: str) -> tuple[list[str], float]:
         asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
         run_stages([asked], context(published(), reranker=Fixed()), Rerank)
-        return [chunk.text for chunk in asked.ranked or ()], asked.records[-1].notes["threshold"]
+        return [chunk.text for chunk in asked.evidence], asked.records[-1].notes["threshold"]
 
     assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
     assert kept("0.9", "0.2", "0.1") == (["0.9", "0.2", "0.1"], pytest.approx(0.1))  # 0.2 - 1.5 * 0.1 = 0.05: tau

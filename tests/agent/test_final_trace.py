@@ -28,7 +28,7 @@ RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=
 
 
 def test_a_candidate_that_is_held_back_stands_in_the_trace_with_its_signals() -> None:
-    answer, decision, record = finalise(FinaliseOptions(max_idk=0.2), candidate=HELD, ranked=RANKED)
+    answer, decision, record = finalise(FinaliseOptions(max_idk=0.2), candidate=HELD, evidence=RANKED)
     assert answer == IDK
     assert decision.candidate == record.answers[CANDIDATE] == "Gustave Eiffel"
     assert {name: signal.value for name, signal in record.signals.items()} == {

@@ -107,7 +107,7 @@ def test_the_signals_of_a_turn() -> None:
         verification=Verification(p_yes=0.7),
         consistent=False,
         chain=ChainOfVerification(0.8),
-        ranked=(Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.9)),
+        evidence=(Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.9)),
         entity=Entity("Eiffel Tower"),
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),

@@ -190,7 +190,7 @@ def test_evidence_is_ranked_by_the_queries_of_the_look_too() -> None:
     asked = turn("How fast is this?", look=LOOK, evidence=(other, page))
     overlap = WordOverlapReranker()
     run(TwoStageRerank, [asked], context(settings(), coarse_reranker=overlap, fine_reranker=overlap))
-    assert asked.ranked is not None and asked.ranked[0].title == "Nissan GT-R"
+    assert asked.evidence is not None and asked.evidence[0].title == "Nissan GT-R"
 
 
 def test_best_gives_no_draft_unverified() -> None:

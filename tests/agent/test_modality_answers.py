@@ -34,7 +34,7 @@ class Says:
 
 
 def asked_of(*evidence: Evidence) -> Turn:
-    return turn("How high is it?", coherent=evidence)
+    return turn("How high is it?", evidence=evidence)
 
 
 @pytest.mark.parametrize(

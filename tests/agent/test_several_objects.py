@@ -151,8 +151,9 @@ def test_reranked_chunks_hold_each_object() -> None:
     asked = turn("Which of these two is heavier?", evidence=chunks, entity=LION, entities=(LION, TIGER))
 
     def ranked(**table: Any) -> list[str]:
+        asked.evidence = chunks
         run(Rerank, [asked], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
-        return [chunk.text for chunk in asked.ranked or ()]
+        return [chunk.text for chunk in asked.evidence]
 
     assert ranked() == ["l1", "o1", "t2", "l2"]
     assert ranked(threshold=0.35) == ["l1", "o1", "t2", "l2"]

@@ -399,8 +399,8 @@ def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> 
     )
     run(Rerank, [first, second], context(settings(rerank={"threshold": 0.3}), reranker=model))
     assert model.calls == 1
-    assert [chunk.text for chunk in first.ranked or ()] == ["z"]
-    assert [chunk.text for chunk in second.ranked or ()] == ["w"]
+    assert [chunk.text for chunk in first.evidence or ()] == ["z"]
+    assert [chunk.text for chunk in second.evidence or ()] == ["w"]
 
 
 def test_two_stage_rerank_by_hand() -> None:
@@ -423,25 +423,26 @@ def test_two_stage_rerank_by_hand() -> None:
     table = {"k1": 2, "k2": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
     run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
-    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.ranked or ()] == [("b", 0.72)]
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.evidence] == [("b", 0.72)]
     coarse, fine = (
         Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
         Fixed({"a": 0.6, "b": 0.8}),
     )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
     for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
         table = {"k1": 2, "rank_by": rank_by}
+        asked.evidence = (evidence("a"), evidence("b"), evidence("c"))
         run(
             TwoStageRerank,
             [asked],
             context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
         )
-        assert [chunk.text for chunk in asked.ranked or ()] == best
+        assert [chunk.text for chunk in asked.evidence] == best
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
     chat = ScriptedChat(lambda request: "with" if "[Info 1]" in request.messages[-1].content else "without")
     batch = [
-        turn("a", ranked=(evidence("fact"),)),
+        turn("a", evidence=(evidence("fact"),)),
         turn("b"),
         turn("c", route="direct", draft=Draft((), None, "seen", (math.log(0.5),))),
     ]
@@ -468,7 +469,7 @@ def test_each_prompt_is_read_by_the_model_of_its_own_role(stage: type[Stage]) ->
 def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_reasoning() -> None:
     chat = ScriptedChat(lambda _: "Reason: so it is.\nResponse: Correct Answer")
     draft = Draft(("This is the Eiffel Tower.", "It opened in 1889."), "Eiffel Tower", "It opened in 1889.")
-    asked = turn("When did it open?", route="verify", draft=draft, ranked=(evidence("opened in 1889"),))
+    asked = turn("When did it open?", route="verify", draft=draft, evidence=(evidence("opened in 1889"),))
     lost = turn("When did it open?", route="verify")  # an ablation without drafts
     run(Answer, [asked, lost], context(settings(), chat=chat))
     assert chat.batches == [1]

@@ -23,7 +23,16 @@ from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.steps import Steps
 from agents.turn import IDK, Tools
-from tests.agent.scripted import ScriptedChat, ScriptedOcr, ScriptedPipeline, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import (
+    GATHERING,
+    ScriptedChat,
+    ScriptedOcr,
+    ScriptedPipeline,
+    WordOverlapReranker,
+    context,
+    run,
+    turn,
+)
 
 SIGHTS = ["Red Tower", "Blue Bridge", "Old Fort (fort)"]
 ASKS = "1. ask: When was the Red Tower built?\n2. ask: When was the Blue Bridge built?\n3. ask: When was the Old Fort built?\n"
@@ -414,7 +423,7 @@ def read_photo(
     chat = ScriptedChat(say)
     asked = turn(question, **fields)
     parts = context(
-        settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr"}}), ScriptedPipeline({}, {}),
+        settings_from({**GATHERING, "steps": {"photo_text": "ocr"}}), ScriptedPipeline({}, {}),
         chat=chat, text_reader=ScriptedOcr(lines), fine_reranker=WordOverlapReranker(),
     )  # fmt: skip
     run(Steps, [asked], dataclasses.replace(parts, short=short))
@@ -476,7 +485,7 @@ def test_what_a_first_look_tells_of_the_text_is_read_like_it() -> None:
         Steps,
         [asked],
         context(
-            settings_from({"stages": ["steps"]}),
+            settings_from(GATHERING),
             None,
             chat=ScriptedChat(lambda _: IDK),
             fine_reranker=WordOverlapReranker(),

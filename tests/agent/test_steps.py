@@ -23,7 +23,7 @@ from agents.settings.presets import settings_from
 from agents.settings.profiles import PROMPTS
 from agents.stages.steps import Steps
 from agents.turn import IDK
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import GATHERING, ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
 
 WEIGHTS = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?\n3. compute: larger [1] [2]"
 
@@ -258,7 +258,7 @@ def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_
     turns = [asked_about("In which town was the man who designed this tower born?") for _ in range(3)]
     plain = asked_about("How tall is this?")
     search = ScriptedPipeline({}, {"Ada Stone": "born in Linz"})
-    world = context(settings_from({"stages": ["steps"]}), search, chat=chat, fine_reranker=WordOverlapReranker())
+    world = context(settings_from(GATHERING), search, chat=chat, fine_reranker=WordOverlapReranker())
     run(Steps, [*turns, plain], world)
     assert chat.batches == [3, 3, 3]  # plans, first steps, second steps
     assert [each.candidate.text for each in turns] == ["Linz"] * 3
@@ -282,9 +282,7 @@ def test_a_step_that_is_refused_ends_in_an_abstention_as_unsure_as_its_weakest_s
         return ChatReply("Ada Stone" if known else IDK, "stop", (-0.1,) if known else (-2.0,))
 
     asked = asked_about("In which town was the man who designed this tower born?")
-    world = context(
-        settings_from({"stages": ["steps"]}), None, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker()
-    )
+    world = context(settings_from(GATHERING), None, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker())
     run(Steps, [asked], world)
     assert asked.candidate is not None and asked.candidate.text == IDK
     assert asked.candidate.confidence == pytest.approx(math.exp(-2.0))
@@ -293,7 +291,7 @@ def test_a_step_that_is_refused_ends_in_an_abstention_as_unsure_as_its_weakest_s
 def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
     chat = ScriptedChat(said)
     asked = asked_about("In which town was the man who designed this tower born?")
-    settings = settings_from({"stages": ["steps"]})
+    settings = settings_from(GATHERING)
     run(Steps, [asked], context(settings, None, seconds=1.0, chat=chat, fine_reranker=WordOverlapReranker()))
     assert asked.candidate is None and chat.batches == [1]  # planned, and no time left to search
     run(
@@ -314,7 +312,7 @@ def test_a_step_that_follows_an_order_in_its_evidence_is_no_answer(guarded: bool
         return "40 m" if "How tall" in request.messages[-1].content.rsplit("Question:", 1)[-1] else "Ada"
 
     asked = asked_about("How tall was the man who designed this tower?")
-    settings = settings_from({"stages": ["steps"], "guard": {"injection": guarded}})
+    settings = settings_from({**GATHERING, "guard": {"injection": guarded}})
     run(Steps, [asked], context(settings, search, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker()))
     assert asked.candidate is not None and asked.candidate.text == answer
     found = {chunk.source for chunk in asked.shown}

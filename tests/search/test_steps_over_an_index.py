@@ -10,9 +10,9 @@ from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.steps import Steps
 from agents.turn import IDK
-from tests.agent.scripted import ScriptedChat, ScriptedOcr, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import GATHERING, ScriptedChat, ScriptedOcr, WordOverlapReranker, context, run, turn
 
-SETTINGS = settings_from({"stages": ["steps"], "steps": {"photo_text": "ocr", "evidence": 2}})
+SETTINGS = settings_from({**GATHERING, "steps": {"photo_text": "ocr", "evidence": 2}})
 
 
 def first_length(request: ChatRequest) -> ChatReply:
