@@ -64,6 +64,20 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 
+_CLAUSE = re.compile(
+    r"(?:\band|[;?])\s+(?:(?:also|then|please|can you|could you|tell me|explain)\s+)*"
+    r"(?P<clause>(?:who|whose|where|when|why|how|what|which)\b[^;.?!]*)",
+    re.IGNORECASE,
+)
+_ABOUT_AN_ANSWER = re.compile(r"\b(?:they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
+_ACCORDING = re.compile(r"\b(?:according to|as stated on)\b", re.IGNORECASE)
+_MEANS = re.compile(r"\b(?:mean|say|read)s?\b", re.IGNORECASE)
+_COMPARED = re.compile(
+    r"\bcompared? (?:to|with) (?!(?:this|that|these|those|the other)\b)"
+    r"|\bthan the (?:national|usual|average|typical|official|recommended)\b",
+    re.IGNORECASE,
+)
+
 _NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _NUMBERED = re.compile(
     r"\b(?:these|those|(?:of|are|compare) the|all) (?P<number>two|three|four|five|six)\b|\b(?P<both>both)\b",
@@ -96,13 +110,13 @@ class QuestionKind:
     calculation: bool  # a sum over what the picture shows
     visible: bool  # a colour, a count or a pose that is visible in the picture
     recognition: bool  # the name of what is shown
-    open_world: bool  # none of these: a fact of the world that no picture shows
+    open_world: bool  # a fact of the world that no picture shows, alone or beside one of these
     now: bool  # the present: prices, weather, results, who holds an office
 
     @property
     def self_contained(self) -> bool:
         """Whether the picture alone can answer (table 1 of QA-Dragon: arithmetic, OCR)."""
-        return (self.text or self.calculation or self.visible) and not self.now
+        return (self.text or self.calculation or self.visible) and not (self.now or self.open_world)
 
 
 def question_kind(question: str) -> QuestionKind:
@@ -116,9 +130,29 @@ def question_kind(question: str) -> QuestionKind:
         calculation=calculation,
         visible=visible,
         recognition=recognition,
-        open_world=not (text or calculation or visible or recognition),
+        open_world=not (text or calculation or visible or recognition) or _asks_more(plain),
         now=bool(_NOW.search(plain)),
     )
+
+
+def _asks_more(question: str) -> bool:
+    """Return whether a further clause asks for what no picture shows ("who makes this, and where are they from?").
+
+    After "according to the label" only a clause about the answer of the first one does: the label may say the rest.
+    """
+    if _COMPARED.search(question):
+        return _shown(question)
+    on_label = _ACCORDING.search(question) is not None
+    for found in _CLAUSE.finditer(question):
+        clause, before = found["clause"], question[: found.start()]
+        after = _shown(before) and not (_shown(clause) or _MEANS.search(clause))
+        if after and (not on_label or _ABOUT_AN_ANSWER.search(clause)):
+            return True
+    return False
+
+
+def _shown(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (_TEXT, _CALCULATION, _VISIBLE))
 
 
 def named_number(question: str) -> int | None:

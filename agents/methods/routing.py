@@ -163,7 +163,8 @@ def rule_route(features: TraceFeatures) -> Route:
     4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
        species sounds no less sure.
     """
-    self_contained = features.asks_text or features.asks_calculation or features.asks_visible
+    shown = features.asks_text or features.asks_calculation or features.asks_visible
+    self_contained = shown and not features.asks_open_world
     if not features.has_draft:
         return "direct" if self_contained and not features.asks_now else "rag"
     if features.answer_unknown or features.reasoning_unknown or features.failure_pattern:

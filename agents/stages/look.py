@@ -100,6 +100,6 @@ def by_rules(turn: Turn) -> Look:
     phrase = next(iter(object_phrases(turn.question, 1)), None)
     if not turn.needs_image:
         return Look("web", phrase)
-    if kind.text or kind.calculation:
+    if (kind.text or kind.calculation) and not kind.open_world:
         return Look("picture", phrase)
     return Look("entity" if kind.self_contained else "both", phrase)

@@ -65,18 +65,22 @@ class ToolRouter(Stage):
 
 
 def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
-    """The paper's decision logic without a model: rules 1 to 4 of its prompt.
+    """Decide by the rules 1 to 4 of the paper's prompt, without a model.
 
     1. An object whose exact name is known, by the draft or the first look, needs no image search. 2. What cannot be seen needs text
-    search. 3. Calculation and translation need neither. 4. Books, packaged goods with a logo and plants need no image search: the domain
-    tells, or the words of the question.
+    search. 3. Calculation and translation need neither, where nothing else is asked. 4. Books, packaged goods with a logo and plants need
+    no image search: the domain tells, or the words of the question.
+
+    A first look that says what has to be found out is believed. One that says that the picture will do is not: it could not answer from
+    it, or the question would not be here.
     """
     kind = question_kind(turn.question)
-    if kind.text or kind.calculation:
+    looked = turn.look.needs if options.by == "look" and turn.look is not None else None
+    read = (kind.text or kind.calculation) and not kind.open_world
+    if read and looked in (None, "picture"):
         return Tools(image=False, text=False)
-    if options.by == "look" and turn.look is not None:
-        named = turn.look.needs == "web"
-    else:
-        named = turn.draft is not None and turn.draft.object_name is not None
+    drafted = turn.draft is not None and turn.draft.object_name is not None
+    named = drafted if looked is None else looked == "web"
     skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
-    return Tools(image=turn.needs_image and not named and not skipped, text=turn.needs_external is not False)
+    text = looked in ("web", "both") or turn.needs_external is not False
+    return Tools(image=turn.needs_image and not named and not skipped, text=text)

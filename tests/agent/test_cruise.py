@@ -126,7 +126,7 @@ def test_what_needs_no_external_knowledge_is_not_searched(
 def test_query_and_summary_are_searched_and_reranked_together(
     ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
 ) -> None:
-    turns, _, _, reranker, pipeline = ran
+    _, _, _, reranker, pipeline = ran
     expanded = "How high is the tower? A tower beside a river."  # eq. 2
     assert expanded in pipeline.queries
     assert {query for query, _ in reranker.pairs if query.startswith("How high is the tower? ")} == {expanded}

@@ -106,6 +106,7 @@ def test_without_time_or_eyes_nothing_is_asked() -> None:
         ("What colour is this bird?", True, "entity"),
         ("How fast is this car?", True, "both"),
         ("When was Tesla founded?", False, "web"),
+        ("Translate this and tell me who wrote it.", True, "both"),
     ],
 )
 def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs: str) -> None:
@@ -118,6 +119,7 @@ def routed(question: str, look: Look, draft: Draft | None) -> Turn:
     return asked
 
 
+DOUBT = Draft((), None, "I don't know")
 SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nissan.")
 
 
@@ -130,6 +132,11 @@ SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nis
         ("Who built this car?", "web", SURE, "verify", Tools(False, True)),
         ("Who built this car?", "both", None, "rag", Tools(True, True)),
         ("Who built this car?", "web", Draft((), None, "I don't know"), "rag", Tools(False, True)),
+        # a look that says that more has to be found out is believed, whatever the words of the question
+        ("How much is this in total on Amazon?", "both", DOUBT, "rag", Tools(True, True)),
+        ("What's the perimeter of this lake?", "web", DOUBT, "rag", Tools(False, True)),
+        ("According to the label, who makes this and where are they headquartered?", "both", DOUBT, "rag", Tools(True, True)),
+        ("What is the price on this menu?", "picture", DOUBT, "rag", Tools(False, False)),
         # "the picture will do" of a model that does not know the answer is not believed
         ("Who built this car?", "picture", Draft((), None, "I don't know"), "rag", Tools(True, True)),
     ],

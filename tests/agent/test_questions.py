@@ -105,6 +105,25 @@ def test_a_position_is_a_place_in_the_picture(question: str, position: str | Non
     assert position_in(question) == position
 
 
+@pytest.mark.parametrize(
+    ("question", "more"),
+    [
+        ("According to the label, who makes this and where are they headquartered?", True),
+        ("Translate this and tell me who wrote it", True),
+        ("What is the price on this menu compared to the national average?", True),
+        ("What is written here? Who said it?", True),
+        ("According to the sign, when does it open and how much is a ticket?", False),
+        ("What does the sign say and what does it mean?", False),
+        ("How much do these cost altogether, and how much change do I get from 20?", False),
+        ("The total isn't printed on my receipt. What should it be?", False),
+        ("What is the price on this menu compared to that one?", False),
+    ],
+)
+def test_a_further_clause_may_ask_for_what_is_not_printed(question: str, more: bool) -> None:
+    assert question_kind(question).open_world is more
+    assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=more, text=more)
+
+
 @pytest.mark.parametrize("question", SEARCHED)
 def test_what_cannot_be_seen_is_searched(question: str) -> None:
     assert not question_kind(question).self_contained

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from agents.asking.readers.answers import candidate_of
 from agents.asking.readers.drafts import parse_draft
+from agents.methods.ranking import cumulative
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
@@ -437,6 +441,36 @@ def test_two_stage_rerank_by_hand() -> None:
             context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
         )
         assert [chunk.text for chunk in asked.evidence] == best
+
+
+def test_the_cumulative_score_is_taken_within_one_query() -> None:
+    """Eq. 4 has one query: a is near the first query in one stage alone and near the second in the other: 0.9 * 0.1.
+
+    b has 0.6 * 0.85 = 0.51 for both.
+    """
+
+    class Table:
+        name = "table"
+
+        def __init__(self, scores: dict[tuple[str, str], float]) -> None:
+            self.scores = scores
+
+        def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
+            return np.array([self.scores[pair] for pair in pairs])
+
+    coarse = Table({("q1", "a"): 0.9, ("q2", "a"): 0.1, ("q1", "b"): 0.6, ("q2", "b"): 0.6})
+    fine = Table({("q1", "a"): 0.1, ("q2", "a"): 0.9, ("q1", "b"): 0.85, ("q2", "b"): 0.85})
+    asked = turn("q", evidence=(evidence("a"), evidence("b")), hops=("q1", "q2"))
+    run(TwoStageRerank, [asked], context(settings(), coarse_reranker=coarse, fine_reranker=fine))
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.evidence] == [("b", 0.51), ("a", 0.09)]
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=1, max_size=5))
+def test_the_cumulative_score_is_at_most_the_product_of_the_best(pairs: list[tuple[float, float]]) -> None:
+    coarse, fine = zip(*pairs, strict=True)
+    assert cumulative(coarse, fine) == max(one * other for one, other in pairs) <= max(coarse) * max(fine)
+    assert cumulative((math.nan, coarse[0]), (0.5, fine[0])) == coarse[0] * fine[0]
+    assert math.isnan(cumulative((math.nan,), (0.5,)))
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:

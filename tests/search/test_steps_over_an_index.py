@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import html
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.steps import Steps
 from agents.turn import IDK
-from tests.agent.scripted import GATHERING, ScriptedChat, ScriptedOcr, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import (
+    GATHERING,
+    ScriptedChat,
+    ScriptedOcr,
+    WordOverlapReranker,
+    context,
+    run,
+    run_stages,
+    turn,
+)
+from tests.search.conftest import PAGES
 
 SETTINGS = settings_from({**GATHERING, "steps": {"photo_text": "ocr", "evidence": 2}})
 
@@ -58,3 +75,57 @@ def test_text_in_the_photo_is_evidence_beside_the_pages(pipeline: Any) -> None:
     run(Steps, [climbed], world)
     assert climbed.candidate.text == "150"
     assert [chunk.source for chunk in climbed.shown][:2] == ["step", "photo"]
+
+
+@pytest.fixture
+def full_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The organiser's page cache, whose pages say more than their snippets."""
+    monkeypatch.setenv("CRAG_WEBSEARCH_CACHE_DIR", str(tmp_path))
+    pages = {url: text for url, _, text in PAGES}
+    for url, tonnes in (("https://x.example/tower", 7300), ("https://x.example/bridge", 400)):
+        text = f"{html.unescape(pages[url])} All in all it has a mass of {tonnes} tonnes."
+        (tmp_path / hashlib.sha256(url.encode()).hexdigest()).write_text(f"<p>{text}</p>", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("full_pages")
+def test_a_step_reads_the_full_pages_that_the_evaluator_cached(pipeline: Any) -> None:
+    def first_mass(request: ChatRequest) -> ChatReply:
+        evidence, _, question = request.messages[-1].content.rpartition("Question:")
+        about = " ".join(text for title, text in re.findall(r'] "([^"]*)": (.*)', evidence) if title in question)
+        found = re.search(r"(\d+) tonnes", about)
+        return ChatReply(f"{found.group(1)} tonnes" if found else IDK, "stop", (-0.1,))
+
+    heavy = asked("How many of these two weigh over 500 tonnes?", "Red Tower", "Żółty Most")
+    world = context(
+        SETTINGS,
+        pipeline,
+        chat=ScriptedChat(first_mass),
+        fine_reranker=WordOverlapReranker(),
+        text_reader=ScriptedOcr([]),
+    )
+    run(Steps, [heavy], world)
+    assert heavy.candidate.text == "1 of the 2: Red Tower"
+
+
+@pytest.mark.usefixtures("full_pages")
+def test_a_search_that_is_repeated_reads_them_too_and_finds_each_page_once(pipeline: Any) -> None:
+    class Alike:
+        name = "alike"
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+            return np.ones((len(texts), 2))
+
+    preset = settings_from(
+        {
+            "stages": ["web_search", "evidence", "coherence", "finalise"],
+            "web_search": {"k": 1},
+            "coherence": {"k": 5, "second": "none"},
+        }
+    )
+    short = turn("How much does the Red Tower weigh?", None, queries=("Red Tower",))
+    run_stages([short], context(preset, pipeline, text_encoder=Alike()))
+    assert sum("7300 tonnes" in chunk.text for chunk in short.evidence) == 1
+    assert (
+        sum("400 tonnes" in chunk.text for chunk in short.evidence) == 1
+    )  # of a page that only the larger search finds
+    assert len({chunk.text for chunk in short.evidence}) == len(short.evidence)
