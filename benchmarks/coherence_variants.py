@@ -148,7 +148,10 @@ def _measure(options: CoherenceOptions) -> int:
     search = mini.search(options.profile)
     launches = {}
     for label, overrides in VARIANTS.items():
-        without, changes = (STAGE,) if overrides is None else (), [*(overrides or ()), *options.set]
+        if overrides is None:  # what is set of the stage that is left out concerns the others alone
+            without, changes = (STAGE,), [each for each in options.set if not each.strip().startswith(f"{STAGE}.")]
+        else:
+            without, changes = (), [*overrides, *options.set]
         launches[label] = RunConfig.read(
             PRESET, options.profile, without=without, overrides=changes, cache=options.cache
         )
