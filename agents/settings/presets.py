@@ -281,6 +281,10 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     except SourceError as error:
         raise SettingsError(f"an environment variable {ENVIRONMENT}... is malformed: {error}") from error
     except ValidationError as error:
+        listed = _listed(*tables, *assigned)
+        of_listed = [text for text in overrides if _is_setting(key_of(text), listed)]
+        if len(of_listed) < len(overrides):  # that a stage is not there is told before what is wrong with its options
+            _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_told(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)
     return settings
@@ -294,9 +298,8 @@ def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str =
     """
     stages = settings.stage_classes
     for text in overrides:
-        key = text.partition("=")[0].strip()
-        if not _is_setting(key, stages):
-            raise SettingsError(_no_setting(key, stages, preset))
+        if not _is_setting(key_of(text), stages):
+            raise SettingsError(_no_setting(key_of(text), stages, preset))
 
 
 def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list[str]:
@@ -372,7 +375,7 @@ def _schema(tables: Sequence[Mapping[str, Any]], overrides: Sequence[str], prese
     """Return ``Settings`` with a field for the options of each stage that is listed, or that a table or an override names."""
     listed = _listed(*tables, *map(assignment, overrides))
     classes = dict(listed)
-    for key in [*(name for table in tables for name in table), *(text.partition("=")[0].strip() for text in overrides)]:
+    for key in [*(name for table in tables for name in table), *map(key_of, overrides)]:
         name = key.partition(".")[0]
         if not _is_setting(name, classes):
             try:
@@ -396,6 +399,11 @@ def _completed(settings: Settings) -> Settings:
         stages += [other for other in stage(settings.options(stage)).needs() if other not in settings.stages]
         stages.append(name)
     return settings.model_copy(update={"stages": tuple(stages)}) if len(stages) > len(settings.stages) else settings
+
+
+def key_of(override: str) -> str:
+    """Return the dotted key of ``KEY=VALUE``."""
+    return override.partition("=")[0].strip()
 
 
 def assignment(text: str) -> dict[str, Any]:
@@ -425,7 +433,7 @@ def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[st
         if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
             continue
-        blamed = [text for text in overrides if key.startswith(text.partition("=")[0].strip())]
+        blamed = [text for text in overrides if key.startswith(key_of(text))]
         clauses.append(f"{blamed[-1] if blamed else key}: {found['msg'][:1].lower()}{found['msg'][1:]}")
     return "; ".join(clauses)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.settings.named import canonical, name_of
-from agents.settings.presets import MODELS, Settings, load_settings, unknown_variables
+from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class RunConfig:
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}
         for text in overrides:
-            if (stage := text.partition("=")[0].partition(".")[0].strip()) in left_out:
+            if (stage := key_of(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         return cls(canonical(preset), ready, settings, cache), unknown_variables(whole, name_of(preset), ready)
 
