@@ -122,6 +122,14 @@ class Profile(Table):
             raise ValueError(first_fault(error)) from error
         return value
 
+    @model_validator(mode="after")
+    def _known_roles(self) -> Self:
+        for preset, roles in self.presets.items():
+            if foreign := sorted({*roles} - {*self.models}):
+                said = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
+                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", said)
+        return self
+
     @property
     def model_names(self) -> tuple[str, ...]:
         """Names of its models in ``[models.NAME]`` tables of presets: those of ``gate_models``, then those that score (``SCORERS``)."""

@@ -203,6 +203,15 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
 
 
+def test_options_for_a_preset_are_for_a_role_that_the_profile_has(tmp_path: Path) -> None:
+    write(tmp_path, "own.toml", '[models.chat]\nkind = "vllm"\n[presets.best.chta]\nmax_batch = 4\n')
+    with pytest.raises(
+        SettingsError, match=r"\[presets\.best\.chta\] is for a role without a model; roles: chat"
+    ) as error:
+        load_profile("own", tmp_path)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("limits", ["batch_size = 17", "seconds = 3", "seconds_per_turn = 0"])
 def test_wrong_limits_of_a_profile_are_told(tmp_path: Path, limits: str) -> None:
     write(tmp_path, "slow.toml", f"[models]\n[limits]\n{limits}")
