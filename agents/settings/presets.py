@@ -333,8 +333,8 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
     found: list[str] = []
     for each in alike or get_close_matches(name, known, 1):
         options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
-        near = [option] if option in options else get_close_matches(option, options, 2)
-        found += [f"{each}.{one}" for one in near] or [each]
+        near = {option} if option in options else {*get_close_matches(option, options, 2)}
+        found += [f"{each}.{one}" for one in options if one in near] or [each]
     return found
 
 
