@@ -148,7 +148,9 @@ def _measure(options: CoherenceOptions) -> int:
     search = mini.search(options.profile)
     launches = {}
     for label, overrides in VARIANTS.items():
-        without, changes = (STAGE,) if overrides is None else (), [*(overrides or ()), *options.set]
+        without = (STAGE,) if overrides is None else ()
+        set_here = [each for each in options.set if overrides is not None or not each.strip().startswith(f"{STAGE}.")]
+        changes = [*(overrides or ()), *set_here]  # what is set of the stage concerns the variants that have it
         launches[label] = RunConfig.read(
             PRESET, options.profile, without=without, overrides=changes, cache=options.cache
         )

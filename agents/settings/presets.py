@@ -3,16 +3,19 @@
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
 preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.NAME]`` for the profile, environment variables
-(``CRAG_RERANK__K=3``), ``--set rerank.k=3``.
+(``CRAG_ANSWER__EVIDENCE=3``), ``--set answer.evidence=3``. A setting of a stage that the preset does not have is refused, wherever it
+stands.
 
-``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model or in
-its image search (``Profile.model_names``). ``[models."A + B"]`` holds where a profile has both, and comes after those of one model.
+``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
+its image search, as its coarse or fine reranker, or as its matcher (``Profile.model_names``). ``[models."A + B"]`` holds where a profile
+has both, and comes after those of one model.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -42,6 +45,22 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
+
+VARIABLES = frozenset(
+    {
+        "CRAG_PRESET",  # of the agent that the evaluator builds (``RunConfig.from_environment``)
+        "CRAG_PROFILE",
+        "CRAG_CACHE",  # folder of indices, pictures and pages (``agents.search.paths``)
+        "CRAG_WEBSEARCH_CACHE_DIR",  # the organiser's page cache
+        "CRAG_API_KEY",  # of ``crag serve``
+        "CRAG_GGUF",  # weights of one's own, which the profiles embedded, embedded_batch and laptop read
+        "CRAG_MMPROJ",
+        "CRAG_FUZZ",  # of the tests
+        "CRAG_HOSTILE",
+        "CRAG_SOAK",
+    }
+)
+"""Environment variables of this project that are no settings."""
 
 NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
@@ -112,6 +131,11 @@ class Settings(Table):
         """Whether the preset has gates, and none of them was fitted to the profile's models."""
         return self._lacks_gate and getattr(getattr(self, "finalise", None), "gate", None) is None
 
+    @property
+    def stage_classes(self) -> dict[str, type[Stage]]:
+        """The class of each stage by the name that its table has, in their order."""
+        return {stage.name: stage for stage in map(_class, self.stages)}
+
     def options(self, stage: type[Stage]) -> StageOptions:
         """The options of a stage; its defaults where the preset names none."""
         found: StageOptions = getattr(self, stage.name, None) or stage.Options()
@@ -119,7 +143,7 @@ class Settings(Table):
 
     def without(self, names: Sequence[str]) -> Settings:
         """These settings with stages, or groups of stages, left out; SettingsError for one that is not there or cannot be left out."""
-        by_name = {_class(stage).name: stage for stage in self.stages}
+        by_name = dict(zip(self.stage_classes, self.stages, strict=True))
         left_out: set[str] = set()
         for name in names:
             stages = [by_name.get(stage, stage) for stage in GROUPS.get(name, (name,))]
@@ -140,13 +164,16 @@ def load_settings(
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """The settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
+    """Return the settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
 
     Presets and profiles are named, or given by the path of their file.
 
     ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
-    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value. SettingsError where there is no such preset, or it,
-    the profile or an override is malformed or names what does not exist.
+    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value.
+
+    Raises:
+        SettingsError: There is no such preset; or it, the profile or an override is malformed, or names what does not exist or what the
+            preset does not have.
     """
     path = find_file(preset, "preset", folder, SettingsError)
     table, preset = read_table(path, "preset"), path.stem
@@ -166,16 +193,20 @@ def load_settings(
         *(of_profiles.get(name, {}) for name in overlays),
     )
     try:
-        settings = settings_from(*tables, overrides=overrides)
-        gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
-        settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
-        return settings
+        settings = settings_from(*tables, overrides=overrides, preset=preset)
     except SettingsError:
         try:
             settings_from(*tables)
         except SettingsError as error:
             raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
         raise  # it is an override
+    _check_stages(preset, table, "", table, settings)
+    for key, found in (("profiles", of_profiles), ("models", of_models)):
+        for name, overlay in found.items():
+            _check_stages(preset, table, f'{key}."{name}".', overlay, settings)
+    gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
+    settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
+    return settings
 
 
 def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapping[str, Any]]:
@@ -188,15 +219,50 @@ def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapp
     return found
 
 
+def _check_stages(
+    preset: str, table: Mapping[str, Any], place: str, overlay: Mapping[str, Any], settings: Settings
+) -> None:
+    """Refuse tables for stages that a preset does not have, in the preset itself or in an overlay of any profile or model.
+
+    Args:
+        preset: Its name.
+        table: The preset without overlays.
+        place: Where the overlay stands, as ``profiles.gpu.``; "" for the preset itself.
+        overlay: The overlay; of the preset itself ``table``.
+        settings: Those that were made of the preset. Their stages differ from the preset's where an override replaces them.
+
+    Raises:
+        SettingsError: A table is for a stage that the preset neither lists nor needs, or for none at all.
+    """
+    known = {*Settings.model_fields, *_listed(table), *settings.stage_classes}
+    if {*overlay} <= known:
+        return
+    try:
+        whole = settings_from(table, overlay)
+    except SettingsError as error:
+        raise SettingsError(f"preset {preset!r} is malformed: [{place.removesuffix('.')}] {error}") from error
+    for name in sorted({*overlay} - known - {*whole.stage_classes}):
+        said = _no_setting(name, whole.stage_classes, preset)
+        raise SettingsError(f"preset {preset!r} is malformed: [{place}{name}] changes nothing: {said}")
+
+
 def _models_of(key: str) -> set[str]:
     return set(key.split(MODELS))
 
 
-def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> Settings:
-    """Settings from tables of a preset, of which a later one wins, then the environment, then overrides; SettingsError for errors."""
-    assigned = [assignment(text) for text in overrides]
-    given = [*tables, *assigned]
-    schema = _schema(given)
+def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), preset: str = "") -> Settings:
+    """Merge tables, of which a later one wins, then the environment, then overrides, into settings.
+
+    Args:
+        tables: Those of a preset. A table for a stage that ``stages`` does not list is taken too; ``load_settings`` refuses it.
+        overrides: ``KEY=VALUE``; see ``load_settings``.
+        preset: Name of the preset, for messages.
+
+    Raises:
+        SettingsError: A value is malformed, or an override is for a stage that is not among the stages.
+    """
+    assigned = [assignment(text) for text in overrides]  # before anything else: what is no assignment is told as such
+    schema = _schema(tables, overrides, preset)
 
     class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
@@ -211,11 +277,86 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = ()) -> 
             return (*first, env_settings, *last)
 
     try:
-        return _completed(schema.model_validate(dict(Sources())))
+        settings = _completed(schema.model_validate(dict(Sources())))
     except SourceError as error:
         raise SettingsError(f"an environment variable {ENVIRONMENT}... is malformed: {error}") from error
     except ValidationError as error:
+        listed = _listed(*tables, *assigned)
+        of_listed = [text for text in overrides if _is_setting(key_of(text), listed)]
+        if len(of_listed) < len(overrides):  # that a stage is not there is told before what is wrong with its options
+            _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_told(error, schema, overrides)) from error
+    _check_overrides(overrides, settings, preset)
+    return settings
+
+
+def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str = "") -> None:
+    """Refuse overrides (``KEY=VALUE``) that change no option of a run.
+
+    Raises:
+        SettingsError: An override is for a stage that is not among the stages of the settings.
+    """
+    stages = settings.stage_classes
+    for text in overrides:
+        if not _is_setting(key_of(text), stages):
+            raise SettingsError(_no_setting(key_of(text), stages, preset))
+
+
+def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list[str]:
+    """Return a message for each environment variable that begins with ``CRAG_`` and names nothing under a preset and a profile."""
+    known, stages, said = {*VARIABLES, *profile.variables}, settings.stage_classes, []
+    others = [each.removeprefix(ENVIRONMENT) for each in sorted(known)]
+    for variable in sorted(os.environ):
+        key = variable.upper().removeprefix(ENVIRONMENT).replace("__", ".").lower()
+        if not variable.upper().startswith(ENVIRONMENT) or variable in known or _is_setting(key, stages):
+            continue
+        near = [ENVIRONMENT + each.replace(".", "__").upper() for each in _near(key, stages)]
+        near = near or [
+            ENVIRONMENT + each for each in get_close_matches(variable.upper().removeprefix(ENVIRONMENT), others, 1)
+        ]
+        said.append(
+            f"environment variable {variable} names no setting{_why(key, stages, preset)}; {_meant(near)}unset it"
+        )
+    return said
+
+
+def _is_setting(key: str, stages: Collection[str]) -> bool:
+    """Return whether a dotted key begins with a setting of every preset, or with one of these stages."""
+    return key.partition(".")[0] in {*Settings.model_fields, *stages}
+
+
+def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
+    """Return the settings that a key may stand for: of tables whose names share a word with its own, or are nearly the same."""
+    name, _, option = key.partition(".")
+    known = [*Settings.model_fields, *stages]
+    alike = [each for each in known if {*each.split("_")} & {*name.split("_")}]
+    found: list[str] = []
+    for each in alike or get_close_matches(name, known, 1):
+        options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
+        near = {option} if option in options else {*get_close_matches(option, options, 2)}
+        found += [f"{each}.{one}" for one in options if one in near] or [each]
+    return found
+
+
+def _why(key: str, stages: Collection[str], preset: str) -> str:
+    """Return why a key is no setting, where it is one of a stage that a preset does not have; else ""."""
+    from agents.stage import stage_names
+
+    name = key.partition(".")[0]
+    if name in stages or name not in stage_names():
+        return ""
+    return f" ({f'preset {preset!r}' if preset else 'the preset'} has no stage {name!r})"
+
+
+def _no_setting(key: str, stages: Mapping[str, type[Stage]], preset: str = "") -> str:
+    """Return the message for a key that begins with no setting of every preset and with none of these stages."""
+    known = ", ".join([*Settings.model_fields, *stages])
+    return f"there is no setting {key!r}{_why(key, stages, preset)}; {_meant(_near(key, stages))}known: {known}"
+
+
+def _meant(near: Sequence[str]) -> str:
+    """Return the question that offers what may be meant, and a blank; "" where there is nothing to offer."""
+    return f"did you mean {' or '.join(map(repr, near[:4]))}? " if near else ""
 
 
 def _class(stage: str) -> type[Stage]:
@@ -224,18 +365,23 @@ def _class(stage: str) -> type[Stage]:
     return stage_class(stage)
 
 
-def _schema(tables: Sequence[Mapping[str, Any]]) -> type[Settings]:
-    """``Settings`` with a field for the options of each stage that tables name, in their lists of stages or by a table of its own."""
+def _listed(*tables: Mapping[str, Any]) -> dict[str, type[Stage]]:
+    """Return the class of each stage that the last of some tables with a list of stages names."""
     listed = [stages for table in tables if isinstance(stages := table.get("stages"), Sequence)]
-    classes = {stage.name: stage for name in (listed[-1] if listed else ()) for stage in (_class(str(name)),)}
-    for name in {name for table in tables for name in table if name not in Settings.model_fields}:
-        if name not in classes:
+    return {stage.name: stage for name in (listed[-1] if listed else ()) for stage in (_class(str(name)),)}
+
+
+def _schema(tables: Sequence[Mapping[str, Any]], overrides: Sequence[str], preset: str) -> type[Settings]:
+    """Return ``Settings`` with a field for the options of each stage that is listed, or that a table or an override names."""
+    listed = _listed(*tables, *map(assignment, overrides))
+    classes = dict(listed)
+    for key in [*(name for table in tables for name in table), *map(key_of, overrides)]:
+        name = key.partition(".")[0]
+        if not _is_setting(name, classes):
             try:
                 classes[name] = _class(name)
             except SettingsError as error:
-                from agents.stage import stage_names
-
-                raise SettingsError(_unknown(name, [*Settings.model_fields, *classes, *stage_names()])) from error
+                raise SettingsError(_no_setting(key, listed, preset)) from error
     return _extended(tuple(classes[name] for name in sorted(classes)))
 
 
@@ -253,6 +399,11 @@ def _completed(settings: Settings) -> Settings:
         stages += [other for other in stage(settings.options(stage)).needs() if other not in settings.stages]
         stages.append(name)
     return settings.model_copy(update={"stages": tuple(stages)}) if len(stages) > len(settings.stages) else settings
+
+
+def key_of(override: str) -> str:
+    """Return the dotted key of ``KEY=VALUE``."""
+    return override.partition("=")[0].strip()
 
 
 def assignment(text: str) -> dict[str, Any]:
@@ -282,7 +433,7 @@ def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[st
         if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
             continue
-        blamed = [text for text in overrides if key.startswith(text.partition("=")[0].strip())]
+        blamed = [text for text in overrides if key.startswith(key_of(text))]
         clauses.append(f"{blamed[-1] if blamed else key}: {found['msg'][:1].lower()}{found['msg'][1:]}")
     return "; ".join(clauses)
 
@@ -302,6 +453,5 @@ def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
 
 def _unknown(key: str, known: Iterable[str], inside: str = "") -> str:
     known = list(dict.fromkeys(known))
-    near = get_close_matches(key.rpartition(".")[2], known, 1)
-    meant = f" did you mean {near[0]!r}?" if near else ""
-    return f"there is no setting {key!r};{meant} known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"
+    near = _meant(get_close_matches(key.rpartition(".")[2], known, 1))
+    return f"there is no setting {key!r}; {near}known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"

@@ -1,8 +1,8 @@
 """Profiles: the model of each role, and limits of time and length for a machine; TOML files in ``profiles/``.
 
-``extends = "embedded"`` takes the models and the search of another profile, which may extend one itself, by its name or the path of its
-file, relative to this one; a ``[models.ROLE]`` replaces that role's. With ``same_machine = true`` its limits hold too, its
-``[presets.NAME.ROLE]``, and what presets say under its name, ``[profiles.NAME]``.
+``extends = "embedded"`` takes the models, the search and the limits of another profile, which may extend one itself, by its name or the
+path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's table; a field of ``[limits]`` replaces that field alone.
+``same_machine = true`` also takes the base's ``[presets.NAME.ROLE]`` and what presets say under its name, ``[profiles.NAME]``.
 
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
@@ -28,6 +28,10 @@ PROMPTS = ROOT / "prompts"
 
 
 SERVED = "openai"  # the kind of models behind a server
+
+SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
+"""Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
+
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -42,7 +46,10 @@ class Table(BaseModel):
 
 
 class Limits(Table):
-    """Limits of time and length; the defaults are those of the challenge (CRAG-MM rules), a profile may name others."""
+    """Limits of time and length.
+
+    The defaults are those of the challenge (CRAG-MM rules), so that a profile that names none and extends none keeps to its rules.
+    """
 
     batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
     seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
@@ -103,6 +110,8 @@ class Profile(Table):
     presets: dict[str, dict[str, dict[str, Any]]] = {}
     # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
     overlays: tuple[str, ...] = ()
+    # Names of environment variables that its file, or one that it extends, reads
+    variables: tuple[str, ...] = ()
 
     @field_validator("limits")
     @classmethod
@@ -113,9 +122,23 @@ class Profile(Table):
             raise ValueError(first_fault(error)) from error
         return value
 
+    @model_validator(mode="after")
+    def _known_roles(self) -> Self:
+        for preset, roles in self.presets.items():
+            if foreign := sorted({*roles} - {*self.models}):
+                said = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
+                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", said)
+        return self
+
     @property
     def model_names(self) -> tuple[str, ...]:
-        """What ``[models.NAME]`` of presets calls its chat model and the model that its image search compares pictures with."""
+        """Names of its models in ``[models.NAME]`` tables of presets: those of ``gate_models``, then those that score (``SCORERS``)."""
+        scorers = [scorer_name(self.models[role]) for role in SCORERS if role in self.models]
+        return tuple(dict.fromkeys(filter(None, (*self.gate_models, *scorers))))
+
+    @property
+    def gate_models(self) -> tuple[str, ...]:
+        """Names of the models that a gate is fitted for: the chat model, and the one that image search compares pictures with."""
         return tuple(filter(None, (chat_model_name(self.models.get("chat", {})), self.search.image_model)))
 
     def under(self, preset: str) -> Profile:
@@ -198,6 +221,19 @@ def chat_model_name(spec: Mapping[str, Any]) -> str:
     return Path(name).stem if name.endswith(".gguf") else name or str(spec.get("kind", ""))
 
 
+def scorer_name(spec: Mapping[str, Any]) -> str:
+    """Return the name of a reranker or matcher in ``[models.NAME]``: its own path, else its kind and its encoder's weights.
+
+    ``BAAI/bge-reranker-v2-m3`` has a path. ``cosine minilm`` and ``blip2-coarse Salesforce/blip2-itm-vit-g`` are computed with an encoder,
+    which is named by its path or else by its kind.
+    """
+    if "path" in spec:
+        return str(spec["path"])
+    encoder = spec.get("encoder", {})
+    weights = encoder.get("path") or encoder.get("kind") if isinstance(encoder, Mapping) else None
+    return " ".join(str(part) for part in (spec.get("kind"), weights) if part)
+
+
 def names(folder: Path) -> list[str]:
     """The presets or profiles of a folder."""
     return sorted(path.stem for path in folder.glob("*.toml"))
@@ -207,9 +243,10 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
     """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
     path = find_file(reference, "profile", folder, SettingsError)
     name, table = path.stem, _whole_table(path, folder, ())
-    table["models"] = _with_variables(table.get("models", {}))
+    read: set[str] = set()
+    table["models"] = _with_variables(table.get("models", {}), read)
     try:
-        return Profile.model_validate({"name": name, "overlays": (name,), **table})
+        return Profile.model_validate({"name": name, "overlays": (name,), "variables": sorted(read), **table})
     except ValidationError as error:
         raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
 
@@ -228,19 +265,20 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
     return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
 
 
-def _with_variables(value: Any) -> Any:
-    """A value, those inside a table too, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says."""
+def _with_variables(value: Any, read: set[str]) -> Any:
+    """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says; ``read`` collects the names."""
     if isinstance(value, Mapping):
-        return {key: _with_variables(inner) for key, inner in value.items()}
+        return {key: _with_variables(inner, read) for key, inner in value.items()}
     if isinstance(value, str):
+        read.update(name for name, _ in _VARIABLE.findall(value))
         return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], value)
     return value
 
 
 def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
-    """A profile's tables with the roles and the search of its base where it has none of its own; with its limits on the same machine."""
+    """Merge a profile's tables into those of the profile that it extends."""
     same_machine = table.pop("same_machine", False)
-    merged = ("models", "limits", "presets") if same_machine else ("models",)
+    merged = ("models", "limits", "presets") if same_machine else ("models", "limits")
     for key in merged:
         if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
             raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.settings.named import canonical, name_of
-from agents.settings.presets import MODELS, Settings, load_settings
-from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, load_profile, names
+from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
+from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
     from agents.asking.reply_cache import ReplyStore
     from agents.models.base import Label, TextLine
     from agents.runtime.model_set import ModelSet, RegistryFactory
+
+log = logging.getLogger(__name__)
 
 DEFAULT_CACHE = ROOT / ".cache"
 DEFAULT_SPLIT = "validation"
@@ -65,23 +68,70 @@ class RunConfig:
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
 
-        SettingsError where they, a stage to leave out or a setting are unknown or malformed.
+        Raises:
+            SettingsError: They, a stage to leave out, a setting or an environment variable ``CRAG_...`` are unknown or malformed, or
+                change nothing under this preset.
         """
-        chosen = load_profile(profile).under(name_of(preset))
-        ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
-        ready = ready if base_url is None else ready.with_server(base_url)
-        settings = load_settings(preset, ready, overrides=overrides).without(without)
-        return cls(canonical(preset), ready, settings, cache)
+        config, unknown = cls._read(
+            preset, profile, without=without, overrides=overrides, chat_model=chat_model, base_url=base_url, cache=cache
+        )
+        if unknown:
+            raise SettingsError("; ".join(unknown))
+        return config
+
+    @classmethod
+    def of_profile(
+        cls, profile: str, *, chat_model: str | None = None, base_url: str | None = None, cache: Path = DEFAULT_CACHE
+    ) -> RunConfig:
+        """Read a profile for its models or its search alone, with the preset that has the fewest stages.
+
+        Environment variables for the stages of other presets may be set: they are checked where those presets are read.
+
+        Raises:
+            SettingsError: The profile is unknown or malformed, or has no such model to replace.
+        """
+        return cls._read("vlm_only", profile, chat_model=chat_model, base_url=base_url, cache=cache)[0]
 
     @classmethod
     def from_environment(cls) -> RunConfig:
-        """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``."""
+        """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``.
+
+        A variable ``CRAG_...`` that names nothing is logged and does not stop the agent: the evaluator's machine may have variables of its
+        own, such as ``CRAG_MOCK_API_URL``. Commands, the preflight among them, refuse it.
+        """
         profile = os.environ.get("CRAG_PROFILE")
         if not profile:
             import torch  # only an agent that is built needs it
 
             profile = "gpu" if torch.cuda.is_available() else "embedded"
-        return cls.read(os.environ.get("CRAG_PRESET", "best"), profile)
+        config, unknown = cls._read(os.environ.get("CRAG_PRESET", "best"), profile)
+        for said in unknown:
+            log.warning("%s", said)
+        return config
+
+    @classmethod
+    def _read(
+        cls,
+        preset: str,
+        profile: str,
+        *,
+        without: Sequence[str] = (),
+        overrides: Sequence[str] = (),
+        chat_model: str | None = None,
+        base_url: str | None = None,
+        cache: Path = DEFAULT_CACHE,
+    ) -> tuple[RunConfig, list[str]]:
+        """Return the configuration, and what ``unknown_variables`` says of the environment."""
+        chosen = load_profile(profile).under(name_of(preset))
+        ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
+        ready = ready if base_url is None else ready.with_server(base_url)
+        whole = load_settings(preset, ready, overrides=overrides)
+        settings = whole.without(without)
+        left_out = {*whole.stage_classes} - {*settings.stage_classes}
+        for text in overrides:
+            if (stage := key_of(text).partition(".")[0]) in left_out:
+                raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
+        return cls(canonical(preset), ready, settings, cache), unknown_variables(whole, name_of(preset), ready)
 
     @cached_property
     def prompts(self) -> PromptLibrary:
@@ -95,7 +145,7 @@ class RunConfig:
         """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
         if not self.settings.lacks_gate:
             return None
-        models = MODELS.join(self.profile.model_names)
+        models = MODELS.join(self.profile.gate_models)
         return (
             f"preset {name_of(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
             "docs/calibration.md says how one is fitted"

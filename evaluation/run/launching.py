@@ -35,9 +35,9 @@ __all__ = [
     "ROOT",
     "LaunchedAgent",
     "RunConfig",
+    "gate_models",
     "launched",
     "local_judge",
-    "model_names",
     "prepare",
     "preset_names",
     "settings_table",
@@ -249,8 +249,7 @@ def yes_or_no(profile: str, cache: Path) -> YesOrNo:
         EvaluationError: There is no such profile, or it is malformed.
     """
     with _as_evaluation_errors():
-        # Any preset does: what is read of it here is the profile's batch size.
-        config = RunConfig.read("vlm_only", profile, cache=cache)
+        config = RunConfig.of_profile(profile, cache=cache)
 
     @lru_cache(maxsize=1)
     def models() -> ModelSet:
@@ -276,26 +275,35 @@ def local_judge(profile: str, cache: Path) -> LocalJudge:
 
 
 def settings_table(
-    preset: str, profile: str, chat_model: str | None = None, base_url: str | None = None
+    preset: str,
+    profile: str,
+    chat_model: str | None = None,
+    base_url: str | None = None,
+    *,
+    without: Sequence[str] = (),
+    overrides: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A preset's settings as plain values, for commands that run it in several ways.
+    """Return a preset's settings as plain values, for commands that run it in several ways.
 
     Raises:
-        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace.
+        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace; or what is left out or
+            replaced is not in the preset.
     """
     with _as_evaluation_errors():
-        config = RunConfig.read(preset, profile, chat_model=chat_model, base_url=base_url)
+        config = RunConfig.read(
+            preset, profile, without=without, overrides=overrides, chat_model=chat_model, base_url=base_url
+        )
     return config.settings.model_dump(mode="json")
 
 
-def model_names(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
-    """What ``[models.NAME]`` of presets calls the models of a profile: the chat model, then that of image search.
+def gate_models(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
+    """Return what ``[models.NAME]`` of presets calls the models that a gate is fitted for: the chat model, then that of image search.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
     with _as_evaluation_errors():
-        return RunConfig.read("vlm_only", profile, chat_model=chat_model).profile.model_names
+        return RunConfig.of_profile(profile, chat_model=chat_model).profile.gate_models
 
 
 @contextmanager

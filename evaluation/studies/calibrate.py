@@ -28,7 +28,7 @@ from evaluation.files.outputs import SCORES, read_about
 from evaluation.files.responses import json_object
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
-from evaluation.run.launching import MODELS, PRESETS, ROOT, local_judge, model_names, settings_table
+from evaluation.run.launching import MODELS, PRESETS, ROOT, gate_models, local_judge, settings_table
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
@@ -77,7 +77,7 @@ class FitData:
     @property
     def models(self) -> tuple[str, ...]:
         """The chat model and that of image search, which what is fitted belongs to."""
-        return model_names(self.profile, self.chat_model)
+        return gate_models(self.profile, self.chat_model)
 
     @property
     def about(self) -> dict[str, Any]:

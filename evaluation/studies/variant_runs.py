@@ -21,6 +21,7 @@ from evaluation.progress import MakeBar, Share, StudyBar
 from evaluation.records import EvaluationError
 from evaluation.run import command
 from evaluation.run.generate import ANSWERS
+from evaluation.run.launching import settings_table
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.figures import Result, against_bases, read_figures
 from evaluation.studies.plots import plot_truthfulness
@@ -103,6 +104,28 @@ def run_all(
     return made, failed
 
 
+def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> None:
+    """Check the settings of every variant, before hours are spent on the first.
+
+    ``--set`` is for all of them: a setting that one of the presets does not have is refused.
+
+    Raises:
+        EvaluationError: A preset is unknown or malformed, or lacks a stage or a setting that a variant replaces or leaves out.
+    """
+    for variant in variants:
+        try:
+            settings_table(
+                variant.preset,
+                options.profile,
+                options.model_name,
+                options.base_url,
+                without=variant.without,
+                overrides=(*options.set, *variant.settings),
+            )
+        except EvaluationError as error:
+            raise EvaluationError(f"{variant.label}: {error}") from error
+
+
 def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
     """The turns that each run has in each of its folders, and how many of them a run that is resumed finds answered there.
 
@@ -181,6 +204,7 @@ def compare(
     def run_alone() -> int:
         try:
             chosen, tasks = variants(), tasks_of(options)
+            check_settings(chosen, options)
             reached, failed = run_all(chosen, tasks, options, console)
             results = against_bases(reached, base_of)
         except KeyboardInterrupt:

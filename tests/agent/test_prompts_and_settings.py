@@ -10,7 +10,7 @@ from PIL import Image
 from agents.asking.prompts import Prompt, PromptError, PromptLibrary
 from agents.crag_agent import CragAgent
 from agents.settings.presets import MODELS, load_settings
-from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names
+from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
 from agents.settings.run_config import RunConfig
 
 
@@ -87,7 +87,7 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     write(
         tmp_path,
         "p.toml",
-        'stages = ["answer", "finalise"]\n[rerank]\nk = 4\nthreshold = 0.5\n[profiles.small.rerank]\nk = 2\n',
+        'stages = ["rerank", "finalise"]\n[rerank]\nk = 4\nthreshold = 0.5\n[profiles.small.rerank]\nk = 2\n',
     )
     small, other = load_settings("p", "small", tmp_path), load_settings("p", "other", tmp_path)
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
@@ -203,6 +203,15 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
 
 
+def test_options_for_a_preset_are_for_a_role_that_the_profile_has(tmp_path: Path) -> None:
+    write(tmp_path, "own.toml", '[models.chat]\nkind = "vllm"\n[presets.best.chta]\nmax_batch = 4\n')
+    with pytest.raises(
+        SettingsError, match=r"\[presets\.best\.chta\] is for a role without a model; roles: chat"
+    ) as error:
+        load_profile("own", tmp_path)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("limits", ["batch_size = 17", "seconds = 3", "seconds_per_turn = 0"])
 def test_wrong_limits_of_a_profile_are_told(tmp_path: Path, limits: str) -> None:
     write(tmp_path, "slow.toml", f"[models]\n[limits]\n{limits}")
@@ -219,7 +228,7 @@ def test_a_profile_takes_from_its_base_what_it_does_not_name(tmp_path: Path) -> 
     write(tmp_path, "more.toml", 'extends = "base"\n[models.chat]\nkind = "c"\n')
     more = load_profile("more", tmp_path)
     assert more.models == {"chat": {"kind": "c"}, "reranker": {"kind": "b"}}
-    assert (more.name, more.search.kind, more.limits) == ("more", "embedded", {})
+    assert (more.name, more.search.kind, more.limits) == ("more", "embedded", {"batch_size": 2})
     write(tmp_path, "chain.toml", 'extends = "more"\n[models.small_chat]\nkind = "d"\n')
     write(tmp_path, "longer.toml", 'extends = "chain"\n[models.chat]\nkind = "e"\n')
     longer = load_profile("longer", tmp_path)
@@ -238,10 +247,10 @@ def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: 
     write(tmp_path, "base.toml", '[models.chat]\nkind = "a"\n[limits]\nbatch_size = 4\nseconds_per_turn = 7.0\n')
     write(tmp_path, "next.toml", 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n')
     write(tmp_path, "last.toml", 'extends = "next"\nsame_machine = true\n')
-    write(tmp_path, "apart.toml", 'extends = "last"\n')
+    write(tmp_path, "apart.toml", 'extends = "last"\n[limits]\nseconds_per_turn = 9.0\n')
     last, apart = load_profile("last", tmp_path), load_profile("apart", tmp_path)
     assert (last.limits, last.overlays) == ({"batch_size": 2, "seconds_per_turn": 7.0}, ("base", "next", "last"))
-    assert (apart.limits, apart.overlays) == ({}, ("apart",))
+    assert (apart.limits, apart.overlays) == ({"batch_size": 2, "seconds_per_turn": 9.0}, ("apart",))
 
 
 def test_another_model_of_the_server_and_another_server_hold_for_every_role_that_has_them() -> None:
@@ -256,7 +265,7 @@ def test_another_model_of_the_server_and_another_server_hold_for_every_role_that
         load_profile("gpu").with_server("http://localhost:8000/v1")
 
 
-def test_a_profile_of_the_same_machine_has_its_limits_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:
+def test_a_profile_of_the_same_machine_has_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:
     base = (
         '[models.chat]\nkind = "a"\n[limits]\nseconds_per_turn = 7.0\nbatch_size = 4\n'
         "[presets.p.chat]\nimages = 3\n[presets.q.chat]\nimages = 2\n"
@@ -266,7 +275,8 @@ def test_a_profile_of_the_same_machine_has_its_limits_its_options_and_what_prese
     write(tmp_path, "same.toml", same)
     write(tmp_path, "other.toml", 'extends = "base"\n')
     made, other = load_profile("same", tmp_path), load_profile("other", tmp_path)
-    assert made.limits == {"seconds_per_turn": 7.0, "batch_size": 2} and other.limits == {}
+    assert made.limits == {"seconds_per_turn": 7.0, "batch_size": 2}
+    assert other.limits == {"seconds_per_turn": 7.0, "batch_size": 4}, "limits are taken in any case"
     assert (made.under("p").models["chat"]["images"], made.under("q").models["chat"]["images"]) == (3, 5)
     assert other.under("p").models["chat"] == {"kind": "a"}
     preset = (
@@ -278,10 +288,73 @@ def test_a_profile_of_the_same_machine_has_its_limits_its_options_and_what_prese
     assert [(each.k, each.min_score) for each in found.values()] == [(2, 0.5), (3, 0.5), (5, 0.0)]
 
 
-def test_a_cpu_has_more_time_than_the_challenge_gives() -> None:
-    gpu, embedded = (load_settings("best", profile).limits for profile in ("gpu", "embedded"))
-    assert (gpu.seconds_per_turn, gpu.seconds_per_dialog) == (10.0, 30.0)
-    assert embedded.seconds_per_turn >= 60 and embedded.seconds_per_dialog >= 600
+LIMITS = {  # seconds a turn, seconds a dialog, turns a call, tokens of evidence, pictures
+    "embedded": (60.0, 600.0, 4, 400, None),
+    "embedded_batch": (60.0, 600.0, 16, 400, None),
+    "laptop": (180.0, 1800.0, 4, 400, None),
+    "gpu": (10.0, 30.0, 8, 3000, 1),
+    "gpu_fp8": (10.0, 30.0, 8, 3000, 1),
+    "gpu_tuned": (10.0, 30.0, 8, 3000, 1),
+    "gpu_qwen": (10.0, 30.0, 8, 3000, 6),
+    "server": (60.0, 600.0, 8, 3000, None),
+    "server_embedded": (60.0, 600.0, 8, 3000, None),
+}
+
+
+def test_every_profile_has_the_limits_of_its_machine() -> None:
+    """The values that a run has, wherever they come from; a preset names none of them."""
+    assert set(LIMITS) == set(names(PROFILES))
+    for preset in ("best", "direct_rag", "mavis"):
+        found = {profile: load_settings(preset, profile).limits for profile in LIMITS}
+        assert {
+            name: (
+                limits.seconds_per_turn, limits.seconds_per_dialog, limits.batch_size, limits.evidence_tokens, limits.pictures,
+            )
+            for name, limits in found.items()
+        } == LIMITS  # fmt: skip
+        assert {(limits.margin_seconds, limits.answer_tokens) for limits in found.values()} == {(1.0, 74)}
+
+
+def test_a_profile_that_names_no_limits_has_those_of_the_challenge(tmp_path: Path) -> None:
+    write(tmp_path, "own.toml", '[models.chat]\nkind = "vllm"\n')
+    gpu, own = load_settings("best", "gpu").limits, load_settings("best", "own", profiles=tmp_path).limits
+    assert [(each.seconds_per_turn, each.seconds_per_dialog, each.batch_size) for each in (gpu, own)] == [
+        (10, 30, 8)
+    ] * 2
+
+
+def test_scores_of_one_encoder_are_not_multiplied_wherever_it_is_both_rerankers() -> None:
+    """By token vectors and by sentences: what was measured of these models holds under every profile that has them."""
+    found = {name: load_settings("best", name).two_stage_rerank.rank_by for name in names(PROFILES)}
+    assert {name for name, rank_by in found.items() if rank_by == "fine"} == {
+        "embedded", "embedded_batch", "laptop", "server_embedded",
+    }  # fmt: skip
+    assert {found[name] for name in ("gpu", "gpu_fp8", "gpu_qwen", "gpu_tuned", "server")} == {"cumulative"}
+
+
+def test_rerankers_are_named_by_their_path_or_by_their_kind_and_encoder() -> None:
+    scorers = {name: load_profile(name).model_names[2:] for name in ("embedded", "gpu", "server")}
+    assert scorers == {
+        "embedded": ("token-maxsim minilm", "cosine minilm"),
+        "gpu": (
+            "blip2-coarse Salesforce/blip2-itm-vit-g", "Qwen/Qwen3-Reranker-0.6B", "Salesforce/blip2-itm-vit-g",
+        ),
+        "server": ("cosine BAAI/bge-large-en-v1.5", "BAAI/bge-reranker-v2-m3"),
+    }  # fmt: skip
+    assert scorer_name({"kind": "own"}) == "own"
+    assert load_profile("embedded").gate_models == ("qwen2.5-coder-1.5b-instruct-q4_k_m", "efficientnet-lite2")
+
+
+def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
+    """Of image search and of the matcher, under each profile that has it."""
+    names_cut = {name: load_settings("context_gate", name) for name in names(PROFILES)}
+    own = {"embedded", "embedded_batch", "laptop", "server_embedded"}
+    assert {name for name, each in names_cut.items() if each.queries.names == 0.833} == own
+    assert {name for name, each in names_cut.items() if each.evidence.min_score == 0.767} == own
+    matched = {name: load_settings("qa_dragon", name).image_search.min_match for name in names(PROFILES)}
+    assert {name for name, cut in matched.items() if cut} == {
+        name for name in names(PROFILES) if "matcher" in load_profile(name).models
+    }
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ FOREIGN_OPTIONS = {"--generate", "--no-deps", "--head", "--address", "--target",
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _CODE = re.compile(r"^```.*?^```|``?([^`\n]+)``?", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"\b[A-Z][A-Z_]+\b")
+_SETTING = re.compile(r"--(?:set|without) ('[^'=]+=[^']*'|[\w.]+=[^\s'`,]+)")
+"""``KEY=VALUE`` of a command."""
 _NEW_FILE = re.compile(r"`([\w./-]+)` \(new\)")
 
 
@@ -185,13 +187,37 @@ def test_presets_and_profiles_exist(page: Path) -> None:
 def test_settings_and_stages_exist(page: Path) -> None:
     new = {Path(path).stem for path in new_files(page)}
     lines = [line for text in code(page) for line in text.splitlines() if "python -m training." not in line]
-    settings = {value for line in lines for value in re.findall(r"--set ('[^']+'|[^\s'`]+)", line)}
-    for setting in sorted(value.strip("'") for value in settings):
-        if not _PLACEHOLDER.search(setting) and setting.split(".")[0] not in new:
-            load_settings("qa_dragon" if "verif" in setting else "best", "embedded", overrides=[setting])
+    for line in lines:
+        named = re.findall(r"--presets? ([\w,]+)", line) or ["best"]
+        presets = [preset for each in named for preset in (names(PRESETS) if each == "all" else each.split(","))]
+        for setting in _SETTING.findall(line):
+            if not _PLACEHOLDER.search(setting) and setting.split(".")[0] not in new:
+                for preset in presets:
+                    load_settings(preset, "embedded", overrides=[setting.strip("'")])
     parts = {part.name for part in (*PARTS, *MORE_PARTS)}  # of evaluation.studies.ablate
     stages = {stage for preset in names(PRESETS) for stage in load_settings(preset, "embedded").stages}
     assert found(page, r"--without ([\w-]+)(?![\w-]*[.=])") - new - parts <= {*stages, *GROUPS}
+
+
+@pytest.mark.parametrize("preset", names(PRESETS))
+def test_settings_that_a_preset_speaks_of_are_its_own(preset: str) -> None:
+    for setting in _SETTING.findall((PRESETS / f"{preset}.toml").read_text(encoding="utf-8")):
+        load_settings(preset, "embedded", overrides=[setting.strip("'").rstrip(".")])
+
+
+def test_the_table_of_limits_is_that_of_the_profiles() -> None:
+    rows = {}
+    for profile in names(PROFILES):
+        limits = load_settings("best", profile).limits
+        seconds = f"{limits.seconds_per_turn:,.0f}, {limits.seconds_per_dialog:,.0f}"
+        pictures = "as the preset shows" if limits.pictures is None else str(limits.pictures)
+        rows[profile] = [seconds, str(limits.batch_size), f"{limits.evidence_tokens:,}", pictures]
+    table = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").partition("| profile | seconds a turn")[2]
+    said = {}
+    for line in table.partition("\n\n")[0].splitlines()[2:]:
+        first, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        said.update({name.strip("` "): cells for name in first.split(",")})
+    assert said == rows
 
 
 @pages
