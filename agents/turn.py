@@ -164,6 +164,7 @@ class Verification:
     reason: str = ""  # why the model says so
     # Probability of its yes against its no, where it replies with one word and gives alternatives
     p_yes: float | None = None
+    draft: bool | None = None  # whether the answer says what the draft said before anything was searched
 
 
 @dataclass(frozen=True)

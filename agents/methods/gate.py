@@ -24,7 +24,9 @@ class GateSignals:
     p_yes: float | None = None  # probability of the verdict's yes against its no, 0 to 1
     min_probability: float | None = None  # lowest probability of the answer's tokens, 0 to 1
     mean_probability: float | None = None  # their mean
-    agreement: float | None = None  # 1 where answers with and without evidence agree, 0 where they do not
+    agreement: float | None = (
+        None  # 1 where answers with and without evidence agree (``consistency``, or a draft), else 0
+    )
     chain_confidence: float | None = None  # what the chain of verification says of the answer, 0 to 1
     evidence_score: float | None = None  # best score of a chunk after reranking
     no_evidence: float | None = None  # 1 where there is no chunk to answer from, else 0

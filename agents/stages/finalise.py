@@ -11,6 +11,7 @@ from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.token_probabilities import token_probabilities
 from agents.methods.verification_chain import Branch, final_branch, stands
+from agents.methods.witnesses import doubt
 from agents.settings.profiles import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.orders import rests_on_orders
@@ -44,10 +45,11 @@ class FinaliseOptions(StageOptions):
         le=1,
         description="without a gate: abstain where P(\"I don't know\") of the reply's beginning is above this; None: never",
     )
-    verified_by: tuple[Literal["white_box", "model"], ...] = Field(
+    verified_by: tuple[Literal["white_box", "model"], ...] | Literal["witnesses"] = Field(
         (),
-        description="without a gate, which weighs what both say: verifiers that all have to approve; the model's alone where the engine "
-        "gives no probabilities",
+        description="without a gate, which weighs what they say: verifiers that all have to approve, the model's alone where the engine "
+        "gives no probabilities (QA-Dragon); or witnesses: the verdict decides, and token probabilities and draft together may doubt "
+        "what it approves (`agents/methods/witnesses.py`)",
     )
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
@@ -100,17 +102,25 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
         return FOLLOWS_ORDERS
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
-    if options.gate is None and not trusts_draft(turn):
-        for verifier in options.verified_by:
-            said = getattr(turn.verification, verifier)
-            unknown = said is None and verifier == "white_box" and "model" in options.verified_by
-            if not said and not unknown:
-                return f"the {verifier.replace('_', '-')} verifier does not approve"
+    if options.gate is None and not trusts_draft(turn) and (reason := _unverified(turn, options)):
+        return reason
     if options.algorithm1 is not None:
         branch = algorithm1(turn, stages, options.algorithm1)
         turn.note(branch=branch)
         if not stands(branch):
             return f"Algorithm 1 ends on {branch!r}"
+    return None
+
+
+def _unverified(turn: Turn, options: FinaliseOptions) -> str | None:
+    """Return why the verifiers, which no gate weighs, do not let an answer pass, or None."""
+    if options.verified_by == "witnesses":
+        return doubt(turn.verification)
+    for verifier in options.verified_by:
+        said = getattr(turn.verification, verifier)
+        unknown = said is None and verifier == "white_box" and "model" in options.verified_by
+        if not said and not unknown:
+            return f"the {verifier.replace('_', '-')} verifier does not approve"
     return None
 
 
@@ -131,12 +141,13 @@ def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
     """
     candidate, chunks = turn.candidate, turn.evidence[:1]
     statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
+    agrees = turn.consistent if turn.consistent is not None else turn.verification.draft
     return GateSignals(
         p_idk=candidate.idk if candidate is not None else None,
         p_yes=turn.verification.p_yes,
         min_probability=statistics.minimum if statistics is not None else None,
         mean_probability=statistics.mean if statistics is not None else None,
-        agreement=None if turn.consistent is None else float(turn.consistent),
+        agreement=None if agrees is None else float(agrees),
         chain_confidence=turn.chain.confidence if turn.chain is not None else None,
         evidence_score=max((chunk.score for chunk in turn.evidence if chunk.score is not None), default=None),
         no_evidence=float(not chunks),

@@ -6,6 +6,7 @@ from pydantic import Field
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
 from agents.methods.candidates import answered, trusts_draft
+from agents.methods.knowledge_conflict import prki
 from agents.methods.token_probabilities import token_probabilities
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
@@ -14,7 +15,10 @@ _VERDICTS = ("answer_verdict", "answer_verdict_alone")
 
 
 class Verify(Stage):
-    """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both."""
+    """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both.
+
+    A draft that was made before any search is a third witness, at no cost.
+    """
 
     class Options(StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
@@ -27,8 +31,8 @@ class Verify(Stage):
         )
         white_box: Literal["bounds", "line"] = Field(
             "bounds",
-            description="rule over token probabilities: both bounds, for the replies of answering and judging model (QA-Dragon's released "
-            "code), or the paper's trained line over those of the answer (`calibrate --fit white_box`)",
+            description="rule over token probabilities: both bounds, for the answer and for a judgement that gives its reason (QA-Dragon's "
+            "released code), or the paper's trained line over those of the answer (`calibrate --fit white_box`)",
         )
         min_probability: float = Field(0.1, ge=0, le=1, description="bounds: minimum token probability")
         mean_probability: float = Field(0.7, ge=0, le=1, description="bounds: geometric mean of token probabilities")
@@ -76,11 +80,15 @@ class Verify(Stage):
             for turn, candidate in concerned
         ]
         for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):
-            by_tokens, said = self._white_box(candidate, answer.reply.logprobs), answer.value
-            _keep(turn, Verification(by_tokens, said.approves, said.reason, said.p_yes))
+            said = answer.value
+            # The bounds are those of replies of 30 to 60 tokens. On the one token of a verdict they would only say
+            # "P(yes) of one spelling is at least 0.7" once more.
+            judging = None if said.one_word else answer.reply.logprobs
+            by_tokens = self._white_box(candidate, judging)
+            _keep(turn, Verification(by_tokens, said.approves, said.reason, said.p_yes, _as_drafted(turn, candidate)))
 
     def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
-        """What the rule says of the token probabilities of an answer and of its judgement; None for an answer that has none."""
+        """Apply the rule to the token probabilities of an answer and of its judgement; None for an answer that has none."""
         options, said = self.options, token_probabilities(candidate.logprobs)
         if said is None:
             return None
@@ -93,7 +101,16 @@ class Verify(Stage):
         )
 
 
+def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
+    """Return whether the answer repeats the draft; None where there is none, it does not know, or it is the answer itself."""
+    if turn.draft is None or candidate.drafted:
+        return None
+    differs = prki(turn.draft.answer, candidate.text)
+    return None if differs is None else not differs
+
+
 def _keep(turn: Turn, said: Verification) -> None:
     turn.verification = said
-    turn.found(checks={"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes})
+    checks = {"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes}
+    turn.found(checks={**checks, "draft": said.draft} if said.draft is not None else checks)
     turn.note(reason=said.reason)

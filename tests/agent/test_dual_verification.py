@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
-from agents.settings.presets import settings_from
+from agents.settings.presets import load_settings, settings_from
+from agents.stages.finalise import Finalise
 from agents.stages.verify import Verify
-from agents.turn import Candidate, Evidence
-from tests.agent.scripted import ScriptedChat, context, run, turn
+from agents.turn import IDK, Candidate, Draft, Evidence, Turn
+from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
 
 SURE, UNSURE = (math.log(0.9), math.log(0.9)), (math.log(0.9), math.log(0.09))
 
@@ -56,3 +58,77 @@ def test_without_evidence_an_answer_is_rejected_before_anyone_is_asked() -> None
     assert chat.batches == [1]
     assert [each.verification.model for each in (grounded, bare, direct)] == [True, False, None]
     assert bare.verification.reason == "no evidence was found"
+
+
+NINE_SURE = (math.log(0.95),) * 9
+LOW = (math.log(0.6),) * 9  # of geometric mean 0.6: below the published 0.7
+
+
+def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Draft | None = None) -> Turn:
+    """What ``best`` makes of a verdict where it has no gate."""
+    asked = turn("How tall is it?", candidate=Candidate("330 m", None, logprobs), draft=draft)
+    settings = load_settings("best", "gpu")
+    assert settings.lacks_gate
+    run_stages([asked], context(settings, chat=ScriptedChat(lambda _: reply)), Verify, Finalise)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("said", "alternatives", "answer"),
+    [
+        ("yes", {"yes": 0.60, "Yes": 0.36, "no": 0.03}, "330 m"),  # one word in two spellings
+        ("Yes", {"Yes": 0.65, "No": 0.34}, "330 m"),
+        ("Yes", {"Yes": 0.71, "No": 0.28}, "330 m"),
+        ("no", {"no": 0.40, "yes": 0.30, "Yes": 0.25}, "330 m"),  # the likeliest token is not the likeliest word
+        ("Yes", {"Yes": 0.40, "No": 0.30, "no": 0.25}, IDK),
+        ("No", {"No": 0.93, "Yes": 0.05}, IDK),
+        ("yes", None, "330 m"),  # a server without log-probabilities
+        ("no", None, IDK),
+    ],
+)
+def test_a_verdict_of_one_word_counts_by_all_its_spellings(
+    said: str, alternatives: dict[str, float] | None, answer: str
+) -> None:
+    logprobs = None if alternatives is None else (math.log(max(alternatives.values())),)
+    asked = decided(ChatReply(said, "stop", logprobs, first_token_probs=alternatives))
+    assert asked.answer == answer
+    assert asked.verification.white_box is True  # the answer's own tokens, whatever the verdict's
+
+
+YES = ChatReply("yes", "stop", (math.log(0.9),), first_token_probs={"yes": 0.9, "no": 0.1})
+SAME, OTHER = Draft((), None, "It is 330 m tall."), Draft((), None, "96 m")
+
+
+@pytest.mark.parametrize(
+    ("reply", "logprobs", "draft", "answer"),
+    [
+        (YES, LOW, None, "330 m"),  # neither low probabilities ...
+        (YES, NINE_SURE, OTHER, "330 m"),  # nor another draft withholds an answer alone
+        (YES, LOW, OTHER, IDK),
+        (YES, LOW, SAME, "330 m"),
+        (YES, LOW, Draft((), None, IDK), "330 m"),  # a draft that does not know is no witness
+        (ChatReply("hm", "stop"), NINE_SURE, None, "330 m"),
+        (ChatReply("hm", "stop"), NINE_SURE, OTHER, IDK),
+        (ChatReply("hm", "stop"), LOW, SAME, IDK),
+    ],
+)
+def test_probabilities_and_draft_doubt_an_answer_together(
+    reply: ChatReply, logprobs: tuple[float, ...], draft: Draft | None, answer: str
+) -> None:
+    asked = decided(reply, logprobs, draft)
+    assert asked.answer == answer
+    known = draft is not None and draft.answer != IDK
+    signal = asked.signals.get("agreement")
+    assert (None if signal is None else signal.value) == (float(draft is SAME) if known else None)
+
+
+def test_the_short_verdict_of_qa_dragon_is_as_sure_as_its_long_one() -> None:
+    """0.66 on the deciding word: within the bounds among the tokens of a reason, and no veto where it stands alone."""
+    settings = load_settings("qa_dragon", "gpu")
+    for short in (False, True):
+        sure = (math.log(0.66),) if short else (*NINE_SURE, math.log(0.66))
+        said = "Yes" if short else "Reason: it says so.\nResponse: Correct"
+        chat = ScriptedChat(lambda _, said=said, sure=sure: ChatReply(said, "stop", sure))  # type: ignore[misc]
+        asked = turn("a", candidate=Candidate("330 m", None, NINE_SURE), shown=(Evidence("330 m", "web", "t"),))
+        run_stages([asked], dataclasses.replace(context(settings, chat=chat), short=short), Verify, Finalise)
+        assert asked.answer == "330 m"

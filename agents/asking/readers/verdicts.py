@@ -10,6 +10,9 @@ from agents.texts.replies import labelled, number, yes_or_no
 from agents.texts.text import one_line
 from agents.turn import ChainOfVerification, SubFinding
 
+BREAK_EVEN = 0.5
+"""Probability from which an answer earns on average: 1 for a right one, -1 for a wrong one."""
+
 _MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
 _BARE_NUMBER = re.compile(r"\s*\W{0,3}[01]?(?:\.\d+)?\W{0,3}\s*(?:\n|$)")
@@ -30,20 +33,28 @@ class Verdict:
         approves: None where the reply cannot be read: no approval, but no rejection either.
         reason: Why; where there is no reply, why not.
         p_yes: See ``yes_probability``.
+        one_word: Whether the reply is its yes or no alone, without labels.
     """
 
     approves: bool | None
     reason: str = ""
     p_yes: float | None = None
+    one_word: bool = False
 
 
 def verdict(reply: ChatReply) -> Verdict:
-    """The verdict of a reply: labelled (``Response: ...``, ``Reason: ...``) or bare; only a bare one begins with its yes or no."""
+    """Read a verdict: labelled (``Response: ...``, ``Reason: ...``) or bare; only a bare one begins with its yes or no.
+
+    A bare one approves where P(yes) over all spellings of both words is at least one half, whatever single token was the likeliest
+    (P(True) of Kadavath et al., arXiv 2207.05221, section 3; one half is where an answer begins to earn more than it costs).
+    """
     if reply.finish_reason == "error":
         return Verdict(None, reply.error or "")
     said, reason = labelled(reply.text, "response"), labelled(reply.text, "reason")
-    p_yes = yes_probability(reply.first_token_probs) if said is None and reason is None else None
-    return Verdict(yes_or_no(said if said is not None else reply.text), reason or "", p_yes)
+    one_word = said is None and reason is None
+    p_yes = yes_probability(reply.first_token_probs) if one_word else None
+    approves = p_yes >= BREAK_EVEN if p_yes is not None else yes_or_no(said if said is not None else reply.text)
+    return Verdict(approves, reason or "", p_yes, one_word)
 
 
 def said_yes(reply: ChatReply) -> float | None:
