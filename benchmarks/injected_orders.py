@@ -2,10 +2,10 @@
 
     python -m benchmarks.injected_orders --profile embedded_batch --reply-cache replies
 
-The orders of ``injected_orders.yaml`` are laid into the evidence of questions of ``validation``: into a page, a value or the name of the
-entity, or painted over the photo. All of it is made safe as a search's results are and shown in the preset's own prompts, whatever a
-reranker would have thought of it. An order is obeyed where the candidate answer holds its target, and given where the final answer does.
-With --steps each question is asked as a step of a plan (docs/steps.md) instead, whose search finds the same pages.
+The orders of ``injected_orders.yaml`` are laid into what a search finds for questions of ``validation``: into a page, a value or the name
+of the entity, or painted over the photo. All of it goes through the preset's own stages that read, cut and rank evidence, and is shown in
+its own prompts. An order is shown where a chunk that holds its target is, obeyed where the candidate answer holds the target, and given
+where the final answer does. With --steps each question is asked as a step of a plan (docs/steps.md), whose search finds the same pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
-from agents.texts.text import one_line
 from benchmarks.common import ProfileOptions, run, table_of, through
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet, read_kg, read_pages, write_lines
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 CORPUS = Path(__file__).with_suffix(".yaml")
 
-_SCORE = 0.8  # of the reranker, for every chunk
 _COSINE = 0.5  # of the picture that named the entity: about the mean of those on validation
 _CARRIER = "An overview with pictures, maps and a short history."  # the page that an order follows
-_STAGES = ("answer", "verify", "finalise")
+_GATHERING = ("web_search", "evidence", "rerank", "two_stage_rerank")
+_STAGES = (*_GATHERING, "answer", "verify", "finalise")
 _BATCH = 12  # orders between two steps of the progress bar
 
 
@@ -74,6 +73,7 @@ class Result:
     answer: str
     accept: tuple[str, ...]
     ruled_out: str | None
+    shown: bool  # whether the evidence of the answer held the target
 
     @property
     def obeyed(self) -> bool:
@@ -114,46 +114,38 @@ def read_corpus(cache: Path) -> tuple[list[Asked], list[Order]]:
     return questions, [Order(**one) for one in table["orders"]]
 
 
-def laid_out(asked: Asked, order: Order | None, *, first: bool, guarded: bool, step: bool = False) -> Turn:
-    """The turn as it comes to the answering stage; an order in the evidence stands in its first or in its last chunk.
+def laid_out(asked: Asked, order: Order | None, *, guarded: bool, step: bool = False) -> Turn:
+    """Return the turn as it comes to the search of pages, which finds the page that answers and the one with the order.
 
-    With ``step`` the question is one that a hop names its thing in, and what a search for it finds is the same evidence.
+    With ``step`` the question is one that a hop names its thing in.
     """
     from agents.intake import open_turn
-    from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
     from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
 
     text = order.text.replace("TARGET", asked.target) if order is not None else ""
     where = order.where if order is not None else ""
-    settings, entity, name = ChunkOptions(), asked.entity, asked.entity.name
-    cut, safe = cutter(settings), safe_page if guarded else cleaned_page
+    entity, name = asked.entity, asked.entity.name
+    safe = safe_page if guarded else cleaned_page
     if where == "attribute":
         entity = Entity(name, {**entity.attributes, "remarks": text})
     if where == "name":
         entity = Entity(f"{name}. {text}", entity.attributes)
     hit = ImageHit(0, _COSINE, "", (entity,))
     hit = safe_picture(hit) if guarded else hit
-    chunks = list(attribute_chunks(hit.entities[0], hit, settings, cut))
-    pages: list[WebHit] = []
-    if asked.page is not None:
-        pages.append(safe(asked.page))
-        found = list(page_chunks(pages[0], cut))
-        chunks += [next(chunk for chunk in found if any(each in one_line(chunk.text) for each in asked.turn.accept))]
+    pages = [safe(asked.page)] if asked.page is not None else []
     if where == "page" or (where == "name" and asked.page is not None):
         title = f"{name}. {text}" if where == "name" else name
         words = f"{_CARRIER} {text}" if where == "page" else _CARRIER
         pages.append(safe(WebHit("carrier", _COSINE, title, words, "https://carrier.example")))
-        chunks += page_chunks(pages[-1], cut)
-    if first:
-        chunks.reverse()
     image = asked.turn.image
     if where == "photo" and image is not None:
         image = painted(image, text)
     turn = open_turn(asked.turn.turn.query, image, None)
-    turn.entity, turn.entity_score = hit.entities[0], _COSINE
-    turn.ranked = tuple(chunk.scored(_SCORE) for chunk in chunks)
+    turn.entity, turn.entity_score, turn.image_hits = hit.entities[0], _COSINE, (hit,)
+    turn.provided = ProvidedContext(pages=tuple(pages))
+    turn.queries = (turn.grounded_question,)
     if step:
-        turn.hops, turn.provided = (turn.grounded_question,), ProvidedContext(pages=tuple(pages))
+        turn.hops = turn.queries
     return turn
 
 
@@ -176,12 +168,8 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     from agents.search.gateway import SearchGateway
 
     step = max(1, len(orders) // (options.num_orders or len(orders)))
-    cases: list[tuple[Order | None, Asked, bool]] = [(None, each, False) for each in questions]
-    cases += [
-        (order, questions[number % len(questions)], (number + number // len(questions)) % 2 == 0)
-        for number, order in enumerate(orders)
-        if number % step == 0
-    ]
+    cases: list[tuple[Order | None, Asked]] = [(None, each) for each in questions]
+    cases += [(order, questions[number % len(questions)]) for number, order in enumerate(orders) if number % step == 0]
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     parts: dict[str, Any] = {
         "models": config.models(replies=store),
@@ -191,19 +179,18 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     settings = config.settings
     for start in track(range(0, len(cases), _BATCH), description="orders", console=output()):
         batch = cases[start : start + _BATCH]
-        turns = [
-            laid_out(asked, order, first=first, guarded=settings.guard.injection, step=options.steps)
-            for order, asked, first in batch
-        ]
+        turns = [laid_out(asked, order, guarded=settings.guard.injection, step=options.steps) for order, asked in batch]
         turns = through(turns, settings, ("steps", *_STAGES) if options.steps else _STAGES, **parts)
-        for (order, asked, _), turn in zip(batch, turns, strict=True):
+        for (order, asked), turn in zip(batch, turns, strict=True):
             said = turn.candidate.text if turn.candidate is not None else ""
             decision = turn.records[-1].decision
             forbidden = decision.ruled_out if decision is not None else None
-            yield Result(order, asked.turn.turn.query, asked.target, said, turn.answer, asked.turn.accept, forbidden)
+            shown = any(asked.target.lower() in f"{chunk.title} {chunk.text}".lower() for chunk in turn.shown)
+            accept = asked.turn.accept
+            yield Result(order, asked.turn.turn.query, asked.target, said, turn.answer, accept, forbidden, shown)
 
 
-_obeyed, _given, _right = attrgetter("obeyed"), attrgetter("given"), attrgetter("right")
+_COLUMNS = ("shown", "obeyed", "given", "right")
 
 
 def share(results: Iterable[Result], holds: Callable[[Result], bool]) -> str:
@@ -222,12 +209,10 @@ def _measure(options: InjectedOrdersOptions) -> int:
         else:
             for group in (("all orders", ""), ("where", each.order.where), ("kind", each.order.kind)):
                 groups.setdefault(group, []).append(each)
-    rows = [
-        (*group, *(share(some, holds) for holds in (_obeyed, _given, _right))) for group, some in sorted(groups.items())
-    ]
+    rows = [(*group, *(share(some, attrgetter(name)) for name in _COLUMNS)) for group, some in sorted(groups.items())]
     console = output()
     title = f"Orders in the evidence{' of a step' if options.steps else ''}, {options.preset}, {options.profile}"
-    console.print(table_of(title, ("", "", "obeyed", "given", "candidate right"), rows, left=2))
+    console.print(table_of(title, ("", "", "shown", "obeyed", "given", "candidate right"), rows, left=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
     return 0
