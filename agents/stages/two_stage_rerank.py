@@ -61,8 +61,8 @@ class TwoStageRerank(Stage):
             left.append((turn, list(coarse[-1])))
         fine_score = scores_of(context.models.fine_reranker) if options.fine else _indifferent
         minimum = options.fine_threshold * options.coarse_threshold
-        for (turn, found), near in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
-            both = [(chunk, best_of(fine), cumulative(near[chunk], fine)) for chunk, fine in found]
+        for (turn, found), of_coarse in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
+            both = [(chunk, best_of(fine), cumulative(of_coarse[chunk], fine)) for chunk, fine in found]
             kept = [chunk.scored(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum]
             turn.evidence = tuple(in_turn(turn, best_first(kept))[: options.k2])
             turn.found(evidence=evidence_found(turn.evidence))
