@@ -44,6 +44,7 @@ MAX_SECTIONS = 12
 _MAX_TITLE_WORDS = 6
 _SHORTEST_IN_LOWER_CASE = 4  # letters of a title that counts as mentioned in lower case too
 _WORD = re.compile(r"\w[\w'’.-]*\w|\w")
+_BLOCK_END = re.compile(r"(</(?:h\d|ol|p|table|ul)>)\n(?=\S)")  # text that follows at once would stand outside of any paragraph
 _TEMPLATE = "full_page.html.j2"
 _LICENCES = {
     "wiki": "Text of Wikipedia, licence CC BY-SA 4.0.",
@@ -105,8 +106,7 @@ class PageMaker:
         related = [_Section(title, _paragraphs(self._summaries[title])) for title in self._related(page)]
         is_wiki = page["kind"] == "wiki"
         # Pages of the set are written as on the web: with entities, tags, lists and tables of Markdown.
-        text = page["page_snippet"]
-        own = _paragraphs(text) if is_wiki else Markup(self._markdown.render(text))  # noqa: S704 - the set's own text
+        own = _paragraphs(page["page_snippet"]) if is_wiki else self._rendered(page["page_snippet"])
         at = _draw("place", page["page_url"]) % (len(related) + 1)
         return self._template.render(
             title=page["page_name"],
@@ -114,6 +114,9 @@ class PageMaker:
             sections=[*related[:at], _Section(page["page_name"] if at else "", own), *related[at:]],
             licence=_LICENCES["wiki" if is_wiki else "own"],
         )
+
+    def _rendered(self, text: str) -> Markup:
+        return Markup(self._markdown.render(_BLOCK_END.sub(r"\1\n\n", text)))  # noqa: S704 - the set's own text
 
     def _related(self, page: WebPage) -> list[str]:
         """Return the titles of a page's further sections, those of names before those of common nouns."""
