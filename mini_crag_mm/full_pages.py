@@ -4,8 +4,8 @@
 
 A search returns a snippet of a page. An evaluator has the page itself in a folder: HTML, a file named by the SHA-256 of the URL, some pages
 missing. ``mini_crag_mm.prepare`` writes such a folder. The sources of this set are short: the snippet of almost every page is all that its
-author wrote. So a full page joins that text with the Wikipedia summaries of the titles that it mentions, as an article joins
-sections. No sentence is written for it.
+author wrote. So a full page joins that text with Wikipedia summaries, as an article joins sections: of the titles that it mentions, then of
+those that these mention. No sentence is written for it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ MISSING_ONE_IN = 5
 
 MAX_SECTIONS = 12
 _MAX_TITLE_WORDS = 6
-_SHORTEST_IN_LOWER_CASE = 4  # letters of a title that counts as mentioned in lower case too
+_SHORTEST_IN_LOWER_CASE = (
+    8  # letters of a title that counts in lower case too: shorter common nouns mean something else too often
+)
 _WORD = re.compile(r"\w[\w'’.-]*\w|\w")
 _BLOCK_END = re.compile(
     r"(</(?:h\d|ol|p|table|ul)>)\n(?=\S)"
@@ -121,10 +123,18 @@ class PageMaker:
         return Markup(self._markdown.render(_BLOCK_END.sub(r"\1\n\n", text)))
 
     def _related(self, page: WebPage) -> list[str]:
-        """Return the titles of a page's further sections, those of names before those of common nouns."""
-        found = dict(self._mentions(html.unescape(page["page_snippet"])))
-        titles = [title for title in found if title != page["page_name"] and self._may_have(page["split"], title)]
-        return sorted(titles, key=lambda title: not found[title])[:MAX_SECTIONS]
+        """Return the titles of a page's further sections: those that it mentions, then those that these sections mention."""
+        titles: list[str] = []
+        texts = [html.unescape(page["page_snippet"])]
+        for text in texts:
+            found = dict(self._mentions(text))
+            # Names come before common nouns.
+            for title in sorted(found, key=lambda title: not found[title]):
+                is_new = title not in titles and title != page["page_name"]
+                if len(titles) < MAX_SECTIONS and is_new and self._may_have(page["split"], title):
+                    titles.append(title)
+                    texts.append(self._summaries[title])
+        return titles
 
     def _may_have(self, split: Split | None, title: str) -> bool:
         return title not in self._claims or split in self._claims[title]

@@ -25,9 +25,10 @@ from tests.agent.scripted import context, run, turn
 
 SUMMARIES = {
     "Paris": "Paris is the capital of France.",
-    "Iron": "Iron is a chemical element.",
-    "Eiffel Tower": "The Eiffel Tower is a lattice tower.\nIt stands in Paris, is made of iron & was never in Delft.",
+    "Wrought iron": "Wrought iron is an alloy.",
+    "Eiffel Tower": "The Eiffel Tower is a lattice tower.\nIt stands in Paris, is made of wrought iron & was never in Delft.",
     "Delft": "Delft is a city in the Netherlands.",
+    "Netherlands": "The Netherlands is a country.",  # which only the summary of Delft mentions
 }
 TOWER: WebPage = {
     "split": "validation",
