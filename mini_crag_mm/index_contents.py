@@ -6,15 +6,13 @@ import hashlib
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agents.runtime.files import write_whole
+from agents.search import index_sources
+from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import WebPage, index_image, read_kg, read_pages, write_lines
 from mini_crag_mm.wikipedia import background_pages
-
-if TYPE_CHECKING:
-    from agents.search.index_sources import ChunkRow, ImageRow
 
 BACKGROUND = 2000
 """Other Wikipedia summaries that are indexed beside the set's own pages."""
@@ -39,17 +37,25 @@ def kg_images(split: Split, cache: Path) -> Path:
     return write_lines(folder / "kg.jsonl", rows)
 
 
-def sources_of(split: Split, cache: Path, background: int) -> tuple[Sequence[ImageRow], Sequence[ChunkRow]]:
-    """What the indices of a split hold, written below the cache: the pictures, and the chunks of its own and of other pages."""
-    from agents.search.index_sources import read_images
-    from agents.search.index_sources import read_pages as read_page_files
+def background_sample(background: int) -> list[WebPage]:
+    """Return the pages beside a split's own: none for 0, all for a negative number."""
+    return sampled(background_pages(), background) if background else []
 
+
+def pages_of(split: Split, background: int) -> list[WebPage]:
+    """Return the pages of a split's web index."""
+    return [*read_pages(split), *background_sample(background)]
+
+
+def sources_of(
+    split: Split, cache: Path, background: int, chunk_words: int = CHUNK_WORDS
+) -> tuple[Sequence[ImageRow], Sequence[ChunkRow]]:
+    """Write what the indices of a split are made of below the cache; return its pictures and the chunks of its pages."""
     kg = kg_images(split, cache)
     files = [write_lines(cache / "pages" / f"{split}.jsonl", read_pages(split))]
     if background:
-        others = cache / "pages" / f"background{background}.jsonl"
-        files.append(write_lines(others, sampled(background_pages(), background)))
-    return read_images(kg, kg.parent), read_page_files(files)
+        files.append(write_lines(cache / "pages" / f"background{background}.jsonl", background_sample(background)))
+    return index_sources.read_images(kg, kg.parent), index_sources.read_pages(files, chunk_words)
 
 
 def contents_of(split: Split, cache: Path, background: int) -> tuple[list[bytes], list[bytes]]:

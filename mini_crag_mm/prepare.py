@@ -1,4 +1,4 @@
-"""Builds the data sets and search indices of the mini CRAG-MM.
+"""Builds the data sets, the search indices and the page cache of the mini CRAG-MM.
 
     python -m mini_crag_mm.prepare --split public_test
 
@@ -19,12 +19,14 @@ from tqdm import tqdm
 
 from agents.models import vision
 from agents.runtime.files import write_whole
+from agents.search.index_sources import CHUNK_WORDS
 from agents.search.web_cache import cache_name
 from agents.settings.command_options import Flag, Options
 from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.index_contents import BACKGROUND, sources_of
+from mini_crag_mm.full_pages import FOLDER, PageMaker, write_pages
+from mini_crag_mm.index_contents import BACKGROUND, pages_of, sources_of
 from mini_crag_mm.loader import SET, read_kg
 from mini_crag_mm.organiser_format import STAMP, build_datasets
 
@@ -37,15 +39,22 @@ def entry_pictures(split: Split, cache: Path) -> None:
             write_whole(target, (SET.root / row["image"]).read_bytes())
 
 
-def build_indices(split: Split, cache: Path, *, background: int, progress: bool) -> None:
-    """The image and the web index of a split, in the organiser's on-disk format."""
+def full_pages(split: Split, cache: Path, background: int) -> None:
+    """Bring the page cache up to date for the pages of a split's web index."""
+    pages = pages_of(split, background)
+    cached = write_pages(pages, cache, PageMaker.load().make)
+    tqdm.write(f"{split}: {cached} of {len(pages)} pages have their full text in {cache / FOLDER}")
+
+
+def build_indices(split: Split, cache: Path, *, background: int, chunk_words: int, progress: bool) -> None:
+    """Build the image and the web index of a split, in the organiser's on-disk format."""
     from agents.search.build_index import IMAGE_ID, WEB_ID
     from agents.search.embedding_cache import EmbeddingCache
     from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
     from agents.search.index_builder import IndexBuilder
 
     tag = split.replace("_", "-")
-    photographs, chunks = sources_of(split, cache, background)
+    photographs, chunks = sources_of(split, cache, background, chunk_words)
     with EmbeddingCache(cache / "embeddings") as vectors:
         embeddings.add_to(vectors)
         builder = IndexBuilder(cache / "hub", vectors, progress=progress)
@@ -75,6 +84,11 @@ class PrepareOptions(Options):
         BACKGROUND,
         description="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",
     )
+    chunk_words: Annotated[int, Flag(metavar="N")] = Field(
+        CHUNK_WORDS,
+        ge=1,
+        description="words of a chunk of the web index; with few, a snippet is a part of its page, as at the evaluator",
+    )
     no_progress: bool = Field(False, description="no progress bars")
 
 
@@ -85,11 +99,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     built = build_datasets(options.cache / "datasets")
     wanted = fingerprint(built.root)
+    if options.chunk_words != CHUNK_WORDS:
+        wanted += f" {options.chunk_words} words"
     for split in SPLITS if options.split == "all" else (options.split,):
         entry_pictures(split, options.cache)
+        full_pages(split, options.cache, options.background)
         stamp = options.cache / "prepared" / f"{split}-{options.background}.txt"
         if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
-            build_indices(split, options.cache, background=options.background, progress=not options.no_progress)
+            build_indices(
+                split,
+                options.cache,
+                background=options.background,
+                chunk_words=options.chunk_words,
+                progress=not options.no_progress,
+            )
             write_whole(stamp, wanted)
     print(f"The mini CRAG-MM is prepared in {options.cache} ({time.perf_counter() - started:.1f} s).")
     return 0

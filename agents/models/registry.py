@@ -23,6 +23,7 @@ KINDS: dict[str, str] = {
     "composed": "agents.models.chat.composed_vision:ComposedVisionChat",
     "llama-cpp": "agents.models.chat.llama_cpp:LlamaCppChat",
     "openai": "agents.models.chat.openai_chat:OpenAIChat",
+    "smollm2": "agents.models.chat.smollm2:load_smollm2",
     "transformers": "agents.models.chat.transformers_chat:TransformersChat.load",
     "vllm": "agents.models.chat.vllm_chat:VllmChat.load",
     "minilm": "agents.models.encoders.text_encoder:load_minilm",

