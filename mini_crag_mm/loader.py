@@ -201,4 +201,4 @@ class PreparedSet:
 
     def search(self, profile: str = "embedded") -> Any:
         """The search pipeline over the split's indices. Raises agents.search.hits.SearchError where they are not built."""
-        return RunConfig.read(profile=profile, cache=self.cache).pipeline(split=self.split)
+        return RunConfig.of_profile(profile, cache=self.cache).pipeline(split=self.split)

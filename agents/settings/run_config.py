@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.search.paths import organiser_pages
 from agents.settings.named import canonical, name_of
 from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
 from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
@@ -152,6 +153,17 @@ class RunConfig:
         )
 
     @property
+    def page_folder(self) -> Path:
+        """Folder of the full texts of pages, beside the organiser's own (``agents.search.web_cache``)."""
+        return self.cache / "page_cache"
+
+    @property
+    def cached_pages(self) -> int:
+        """Number of pages whose full text the run can read."""
+        folders = {self.page_folder, organiser_pages()}
+        return sum(len(list(folder.iterdir())) for folder in folders if folder.is_dir())
+
+    @property
     def digest(self) -> str:
         """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
@@ -194,7 +206,7 @@ class RunConfig:
             cache=self.cache,
         )
         pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway respects both
-        pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.cache / "page_cache"
+        pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.page_folder
         return pipeline
 
     def splits(self, *, web: bool = True) -> list[str]:

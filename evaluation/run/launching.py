@@ -229,6 +229,8 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
         "settings": config.digest,
+        # A run from snippets is not resumed with full pages. With fetch the folder grows while it runs
+        **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
         **({"model_name": options.model_name} if options.model_name else {}),
     }
     return config, {
