@@ -94,3 +94,16 @@ def test_the_import_loads_no_heavy_library(module: str) -> None:
     code = f"import {module}, sys; print({{'torch', 'transformers', 'scipy', 'trafilatura'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_full_pages_are_counted_in_both_caches_and_a_missing_folder_holds_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRAG_WEBSEARCH_CACHE_DIR", str(tmp_path / "organiser"))
+    config = RunConfig.of_profile("embedded", cache=tmp_path)
+    assert config.cached_pages == 0
+    for folder, pages in ((config.page_folder, 2), (tmp_path / "organiser", 1)):
+        folder.mkdir()
+        for number in range(pages):
+            (folder / str(number)).write_text("page", encoding="utf-8")
+    assert config.cached_pages == 3
