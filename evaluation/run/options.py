@@ -161,6 +161,7 @@ class RunJudgeOptions(JudgeOptions):
         None,
         description="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
         '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
+        '"bem:PATH": a checkpoint of answer equivalence (docs/evaluation.md); '
         '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
         "(docs/extending.md); not given: gpt-4o-mini "
         "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
