@@ -35,6 +35,10 @@ COMMANDS = (
     Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
     Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),
     Command("leaderboard", "evaluation.studies.leaderboard", "LeaderboardOptions", "rank saved answers of any agents"),
+    Command("metrics", "evaluation.studies.answer_metrics", "MetricsOptions", "the papers' metrics of saved answers"),
+    Command(
+        "stages", "evaluation.studies.stage_truth", "StageTruthOptions", "which stage fails, by CRAG-MM-Diagnostics"
+    ),
     Command("flips", "evaluation.studies.flips", "FlipsOptions", "verdicts that changed between two runs, and where"),
     Command(
         "calibrate", "evaluation.studies.calibrate", "CalibrateOptions", "fit when a preset abstains, on validation"

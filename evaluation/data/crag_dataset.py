@@ -55,22 +55,30 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
         raise EvaluationError(f"data set folder {path} does not exist")
     folder, chain = path, [path]
     for step in (repository_name(dataset_type), revision):
-        if not _parquet(folder) and (folder / step).is_dir():
+        if not parquet_files(folder) and (folder / step).is_dir():
             folder = folder / step
             chain.insert(0, folder)
-    files = _parquet(folder)
+    files = parquet_files(folder)
     if not files:
-        others = sorted(str(found.parent.relative_to(path)) for found in path.glob("**/data") if _parquet(found.parent))
+        others = sorted(
+            str(found.parent.relative_to(path)) for found in path.glob("**/data") if parquet_files(found.parent)
+        )
         hint = f"; there is {', '.join(others)}" if others else ""
         raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
+    return LocalSource(splits_of(files), tuple(chain))
+
+
+def splits_of(files: Sequence[Path]) -> dict[str, list[Path]]:
+    """Group parquet files by the split that their names begin with."""
     splits: dict[str, list[Path]] = {}
     for file in files:
         if match := _SHARD.match(file.name):
             splits.setdefault(match["split"], []).append(file)
-    return LocalSource(splits, tuple(chain))
+    return splits
 
 
-def _parquet(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the parquet files in ``data/`` below a folder, else those in the folder itself, sorted."""
     return sorted((folder / "data").glob("*.parquet")) or sorted(folder.glob("*.parquet"))
 
 
@@ -123,7 +131,8 @@ class CragDataset:
         """The image of a session as the evaluator passes it; None with a note on a miss."""
         return self._load(session)
 
-    def _load_image(self, session: Session) -> LoadedImage:
+    def stored(self, session: Session) -> LoadedImage:
+        """Return the image of a session in its own size; None with a note on a miss."""
         loaded = decode_cell(self._cells[session.row]["image"])
         if loaded is None and session.image_url:
             loaded = self._images.load(session.image_url)
@@ -131,7 +140,13 @@ class CragDataset:
             return LoadedImage(None, f"session {session.session_id} has neither image nor image_url")
         if loaded.image is None:
             return LoadedImage(None, f"session {session.session_id}: {loaded.note}")
-        return loaded if session.image_url else LoadedImage(self._fit(loaded.image), loaded.note)
+        return loaded
+
+    def _load_image(self, session: Session) -> LoadedImage:
+        loaded = self.stored(session)
+        if loaded.image is None or session.image_url:
+            return loaded
+        return LoadedImage(self._fit(loaded.image), loaded.note)
 
 
 def load(

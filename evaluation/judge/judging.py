@@ -11,7 +11,6 @@ from typing import Protocol, runtime_checkable
 
 from agents.runtime.files import well_formed
 from agents.settings.named import ImportPath, import_path, imported
-from evaluation.judge.local_judge import LocalJudge
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.progress import MakeBar, turn_bar
@@ -31,11 +30,24 @@ class Judge(Protocol):
         """Whether the response is right; JudgeError where the judge is not available."""
 
 
+@runtime_checkable
+class BatchJudge(Judge, Protocol):
+    """Judge that decides ``batch`` items in one call of its model."""
+
+    batch: int
+
+    def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
+        """Judge some items, in their order."""
+
+
 JUDGING = "judging"
 """What the progress bar says."""
 
 LOCAL = "local"
 """Names, as ``local`` or ``local:PROFILE``, the judge that needs no server: the chat model of a profile."""
+
+BEM = "bem"
+"""Names, as ``bem:PATH``, the judge of answer equivalence over a checkpoint."""
 
 LocalJudges = Callable[[str, Path], Judge]
 """Makes that judge of a profile's name and the cache folder; whoever chooses a judge brings it, since judges know no agent."""
@@ -113,7 +125,7 @@ def judge_turns(
 
 def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Iterator[tuple[int, Verdict]]:
     """The verdict of each item with its key, as they are made."""
-    if isinstance(judge, LocalJudge):
+    if isinstance(judge, BatchJudge):
         places = list(items)
         for start in range(0, len(places), judge.batch):
             some = places[start : start + judge.batch]
@@ -145,9 +157,10 @@ def choose_judge(
     """The judge named by ``--eval-model``.
 
     Args:
-        eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "None" for
-            the rule judge or for none at all, as the rules have it; ``package.module:Class`` for a ``Judge`` of one's own, built without
-            arguments; None for the model of the rules where OPENAI_API_KEY is set and the rule judge elsewhere.
+        eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "bem:PATH" for
+            a checkpoint of answer equivalence; "None" for the rule judge or for none at all, as the rules have it;
+            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments; None for the model of the rules where
+            OPENAI_API_KEY is set and the rule judge elsewhere.
         style: The form of its reply; that of the organiser's words, else of the rules, where None.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
@@ -166,8 +179,9 @@ def choose_judge(
         "rule": RuleJudge,
         "none": RuleJudge if rules.rule_judge else NoJudge,
         LOCAL: lambda: _local_judge(local, profile or LOCAL_PROFILE, cache),
+        BEM: lambda: _bem_judge(profile),
     }
-    if (make := without_server.get(name if name == LOCAL else eval_model.lower())) is not None:
+    if (make := without_server.get(name if name in (LOCAL, BEM) else eval_model.lower())) is not None:
         return make()
     if (place := _class_of_judge(eval_model)) is not None:
         return _own_judge(place)
@@ -182,6 +196,14 @@ def _local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
     if local is None:
         raise JudgeError(f"--eval-model {LOCAL} is for local_evaluation.py and evaluation.studies; judge there")
     return local(profile, cache)
+
+
+def _bem_judge(path: str) -> Judge:
+    if not path:
+        raise JudgeError("--eval-model bem lacks its checkpoint; write bem:PATH, or bem:ID for a model of the hub")
+    from evaluation.judge.bem_judge import BemJudge  # torch takes seconds to import
+
+    return BemJudge(path)
 
 
 def _class_of_judge(eval_model: str) -> ImportPath | None:

@@ -51,6 +51,8 @@ def _overall(scores: Mapping[str, Any], title: str) -> Table:
             value = scores[name][key]
             cells += [percent(value) if rate else str(value), _between(scores["intervals_95"][name].get(key))]
         table.add_row(label, *cells)
+    if shares := scores.get("overlap"):
+        table.add_row("overlap", percent(shares["all"]), "", percent(shares["ego"]), "")
     if without := scores["about"].get(WITHOUT_PICTURE):
         table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table

@@ -132,8 +132,13 @@ def _report(
 def load(kind: DatasetType, options: RunOptions) -> CragDataset:
     """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
     from evaluation.data import crag_dataset
+    from evaluation.data.diagnostics import load_diagnostics
 
     online = os.environ.get("HF_HUB_OFFLINE", "").upper() not in {"1", "ON", "YES", "TRUE"}
+    if options.diagnostics is not None:
+        return load_diagnostics(
+            options.diagnostics, options.split, options.dataset, options.cache, online=online, rules=options.rules
+        )
     return crag_dataset.load(
         kind, options.split, options.revision, options.dataset, options.cache, online=online, rules=options.rules
     )

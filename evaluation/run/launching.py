@@ -23,7 +23,7 @@ from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts
 from evaluation.run.options import PROVIDED, RunOptions
-from evaluation.run.provided_evidence import ProvidedEvidence, read_full_queries
+from evaluation.run.provided_evidence import ProvidedEvidence, gold_entries, read_full_queries
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
@@ -185,7 +185,17 @@ def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
 
 def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
     queries = read_full_queries(options.full_query_path) if options.full_query_path is not None else None
-    return ProvidedEvidence(pipeline, **searches, full_queries=queries)
+    return ProvidedEvidence(pipeline, **searches, full_queries=queries, gold=_gold_entries(options, pipeline))
+
+
+def _gold_entries(options: RunOptions, pipeline: Any) -> dict[str, dict[str, Any]] | None:
+    """Look up the entry of each question's true entity in the pipeline's graph; None unless ``--gold-entity`` is given."""
+    if not options.gold_entity or options.diagnostics is None:
+        return None
+    from evaluation.data.diagnostics import load_diagnostics
+
+    known = load_diagnostics(options.diagnostics, options.split, options.dataset, options.cache).annotations
+    return gold_entries({interaction: each.entity for interaction, each in known.items()}, pipeline.crag_image_kg.kg)
 
 
 def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
@@ -241,6 +251,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,
+        **({"gold_entity": True} if options.gold_entity else {}),
     }
 
 

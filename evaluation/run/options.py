@@ -162,6 +162,7 @@ class RunJudgeOptions(JudgeOptions):
         None,
         description="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
         '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
+        '"bem:PATH": a checkpoint of answer equivalence (docs/evaluation.md); '
         '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
         "(docs/extending.md); not given: gpt-4o-mini "
         "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
@@ -178,6 +179,11 @@ class DatasetOptions(AskedOptions):
         "single-turn",
         description="which data set; both: one after the other, each in a folder of its own in --output-dir",
     )
+    diagnostics: Literal["original", "disambiguated", "cropped", "named", "text-only"] | None = Field(
+        None,
+        description="ask CRAG-MM-Diagnostics in this form in place of CRAG-MM (docs/diagnostics.md); --dataset is a copy of it, "
+        "--split that of the indices",
+    )
 
 
 class PresetOptions(AgentOptions):
@@ -190,6 +196,11 @@ class PresetOptions(AgentOptions):
     )
     without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(
         (), description="leave a stage of the preset out; may be repeated"
+    )
+    gold_entity: bool = Field(
+        False,
+        description="pass the graph's entry of the true entity in place of what the searches find, under --calls research-release "
+        "and --diagnostics",
     )
     full_query_path: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,
@@ -238,6 +249,10 @@ class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
         wrong = {
             "--calls research-release takes one agent, no --replicas": self.calls == PROVIDED
             and self.replicas is not None,
+            "--diagnostics asks single questions; leave --dataset-type out": self.diagnostics is not None
+            and self.dataset_type != "single-turn",
+            "--gold-entity goes with --diagnostics, which knows the entity, and --calls research-release": self.gold_entity
+            and (self.diagnostics is None or self.calls != PROVIDED),
             "--ray-address goes with --replicas": self.ray_address is not None and self.replicas is None,
             "--input-file goes with --mode evaluate": self.input_file is not None and self.mode != "evaluate",
             "--input-file goes with one data set; judge the two files one after the other": self.input_file is not None

@@ -8,6 +8,7 @@ reworded here.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from evaluation.records import EvaluationError, QuestionTurn
 PICTURES, PAGES = 30, 50  # hits that are searched for
 MIN_COSINE = 0.75  # above which an entity is listed
 PICTURE_CHARACTERS, PAGE_CHARACTERS = 8_000, 32_000  # of entities with attributes, and of pages
+
+log = logging.getLogger(__name__)
 
 Search = Callable[..., Sequence[Mapping[str, Any]]]
 """The organiser's pipeline: ``search(picture or text, k=)``."""
@@ -84,6 +87,7 @@ class ProvidedEvidence:
         images: Whether pictures are searched for.
         web: Whether pages are.
         full_queries: What the web is asked in the place of a question, by interaction id (``read_full_queries``).
+        gold: Entity to pass in place of what the searches find, by interaction id (``gold_entries``); None: search.
     """
 
     def __init__(
@@ -93,7 +97,9 @@ class ProvidedEvidence:
         images: bool = True,
         web: bool = True,
         full_queries: Mapping[str, str] | None = None,
+        gold: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        self._gold = gold
         self._search, self._images, self._web = search, images, web
         self._full_queries = full_queries or {}
 
@@ -103,11 +109,32 @@ class ProvidedEvidence:
         return {"rag_context_list": texts, "domains": [turn.domain for turn in turns]}
 
     def _text(self, turn: QuestionTurn, image: Image.Image | None) -> str:
+        if self._gold is not None:
+            entity = self._gold.get(turn.interaction_id)
+            return evidence_text(turn.query, [{"score": 1.0, "entities": [entity]}], []) if entity else ""
         if self._search is None or not (self._images or self._web):
             return ""
         pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
         asked = self._full_queries.get(turn.interaction_id) or turn.query
         return evidence_text(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
+
+
+def gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Look up true entities by name, with their attributes, in the organiser's graph; those that it lacks are left out, with a warning.
+
+    Args:
+        names: Name of the true entity by interaction id.
+        graph: Attributes by name (``CragImageKG.kg``).
+    """
+    from evaluation.data.diagnostics import nearest_name  # the library that reads data sets takes a second to import
+
+    found = {}
+    for interaction, name in names.items():
+        if (known := name if name in graph else nearest_name(name, graph)) is not None:
+            found[interaction] = {"entity_name": known, "entity_attributes": graph[known]}
+    if lacking := len(names) - len(found):
+        log.warning("the image index has no entry of the true entity for %d of %d questions", lacking, len(names))
+    return found
 
 
 def read_full_queries(path: Path) -> dict[str, str]:

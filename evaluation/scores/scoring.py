@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
 from evaluation.rules import OURS, MissRule, Rules
+from evaluation.scores.answer_words import mean_overlap
 
 Slice = Callable[[JudgedTurn], str | None]
 """The group of a turn; None where nothing is known."""
@@ -282,8 +283,8 @@ def risk_coverage(probability: Floats, right: npt.NDArray[np.bool_]) -> tuple[Fl
 def scores_dictionary(
     turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None, rules: Rules = OURS
 ) -> dict[str, Any]:
-    """Content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them intervals, groups and what the
-    scores were made with (``about``: judge, tokenizer, preset, ...).
+    """Return the content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, intervals,
+    groups and what the scores were made with (``about``: judge, tokenizer, preset, ...).
     """
     ego, totals = ego_subset(turns), counted(turns, rules)
     domains = grouped(totals, lambda judged: judged.turn.domain)
@@ -299,6 +300,10 @@ def scores_dictionary(
     return {
         "all": score(turns, rules).to_dict(),
         "ego": score(ego, rules).to_dict(),
+        "overlap": {
+            "all": mean_overlap(judged.turn for judged in turns),
+            "ego": mean_overlap(judged.turn for judged in ego),
+        },
         "intervals_95": intervals,
         "domain_weighted_truthfulness": domain_weighted(
             {name: [*map(truthfulness_points, group)] for name, group in domains.items()}

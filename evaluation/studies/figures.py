@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import costs_of, latency, read_run_log
 from evaluation.files.traces import traces_in
-from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn
+from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.rules import OURS, RULES
+from evaluation.scores.answer_words import mean_overlap
 from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
-
-
-def overlap(answer: str, ground_truth: str) -> float:
-    """Share of the ground truth's content words that stand in the answer, 0 to 1.
-
-    QA-Dragon (section 4.1) calls it "rule-based Overlap matching" of entities and gives no formula; this is its plain
-    reading as a recall of words: both texts are normalised (case, accents, number words, plurals), stopwords are left
-    out, each word counts once. It says nothing of the answer's other words, so a long answer has it easier. A ground
-    truth of stopwords alone ("It is.") is compared by all of its words.
-    """
-    for words in (content, tokens):
-        wanted, said = set(words(plain(ground_truth))), set(words(plain(answer)))
-        if wanted:
-            return len(wanted & said) / len(wanted)
-    return 0.0
-
-
-def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
-    """Mean overlap of the turns' answers; 0 where there is none."""
-    shares = [overlap(turn.agent_response, turn.ground_truth) for turn in turns]
-    return fmean(shares) if shares else 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +23,7 @@ class Figures:
     """Rates of one run over one data set, 0 to 1 (truthfulness -1 to 1).
 
     Attributes:
-        overlap: See ``overlap``.
+        overlap: See ``answer_words.overlap``.
         seconds: Mean wall time a turn over the calls that took no reply from a cache; None where there is no such call, or no run log.
         timed_turns: Turns of those calls.
         seconds_cached: Mean wall time a turn over all calls where some took replies from a cache; None otherwise.

@@ -310,3 +310,31 @@ def test_no_picture_folder_is_no_trouble() -> None:
     pipeline = SimpleNamespace(picture_folder=Path("no/such/folder"))
     run(EntriesStage, [asked], context(settings(), pipeline, reranker=ThreeEngines()))
     assert [one.image for one in asked.entries] == [None, None, None]
+
+
+@pytest.mark.parametrize("preset", ["core_mmrag_one_stage", "core_mmrag_two_stage", "core_mmrag_oracle"])
+def test_the_baselines_show_what_the_paper_shows(tmp_path: Path, preset: str) -> None:
+    """1-Stage: five entries with pictures in one prompt; 2-Stage: texts alone, then the one chosen; Oracle: one entry (appendix A.1)."""
+    chat = ScriptedChat(
+        lambda request: "Reference C" if "with one letter" in request.messages[0].content else "August 29, 1970"
+    )
+    asked = turn("When did this aircraft make its first flight?")
+    run_all([asked], load_settings(preset, "no overlay"), Planes(tmp_path), chat)
+    assert asked.answer == "August 29, 1970"
+    prompts = [request.messages[-1] for request in chat.requests]
+    shown = [[name for name in PLANES if name in prompt.content] for prompt in prompts]
+    pictures = [len(prompt.images) for prompt in prompts]
+    assert (shown, pictures) == {
+        "core_mmrag_one_stage": ([[*PLANES]], [3]),  # the photo, and the two pictures that the cache has
+        "core_mmrag_two_stage": ([[*PLANES], ["McDonnell Douglas DC-10"]], [1, 1]),
+        "core_mmrag_oracle": ([["Lockheed L-1011"]], [2]),
+    }[preset]
+
+
+def test_the_baselines_ask_once_for_a_whole_batch_and_not_without_entries(tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda _: "1970")
+    run_all([turn("q") for _ in range(3)], load_settings("core_mmrag_one_stage", "no overlay"), Planes(tmp_path), chat)
+    assert chat.batches == [3]
+    nothing = turn("q")
+    run_all([nothing], load_settings("core_mmrag_oracle", "no overlay"), lambda *_, **__: [], chat)
+    assert chat.batches == [3] and nothing.answer == IDK

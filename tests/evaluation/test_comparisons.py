@@ -21,41 +21,14 @@ from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
-from evaluation.studies.figures import Result, figures_of, mean_overlap, overlap
+from evaluation.studies.figures import Result, figures_of
 from evaluation.studies.paired_tests import compare_runs
 from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
 from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
 from tests.evaluation.test_progress import states
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
 
-
-@pytest.mark.parametrize(
-    ("answer", "truth", "share"),
-    [
-        (
-            "It weighs 540 kilograms",
-            "A wild yak can weigh up to 540 kilograms.",
-            3 / 6,
-        ),  # of wild, yak, weigh, up, 540, kilogram
-        ("A wild yak can weigh up to 540 kilograms, or more", "A wild yak can weigh up to 540 kilograms.", 1.0),
-        ("I don't know", "Paris", 0.0),
-        ("", "Paris", 0.0),
-        ("paris!", "Paris, Paris", 1.0),  # a word counts once
-        ("It is.", "It is", 1.0),  # stopwords alone: compared as they stand
-    ],
-)
-def test_overlap_is_the_share_of_the_truths_content_words(answer: str, truth: str, share: float) -> None:
-    assert overlap(answer, truth) == pytest.approx(share)
-
-
 DAY = "2026-02-03"
-
-
-def test_overlap_of_a_run_is_a_mean_over_turns() -> None:
-    turns = [turn.turn for turn in judged("cm")]
-    turns = [replace(turns[0], agent_response="the truth"), replace(turns[1], agent_response="I don't know")]
-    assert mean_overlap(turns) == 0.5
-    assert mean_overlap([]) == 0.0
 
 
 def test_the_turn_table_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
     BertTokenizerFast,
     Blip2Config,
     Blip2ForImageTextRetrieval,
@@ -45,6 +47,17 @@ def _word_pieces(folder: Path) -> BertTokenizerFast:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(vocabulary)), encoding="utf-8")
     return BertTokenizerFast(str(folder / "vocab.txt"))
+
+
+def save_bem(folder: Path, labels: int = 2) -> Path:
+    """Classifier of so many labels over word pieces, as a checkpoint of answer equivalence is."""
+    torch.manual_seed(0)
+    words = _word_pieces(folder)
+    layers = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = BertConfig(vocab_size=len(words), num_labels=labels, initializer_range=0.3, **layers)
+    BertForSequenceClassification(config).eval().save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
 
 
 def save_blip2(folder: Path) -> Path:

@@ -227,7 +227,7 @@ def test_the_published_values_stand_in_the_recipes() -> None:
     found = {name: load_recipe(name) for name in recipe_names()}
     published = {
         "nvidia": (16, 32, 1e-5, 1),
-        "blackpearl": (64, 128, 5e-6, 1),
+        "blackpearl": (64, 128, 5e-6, 10),
         "blackpearl_script": (128, 256, 5e-5, 10),
         "core_mmrag": (8, 16, 1e-4, 3),
     }

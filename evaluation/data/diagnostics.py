@@ -1,0 +1,192 @@
+"""Loads CRAG-MM-Diagnostics (arXiv 2607.21155): questions of CRAG-MM with the box, the name and other wordings that part its stages.
+
+The layout is that which the authors' code reads (github.com/McGill-NLP/crag-mm-diagnostics, data_loader.py): a row has ``id``, ``image``
+(or ``image_url``), ``question``, ``answer`` and ``metadata`` with ``target_roi_bbox`` (x1, y1, x2, y2 in pixels of ``image_size``, width
+and height), ``target_object_name``, ``textual_only_question``, ``referring_expression_category`` and, for ambiguous questions,
+``disambiguated_question``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import datasets
+from rapidfuzz import fuzz, process
+
+from evaluation.data.crag_dataset import CragDataset, parquet_files, splits_of
+from evaluation.data.dataset_images import ImageCache, LoadedImage, fit_ego
+from evaluation.records import EvaluationError, Session
+from evaluation.rules import OURS, Rules
+
+Form = Literal["original", "disambiguated", "cropped", "named", "text-only"]
+FORMS: tuple[Form, ...] = get_args(Form)
+"""How the questions are asked: as they are; reworded where they are ambiguous; about the photo cut to the true box; with the true name
+in the question, beside the photo and without it."""
+
+HUB_ID = "McGill-NLP/crag-mm-diagnostic"
+HUB_SPLIT = "test"
+INDEX_SPLIT = "public_test"
+"""The split of the organiser's indices that hold what these questions are about (the authors' eval_rag.sh)."""
+
+NAME = "crag-mm-diagnostics"
+SAME_NAME = 85
+"""Likeness of two names, of 100, from which they are one: the authors' 0.85, which they take of ``difflib``; here of ``rapidfuzz``."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom as shares of width and height."""
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What is known of one question: the region and the name of what it is about, and its other wordings ("" for none)."""
+
+    entity: str
+    box: Box
+    category: str
+    named_question: str
+    disambiguated_question: str
+
+
+def is_same_name(true: str, name: str) -> bool:
+    """Return whether two names are one but for case and spelling."""
+    return bool(fuzz.ratio(true.lower(), name.lower()) >= SAME_NAME)
+
+
+def nearest_name(true: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most alike, None if none is alike enough to be the same."""
+    found = process.extractOne(true, list(names), scorer=fuzz.ratio, processor=str.lower, score_cutoff=SAME_NAME)
+    return None if found is None else str(found[0])
+
+
+class DiagnosticsDataset(CragDataset):
+    """CRAG-MM-Diagnostics as sessions of one question each, in one form.
+
+    The category of the referring expression takes the place of the query category, so that tables by category show it. Photos are
+    shrunk to fit 960 x 1280, as the authors resize all of them.
+    """
+
+    def __init__(
+        self, rows: datasets.Dataset, name: str, form: Form, images: ImageCache, split: str, rules: Rules = OURS
+    ) -> None:
+        lacking = {"id", "question", "answer", "metadata"} - set(rows.column_names)
+        if lacking:
+            raise EvaluationError(f"{name} is no CRAG-MM-Diagnostics: it has no column {', '.join(sorted(lacking))}")
+        self.form = form
+        known = [*map(_annotation, rows.remove_columns(_present(rows, "image")))]
+        self.annotations = {str(row): annotation for row, annotation in zip(rows["id"], known, strict=True)}
+        super().__init__(_as_crag(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
+
+    def _load_image(self, session: Session) -> LoadedImage:
+        if self.form == "text-only":
+            return LoadedImage(None, "asked without its photo, as --diagnostics text-only has it")
+        loaded = self.stored(session)
+        if loaded.image is None:
+            return loaded
+        image = loaded.image
+        if self.form == "cropped":
+            left, top, right, bottom = self.annotations[session.session_id].box
+            image = image.crop((left * image.width, top * image.height, right * image.width, bottom * image.height))
+        return LoadedImage(fit_ego(image), loaded.note)
+
+
+def load_diagnostics(
+    form: Form,
+    split: str,
+    path: Path | None = None,
+    cache: Path = Path(".cache"),
+    online: bool = False,
+    rules: Rules = OURS,
+) -> DiagnosticsDataset:
+    """Load the questions from the hub, or from a local folder of parquet files where ``path`` is given.
+
+    Args:
+        split: Of the indices that are searched; of a local folder the split of this name is taken, else ``test``.
+        cache: See ``crag_dataset.load``.
+
+    Raises:
+        EvaluationError: The data set cannot be read, lacks a column, or a row is malformed; or the split's indices know nothing of it.
+    """
+    if path is None:
+        if split != INDEX_SPLIT:
+            raise EvaluationError(
+                f"CRAG-MM-Diagnostics asks about what the indices of {INDEX_SPLIT} hold, and --split is {split}; "
+                f"give --split {INDEX_SPLIT}"
+            )
+        name, chosen = "hub", HUB_SPLIT
+        source: dict[str, Any] = {"path": HUB_ID}
+        hint = ". Without network, name a local copy with --dataset PATH."
+    else:
+        files = splits_of(parquet_files(path)) if path.is_dir() else {}
+        chosen = split if split in files else HUB_SPLIT
+        if chosen not in files:
+            raise EvaluationError(
+                f"{path} holds no parquet files of split {split} or {HUB_SPLIT}; name a copy of the data set {HUB_ID} with --dataset"
+            )
+        name, hint = "local", ""
+        source = {"path": "parquet", "data_files": {chosen: [str(file) for file in files[chosen]]}}
+        datasets.disable_progress_bars()
+    try:
+        rows = datasets.load_dataset(**source, split=chosen, cache_dir=str(cache / "tables"))
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise EvaluationError(
+            f"CRAG-MM-Diagnostics could not be loaded from {path or HUB_ID}: {error}{hint}"
+        ) from error
+    folders = [folder / "image_cache" for folder in ((cache,) if path is None else (path, cache))]
+    return DiagnosticsDataset(rows, name, form, ImageCache(folders, online), chosen, rules)
+
+
+def _present(rows: datasets.Dataset, *columns: str) -> list[str]:
+    return [column for column in columns if column in rows.column_names]
+
+
+def _annotation(row: Mapping[str, Any]) -> Annotation:
+    """Read the metadata of one row. Raises EvaluationError where it lacks what every question has, or holds something else."""
+    place, said = f"question {row.get('id')}", row.get("metadata")
+    try:
+        if not isinstance(said, Mapping):
+            raise TypeError("metadata is no struct")
+        width, height = (float(side) for side in said["image_size"])
+        left, top, right, bottom = (float(edge) for edge in said["target_roi_bbox"])
+        if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+            raise ValueError(f"box {[left, top, right, bottom]} is no region of {width:g} x {height:g} pixels")
+        name = str(said["target_object_name"] or "")
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"metadata has no {error}" if isinstance(error, KeyError) else str(error)
+        raise EvaluationError(f"CRAG-MM-Diagnostics, {place}: {why}") from error
+    return Annotation(
+        entity=name,
+        box=(left / width, top / height, right / width, bottom / height),
+        category=str(said.get("referring_expression_category") or ""),
+        named_question=str(said.get("textual_only_question") or ""),
+        disambiguated_question=str(said.get("disambiguated_question") or ""),
+    )
+
+
+def _as_crag(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
+    """Lay the rows out as CRAG-MM has them, with the question of this form."""
+    ids = [str(row) for row in rows["id"]]
+    questions = [_question(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)]
+    turns = [
+        [{"interaction_id": row, "query": asked, "query_category": each.category}]
+        for row, asked, each in zip(ids, questions, known, strict=True)
+    ]
+    answers = [
+        [{"interaction_id": row, "ans_full": str(answer or "")}]
+        for row, answer in zip(ids, rows["answer"], strict=True)
+    ]
+    columns: dict[str, Any] = {"session_id": ids, "turns": turns, "answers": answers}
+    if "image_url" in rows.column_names:
+        columns["image_url"] = [url or None for url in rows["image_url"]]
+    table = datasets.Dataset.from_dict(columns)
+    if "image" in rows.column_names:
+        table = datasets.concatenate_datasets([table, rows.select_columns(["image"])], axis=1)
+    return table
+
+
+def _question(asked: str, known: Annotation, form: Form) -> str:
+    if form in ("named", "text-only"):
+        return known.named_question or asked
+    return (known.disambiguated_question or asked) if form == "disambiguated" else asked

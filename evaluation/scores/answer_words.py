@@ -1,0 +1,95 @@
+"""Metrics over the words of an answer, none of which asks a judge: overlap, exact match, F1, VQA with relaxed numbers.
+
+Each takes one answer and the texts that are right; means over turns are taken by whoever prints them.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from evaluation.judge.plain_text import content, plain, tokens
+from evaluation.judge.quantities import Quantity, find, regular, same
+from evaluation.records import AnsweredTurn
+
+RELAXED = 0.05
+"""Share by which a number may differ from the true one (Methani et al., 2020; Masry et al., 2022, section 5.1)."""
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def overlap(answer: str, ground_truth: str) -> float:
+    """Return the share of the ground truth's content words that stand in the answer, 0 to 1.
+
+    QA-Dragon (section 4.1) calls it "rule-based Overlap matching", section 4.3 "entity overlap with ground truth"; neither the paper nor
+    its released code gives a formula. This is its plain reading as a recall of words: both texts are normalised (case, accents, number
+    words, plurals), stopwords are left out, each word counts once. A long answer has it easier. A ground truth of stopwords alone
+    ("It is.") is compared by all of its words.
+    """
+    for words in (content, tokens):
+        wanted, said = set(words(plain(ground_truth))), set(words(plain(answer)))
+        if wanted:
+            return len(wanted & said) / len(wanted)
+    return 0.0
+
+
+def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
+    """Return the mean overlap of the turns' answers, 0 for no turns."""
+    shares = [overlap(turn.agent_response, turn.ground_truth) for turn in turns]
+    return fmean(shares) if shares else 0.0
+
+
+def squad_words(text: str) -> list[str]:
+    """Normalise a text as SQuAD's evaluation does: lower case, no punctuation, no articles; split at blanks."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def exact_match(answer: str, references: Sequence[str]) -> float:
+    """Return 1 if the answer equals one of the references after normalisation, else 0 (SQuAD)."""
+    said = squad_words(answer)
+    return float(any(said == squad_words(reference) for reference in references))
+
+
+def word_f1(answer: str, references: Sequence[str]) -> float:
+    """Return the F1 of the answer's words against its nearest reference, 0 to 1 (SQuAD)."""
+    return max((_f1(squad_words(answer), squad_words(reference)) for reference in references), default=0.0)
+
+
+def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
+    if not said or not wanted:
+        return float(said == wanted)
+    shared = (Counter(said) & Counter(wanted)).total()
+    return 2 * shared / (len(said) + len(wanted))
+
+
+def vqa(answer: str, references: Sequence[str]) -> float:
+    """Return 1 if the answer is one of the references, or the number that one of them is, to 5%; else 0.
+
+    VQA accuracy (Marino et al., 2019) with relaxed accuracy of numbers, as CoRe-MMRAG takes both for InfoSeek. VQA accuracy asks for three
+    of ten people; here, as in InfoSeek, a reference is right by itself. A year has to be exact.
+    """
+    said = _vqa_words(answer)
+    return float(any(said == _vqa_words(reference) or _near(answer, reference) for reference in references))
+
+
+def _vqa_words(text: str) -> list[str]:
+    return squad_words(plain(text))
+
+
+def _near(answer: str, reference: str) -> bool:
+    """Whether a reference that is a quantity and nothing else is met by the one quantity of the answer."""
+    text = regular(plain(reference)).strip(" .")
+    wanted, said = find(text), find(regular(plain(answer)))
+    return len(wanted) == 1 and len(said) == 1 and wanted[0].text == text and _relaxed(wanted[0], said[0])
+
+
+def _relaxed(wanted: Quantity, said: Quantity) -> bool:
+    if wanted.unit is not None and said.unit is not None:
+        return same(wanted, said, RELAXED)
+    if "year" in (wanted.dimension, said.dimension):
+        return wanted.value == said.value
+    return abs(wanted.value - said.value) <= RELAXED * abs(wanted.value)

@@ -1,0 +1,213 @@
+"""``python -m evaluation.studies.answer_metrics``: the papers' metrics of saved answers, one row an entry."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from rich.console import Console
+
+from agents.settings.command_options import Flag
+from evaluation.commands import exit_status, output, print_json
+from evaluation.files.folder_lock import writing_into
+from evaluation.records import JudgedTurn, TurnFacts
+from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
+from evaluation.studies.figures import figures_of
+from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, load_labels, read_entries
+from evaluation.studies.result_tables import ResultTable, card_table, publish, rate
+
+_EXAMPLES = """examples:
+  two runs over the mini set, whose short right answers are references too:
+    python -m evaluation.studies.answer_metrics results/best results/core_mmrag --dataset .cache/datasets --split public_test
+
+  answers of any agent, judged by a BERT of answer equivalence (BEM) on this disk:
+    python -m evaluation.studies.answer_metrics theirs=kit/response.jsonl --eval-model bem:models/answer-equivalence-bem
+
+accuracy is the judge's. overlap: QA-Dragon's; F1, EM: SQuAD's, against the ground truth and the short right answers of the data set; VQA:
+exact after normalisation, numbers to 5%. An answer that is withheld counts as the words "I don't know".
+"""
+
+Modality = Literal["single", "multi", "overall"]
+MODALITIES: tuple[Modality, ...] = ("single", "multi", "overall")
+
+SINGLE_SOURCES = frozenset({"kg", "web", "image"})
+"""``TurnFacts.source`` of turns that one modality answers: the graph's attributes (a table), pages (text) or the photo."""
+
+
+@dataclass(frozen=True)
+class TurnWords:
+    """Metrics of one answer, 0 to 1, and whether one modality of evidence answers its question (None: unknown)."""
+
+    f1: float
+    em: float
+    vqa: float
+    overlap: float
+    single: bool | None
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means over some turns; None where there are no turns."""
+
+    turns: int
+    f1: float | None
+    em: float | None
+    vqa: float | None
+    overlap: float | None
+
+
+def is_single_modality(facts: TurnFacts) -> bool | None:
+    """Return whether evidence of one modality answers a turn; None where the data set does not say, or nothing answers it.
+
+    "Semantic Coherence-Aware Evidence Filtering", section 4.1.2: a question that text, image or table answers alone is of a single
+    modality.
+    """
+    if facts.source in SINGLE_SOURCES:
+        return True
+    return False if facts.source == "both" else None
+
+
+def measure(judged: JudgedTurn, accept: Sequence[str] = ()) -> TurnWords:
+    """Measure one answer against its ground truth and the short right answers in ``accept``."""
+    answer, references = judged.turn.agent_response, (judged.turn.ground_truth, *accept)
+    return TurnWords(
+        f1=word_f1(answer, references),
+        em=exact_match(answer, references),
+        vqa=vqa(answer, references),
+        overlap=overlap(answer, judged.turn.ground_truth),
+        single=is_single_modality(judged.facts),
+    )
+
+
+def mean_of(turns: Sequence[TurnWords]) -> Means:
+    """Average each metric over turns."""
+
+    def mean(value: Callable[[TurnWords], float]) -> float | None:
+        return fmean(map(value, turns)) if turns else None
+
+    return Means(
+        len(turns),
+        f1=mean(lambda turn: turn.f1),
+        em=mean(lambda turn: turn.em),
+        vqa=mean(lambda turn: turn.vqa),
+        overlap=mean(lambda turn: turn.overlap),
+    )
+
+
+def by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
+    """Average over questions of one modality, of several, and over all turns, those of unknown modality included."""
+    groups: dict[Modality, Sequence[TurnWords]] = {
+        "single": [turn for turn in turns if turn.single is True],
+        "multi": [turn for turn in turns if turn.single is False],
+        "overall": turns,
+    }
+    return {name: mean_of(groups[name]) for name in MODALITIES}
+
+
+def content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what answer_metrics.json holds: rates are 0 to 1, None where there is no turn."""
+    return {
+        "judge": entries.judge,
+        "verdicts": entries.verdicts,
+        "entries": [_entry_content(entry, accept) for entry in entries.entries],
+    }
+
+
+def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    figures = figures_of(entry.turns, entry.folders)
+    measured = [measure(judged, accept.get(judged.turn.interaction_id, ())) for judged in entry.turns]
+    return {
+        "label": entry.label,
+        "accuracy": figures.accuracy,
+        "seconds_a_turn": figures.seconds,
+        **{name: vars(means) for name, means in by_modality(measured).items()},
+    }
+
+
+def tables(found: Mapping[str, Any]) -> list[ResultTable]:
+    """Lay out the metrics of all entries, and F1 and EM by modality as the paper's table 1 has them."""
+    entries = found["entries"]
+    words = ("overlap", "f1", "em", "vqa")
+    rows = [
+        (
+            each["label"],
+            str(each["overall"]["turns"]),
+            rate(each["accuracy"]),
+            *(_cell(each["overall"][name]) for name in words),
+            "-" if each["seconds_a_turn"] is None else f"{each['seconds_a_turn']:.2f}",
+        )
+        for each in entries
+    ]
+    heads = ("Entry", "turns", "accuracy (%)", "overlap (%)", "F1 (%)", "EM (%)", "VQA (%)", "elapse (s a turn)")
+    made = [ResultTable("Metrics of the papers", heads, rows, notes=(f"verdicts: {found['verdicts']}",))]
+    if any(each[name]["turns"] for each in entries for name in ("single", "multi")):
+        made.append(_modality_table(entries))
+    return made
+
+
+def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
+    heads = ("Entry", *(f"{name} {metric}" for name in MODALITIES for metric in ("turns", "F1", "EM")))
+    rows = [
+        (
+            each["label"],
+            *(
+                cell
+                for name in MODALITIES
+                for cell in (str(each[name]["turns"]), _cell(each[name]["f1"]), _cell(each[name]["em"]))
+            ),
+        )
+        for each in entries
+    ]
+    note = (
+        "single: the graph, pages or the photo alone answer; multi: graph and pages; overall: these and all other turns"
+    )
+    return ResultTable("F1 and EM by modality (%)", heads, rows, notes=(note,))
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else rate(value)
+
+
+class MetricsOptions(OneJudgeOptions):
+    """Measure saved answers by the metrics that the papers print."""
+
+    answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
+        description="response.jsonl of any agent, or a run's folder; LABEL=PATH names it"
+    )
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Measure, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    options = MetricsOptions.parse(arguments, epilog=_EXAMPLES)
+    console = console or output(aside=options.as_json)
+
+    def run() -> None:
+        with writing_into(options.out):
+            _run(options, console)
+
+    return exit_status(run, console)
+
+
+def _run(options: MetricsOptions, console: Console) -> None:
+    entries = read_entries(options.answers, options, console)
+    accept = {key: forms for each in load_labels(options) for key, forms in each.accept.items()}
+    found = content(entries, accept)
+    shown = tables(found)
+    for table in shown:
+        table.show(console)
+    if options.as_json:
+        print_json(found)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        place = options.out / "answer_metrics"
+        shown = [*shown, card_table(entries.cards)]
+        title = f"Metrics of the papers (verdicts: {entries.verdicts})"
+        publish(place, found, title, shown, console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

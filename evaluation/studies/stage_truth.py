@@ -1,0 +1,335 @@
+"""``python -m evaluation.studies.stage_truth``: which stage fails, by what CRAG-MM-Diagnostics knows of each question."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from rich.console import Console
+
+from agents.asking.record import BoxFound, TurnRecord
+from agents.settings.command_options import Flag
+from evaluation.commands import exit_status, output, print_json
+from evaluation.data.diagnostics import (
+    FORMS,
+    INDEX_SPLIT,
+    NAME,
+    Annotation,
+    Box,
+    DiagnosticsDataset,
+    Form,
+    is_same_name,
+    load_diagnostics,
+)
+from evaluation.files.folder_lock import writing_into
+from evaluation.files.traces import traces_in
+from evaluation.judge.plain_text import plain, tokens
+from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.slices import group_of
+from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
+from evaluation.studies.result_tables import ResultTable, card_table, publish, rate, with_interval
+
+_EXAMPLES = """examples:
+  what each stage of the default agent finds, and what knowing the name or the box would bring:
+    python local_evaluation.py --diagnostics original --split public_test --output-dir results/original
+    python local_evaluation.py --diagnostics named --split public_test --output-dir results/named
+    python -m evaluation.studies.stage_truth results/original results/named
+"""
+
+MIN_IOU = 0.5
+"""Intersection over union from which a box is right (the authors' evaluation)."""
+
+RANKS = (5, 10, 20, 30)
+"""Of pictures found, among which the true entity is looked for (the authors' evaluation)."""
+
+WHOLE_PHOTO: Box = (0.0, 0.0, 1.0, 1.0)
+"""Stands for a turn without a box, as in the authors' evaluation; the agent searches the whole photo then."""
+
+Failure = Literal["search", "entity", "evidence", "withheld", "answer"]
+FAILURES: Mapping[Failure, str] = {
+    "search": "no picture found shows it",
+    "entity": "another entity, or none, was settled on",
+    "evidence": "no chunk kept names it",
+    "withheld": "the answer was withheld",
+    "answer": "the answer is wrong all the same",
+}
+"""In the order of the pipeline; a turn that is not right counts for the first that holds."""
+
+_WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
+"""Forms that ask about the whole photo, so that boxes can be compared."""
+
+
+@dataclass(frozen=True)
+class TurnTruth:
+    """What the stages of one turn found, against what is known of its question.
+
+    Attributes:
+        first_box: IoU of the best scored box with the true one, 0 to 1; None where boxes cannot be compared.
+        best_box: IoU of the box that fits best.
+        rank: Place, from 1, of the first picture found that shows the true entity; None where none does.
+        is_settled: Whether the true entity was settled on.
+        is_queried: Whether a web query names it.
+        is_in_evidence: Whether a chunk that was kept names it.
+        failure: First stage that fails; None for a right answer.
+    """
+
+    first_box: float | None
+    best_box: float | None
+    rank: int | None
+    is_settled: bool
+    is_queried: bool
+    is_in_evidence: bool
+    is_right: bool
+    failure: Failure | None
+
+
+def iou(one: Box, other: Box) -> float:
+    """Return the intersection over union of two boxes, 0 to 1."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    shared = max(0.0, width) * max(0.0, height)
+    total = _area(one) + _area(other) - shared
+    return shared / total if total > 0 else 0.0
+
+
+def _area(box: Box) -> float:
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
+    """Compare the record of a turn with its annotation.
+
+    Args:
+        size: Width and height of the photo that the agent got, in pixels; None where its boxes cannot be compared.
+    """
+    first = best = None
+    if size is not None:
+        boxes = [_as_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
+        first, best = iou(boxes[0], known.box), max(iou(box, known.box) for box in boxes)
+    ranks = [
+        place
+        for place, picture in enumerate(record.pictures, 1)
+        if any(is_same_name(known.entity, name) for name in (picture.name, *picture.name.split(", ")))
+    ]
+    rank = ranks[0] if ranks else None
+    is_settled = record.entity is not None and is_same_name(known.entity, record.entity)
+    is_in_evidence = any(is_named(known.entity, f"{chunk.title} {chunk.text}") for chunk in record.evidence)
+    failing: dict[Failure, bool] = {
+        "search": rank is None and not is_settled,
+        "entity": not is_settled,
+        "evidence": not is_in_evidence,
+        "withheld": judged.miss,
+        "answer": True,
+    }
+    return TurnTruth(
+        first_box=first,
+        best_box=best,
+        rank=rank,
+        is_settled=is_settled,
+        is_queried=any(is_named(known.entity, query) for query in record.queries),
+        is_in_evidence=is_in_evidence,
+        is_right=judged.correct,
+        failure=None if judged.correct else next(name for name in FAILURES if failing[name]),
+    )
+
+
+def is_named(name: str, text: str) -> bool:
+    """Return whether a text holds the words of a name in a row, but for case, accents and plurals."""
+    wanted, said = tokens(plain(name)), tokens(plain(text))
+    return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said) - len(wanted) + 1))
+
+
+def _as_shares(box: BoxFound, size: tuple[int, int]) -> Box:
+    width, height = size
+    return (box.left / width, box.top / height, box.right / width, box.bottom / height)
+
+
+def form_of(entry: Entry) -> Form | None:
+    """Return the form of CRAG-MM-Diagnostics that a run answered; None for answers of another agent, which do not say.
+
+    Raises:
+        EvaluationError: The run answered another data set.
+    """
+    name = str(entry.about.get("dataset", ""))
+    if not name:
+        return None
+    for form in FORMS:
+        if name.startswith(f"{NAME}-{form}@"):
+            return form
+    raise EvaluationError(f"{entry.label} answered {name}, not CRAG-MM-Diagnostics; run it with --diagnostics")
+
+
+def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
+    """Return what stage_truth.json holds: rates are 0 to 1, None where nothing can be said."""
+    return {
+        "judge": entries.judge,
+        "verdicts": entries.verdicts,
+        "entries": [_entry_content(entry, data) for entry in entries.entries],
+    }
+
+
+def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
+    form = form_of(entry)
+    known = data.annotations
+    turns = [judged for judged in entry.turns if judged.turn.interaction_id in known]
+    if not turns:
+        raise EvaluationError(
+            f"{entry.label} answers no question of this data set; name the copy that it answered with --dataset"
+        )
+    records = traces_in(entry.folders)
+    sizes = _photo_sizes(data) if form in _WITH_PHOTO and records else {}
+    truths = [
+        truth_of(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
+        for judged in turns
+        if judged.turn.key in records and known[interaction := judged.turn.interaction_id].entity
+    ]
+    whole = group_of(turns)
+    return {
+        "label": entry.label,
+        "form": form,
+        "turns": len(turns),
+        "accuracy": fmean(judged.correct for judged in turns),
+        "missing": fmean(judged.miss for judged in turns),
+        "truthfulness": whole.truthfulness,
+        "truthfulness_interval_95": whole.interval_95,
+        "stages": summary(truths) if truths else None,
+    }
+
+
+def _photo_sizes(data: DiagnosticsDataset) -> dict[str, tuple[int, int]]:
+    images = {session.session_id: data.image(session).image for session in data.sessions}
+    return {name: image.size for name, image in images.items() if image is not None}
+
+
+def summary(truths: Sequence[TurnTruth]) -> dict[str, Any]:
+    """Sum up turns that have a record: shares of them, and the first stage that fails where the answer is not right."""
+    boxed = [truth for truth in truths if truth.best_box is not None]
+    failures = Counter(truth.failure for truth in truths if truth.failure is not None)
+    settled, other = (
+        [truth for truth in truths if truth.is_settled],
+        [truth for truth in truths if not truth.is_settled],
+    )
+    return {
+        "turns": len(truths),
+        "boxes_compared": len(boxed),
+        "first_box": _mean([(truth.first_box or 0.0) >= MIN_IOU for truth in boxed]),
+        "any_box": _mean([(truth.best_box or 0.0) >= MIN_IOU for truth in boxed]),
+        "mean_iou": _mean([truth.best_box or 0.0 for truth in boxed]),
+        **{f"search_at_{k}": _mean([truth.rank is not None and truth.rank <= k for truth in truths]) for k in RANKS},
+        "entity": _mean([truth.is_settled for truth in truths]),
+        "query": _mean([truth.is_queried for truth in truths]),
+        "evidence": _mean([truth.is_in_evidence for truth in truths]),
+        "accuracy_if_entity": _mean([truth.is_right for truth in settled]),
+        "accuracy_if_not": _mean([truth.is_right for truth in other]),
+        "not_right": sum(failures.values()),
+        "failures": {name: failures[name] for name in FAILURES},
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def tables(found: Mapping[str, Any]) -> list[ResultTable]:
+    """Lay out accuracy by form, what each stage found, and where answers that are not right first went wrong."""
+    entries = found["entries"]
+    rows = [
+        (
+            each["label"],
+            each["form"] or "-",
+            str(each["turns"]),
+            rate(each["accuracy"]),
+            rate(each["missing"]),
+            with_interval(each["truthfulness"], each["truthfulness_interval_95"]),
+        )
+        for each in entries
+    ]
+    heads = ("Entry", "form", "turns", "accuracy (%)", "missing (%)", "truthfulness (%) [95%]")
+    made = [ResultTable("Answers by form of the question", heads, rows, notes=(f"verdicts: {found['verdicts']}",))]
+    traced = [(each["label"], each["stages"]) for each in entries if each["stages"] is not None]
+    if not traced:
+        return [
+            *made[:-1],
+            ResultTable(made[0].title, heads, rows, notes=(*made[0].notes, "no entry has a trace: stages are unknown")),
+        ]
+    columns = {
+        "first_box": "first box",
+        "any_box": "any box",
+        "mean_iou": "mean IoU",
+        **{f"search_at_{k}": f"search @{k}" for k in RANKS},
+        "entity": "entity",
+        "query": "query",
+        "evidence": "evidence",
+        "accuracy_if_entity": "right if entity",
+        "accuracy_if_not": "right if not",
+    }
+    cells = [
+        (label, str(stages["turns"]), *("-" if stages[name] is None else rate(stages[name]) for name in columns))
+        for label, stages in traced
+    ]
+    note = (
+        f"box: IoU of {MIN_IOU} or more; search, entity, query, evidence: the true name is found there; "
+        "right: accuracy with and without it"
+    )
+    made.append(ResultTable("What the stages found (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,)))
+    failed = [
+        (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in FAILURES))
+        for label, stages in traced
+    ]
+    notes = tuple(f"{name}: {said}" for name, said in FAILURES.items())
+    made.append(
+        ResultTable(
+            "First stage that fails, of turns not right", ("Entry", "not right", *FAILURES), failed, notes=notes
+        )
+    )
+    return made
+
+
+class StageTruthOptions(OneJudgeOptions):
+    """Say which stage of the agent fails on CRAG-MM-Diagnostics."""
+
+    answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="RUN")] = Field(
+        description="folders of runs with --diagnostics, or answers of another agent to its questions; LABEL=PATH names one"
+    )
+    dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
+        None, description="local copy of CRAG-MM-Diagnostics; not given: the one of the hub"
+    )
+    split: str = Field(INDEX_SPLIT, description="split of the runs")
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    options = StageTruthOptions.parse(arguments, epilog=_EXAMPLES)
+    console = console or output(aside=options.as_json)
+
+    def run() -> None:
+        with writing_into(options.out):
+            _run(options, console)
+
+    return exit_status(run, console)
+
+
+def _run(options: StageTruthOptions, console: Console) -> None:
+    data = load_diagnostics("original", options.split, options.dataset, options.cache)
+    # Labels of the questions come from this data set alone, which is none of CRAG-MM's layout.
+    entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
+    found = content(entries, data)
+    shown = tables(found)
+    for table in shown:
+        table.show(console)
+    if options.as_json:
+        print_json(found)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        shown = [*shown, card_table(entries.cards)]
+        publish(options.out / "stage_truth", found, f"Stages (verdicts: {entries.verdicts})", shown, console)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
