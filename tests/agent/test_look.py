@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.asking.ask import read
+from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.looks import look_of
 from agents.models.base import Box, ChatReply, TextLine
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, load_settings, settings_from
+from agents.settings.profiles import PROMPTS
 from agents.stages.answer import Answer
 from agents.stages.look import LookFirst, by_rules, written_words
 from agents.stages.objects import Objects
@@ -199,7 +201,7 @@ def test_best_gives_no_draft_unverified() -> None:
         lambda request: "yes" if request.messages[-1].content.startswith("Is the proposed") else "Stop."
     )
     asked = turn("What does the sign say?", route="direct", draft=Draft((), None, "Stopp"))
-    parts = context(load_settings("best", "gpu"), chat=chat)
+    parts = replace(context(load_settings("best", "gpu"), chat=chat), prompts=PromptLibrary(PROMPTS, sees=True))
     run_stages([asked], parts, Answer, Verify)
     assert asked.candidate is not None and asked.candidate.text == "Stop."
     assert asked.verification.model is True

@@ -41,7 +41,7 @@ def cost(preset: str) -> Callable[[ModelCall], float]:
 def agent_of(preset: str) -> SimulatedAgent:
     models = ModelSet(Profile(name="p", models={}), Path("unused"), ready=ready())
     time = SimulatedTime(cost(preset))
-    return SimulatedAgent(RunConfig.read(preset, "gpu").settings, Search(), models, time, MACHINE.overhead["turn"])
+    return SimulatedAgent(RunConfig.read(preset, "gpu"), Search(), models, time, MACHINE.overhead["turn"])
 
 
 def calls(preset: str, size: int, number: int = 6) -> list[AgentCall]:
