@@ -43,8 +43,8 @@ class LookFirst(Stage):
     options: Options
     fills = ("look", "summary", "draft")
     doing = "looking at the photo"
-    when_short = "rules alone"
-    seconds_to_ask = 4.0
+    when_short = "half the tokens of its reply: object, name, needs and a query come first; rules alone below 4 s"
+    seconds_to_ask = 4.0  # with less, even half a reply would take the time of the searches
     picture_notes = frozenset({"text", "object", "name", "queries"})
 
     def asks(self) -> tuple[Ask[Any], ...]:
@@ -61,7 +61,7 @@ class LookFirst(Stage):
             turn.look = by_rules(turn)
         if self.roles() and not context.short:
             self._read([turn for turn, _ in with_image(turns)], context)
-        if self.asks() and not context.short:
+        if self.asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
             self._ask([turn for turn, _ in with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)

@@ -73,6 +73,12 @@ def test_a_turn_alone_is_reduced_and_sixteen_together_run_whole() -> None:
         assert "reduced" in ways(call).values()
 
 
+def test_the_default_agent_runs_whole_for_a_turn_alone_once_it_knows_its_times() -> None:
+    """Terminal, page and server ask one turn at a time."""
+    first, *later = calls("best", 1, 12)
+    assert not first.late and all(call.whole and not call.late for call in later)
+
+
 def test_no_dialog_takes_more_than_its_limit() -> None:
     agent = agent_of("qa_dragon")
     spent = sum(agent.call([question(0, earlier)]).seconds for earlier in range(6))
