@@ -221,7 +221,9 @@ def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the
 
 @pytest.mark.parametrize("look", [None, Look("both"), Look("both", "red car")])
 @pytest.mark.parametrize("short", [False, True])
-def test_a_recognised_thing_is_named_where_nothing_else_is_even_if_it_is_not_sure(look: Look | None, short: bool) -> None:
+def test_a_recognised_thing_is_named_where_nothing_else_is_even_if_it_is_not_sure(
+    look: Look | None, short: bool
+) -> None:
     """Where there was no time for the model to look, the question alone would find anything."""
     asked = turn("What is the price of this?", look=look, entity=Entity("Porsche 911", {}), entity_score=0.79)
     parts = context(settings(queries={"min_score": 0.8}))
