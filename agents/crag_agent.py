@@ -75,7 +75,7 @@ class CragAgent(BaseAgent):
             _tell(config)
             settings, models, prompts = config.settings, config.models(), config.prompts
         self.settings, self.models = settings, models
-        self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens)
+        self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens, sees=models.sees)
         self._subprocess = SubprocessWorker()
         safe = settings.guard.injection
         search = SearchGateway(

@@ -202,7 +202,9 @@ class Turn:
     needs_external: bool | None = None
     real_time: bool | None = None
     tools: Tools = Tools()
-    summary: str = ""  # a sentence on the picture with the question in mind
+    summary: str = (
+        ""  # a sentence on the picture with the question in mind, or the text in it that the question is about
+    )
     target: Target = Target()
     regions: tuple[Detection, ...] = ()  # boxes worth a search of their own, best first
     views: tuple[View, ...] = ()  # the whole image and each region

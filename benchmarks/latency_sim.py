@@ -80,7 +80,7 @@ def simulate(
     cut = chats = 0
     for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
         time = SimulatedTime(lambda call: seconds_of(call, models, machine, options.reply_share))
-        agent = SimulatedAgent(config.settings, pipeline, embedded, time, machine.overhead["turn"], known)
+        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known)
         calls += [agent.call(batch) for batch in batches(list(mini.turns(sessions, (kind,))), size)]
         cut += agent.cut_replies
         chats += sum(call.items for call in time.take() if call.method == "chat")

@@ -20,12 +20,10 @@ from pydantic import Field
 from rich.console import Console
 from rich.markup import escape
 
-from agents.asking.prompts import PromptLibrary
 from agents.asking.record import Exchange
 from agents.models.pixels import to_rgb
 from agents.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
-from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import BenchmarkOptions, run, table_of
@@ -48,7 +46,7 @@ class CallsOptions(BenchmarkOptions):
 
 def _measure(options: CallsOptions) -> int:
     console = output()
-    settings = RunConfig.read(options.preset, options.profile, cache=options.cache).settings
+    asking = RunConfig.read(options.preset, options.profile, cache=options.cache)
     config = RunConfig.read(profile=options.models, cache=options.cache)
     mini = PreparedSet(options.split, options.cache)
     models, pipeline = config.models(), mini.search()
@@ -58,7 +56,7 @@ def _measure(options: CallsOptions) -> int:
         log = CallLog()
         metered = ModelsBy(lambda role, log=log: Metered(given(role), role, log))  # type: ignore[misc]
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
-        stages = Pipeline(settings, metered, search, PromptLibrary(PROMPTS, settings.limits.reply_tokens))
+        stages = Pipeline(asking.settings, metered, search, asking.prompts)
         asked = [
             Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
             for each in islice(mini.turns(kinds=("single-turn",)), options.skip, options.skip + size)

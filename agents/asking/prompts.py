@@ -40,6 +40,8 @@ class FrontMatter(BaseModel):
     """See ``ChatRequest.exact``."""
     continues: str | None = None
     """Another template whose messages stand before these, so that an engine with a prefix cache reads them once for both."""
+    seen: str | None = None
+    """Another template that takes the place of this one where the chat model sees the picture (``PromptLibrary``)."""
 
 
 def _filled_in(value: Any) -> Any:
@@ -126,11 +128,22 @@ class Prompt:
 
 
 class PromptLibrary:
-    """The templates of a folder, each read once, with the limits of ``reply_tokens`` by name; PromptError for a name that is none."""
+    """Templates of a folder by name, each read once.
 
-    def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None) -> None:
+    Args:
+        folder: Folder of the templates.
+        reply_tokens: Maximum tokens of a reply, by the name of the template, in place of the template's own limit.
+        sees: Whether the chat model sees pictures. A template with ``seen`` in its front matter is then replaced by the one it names,
+            so that stages and presets name one prompt for both kinds of models.
+
+    Raises:
+        PromptError: ``reply_tokens`` names a template that does not exist.
+    """
+
+    def __init__(self, folder: Path, reply_tokens: Mapping[str, int] | None = None, *, sees: bool = False) -> None:
         self._folder = folder
         self._reply_tokens = dict(reply_tokens or {})
+        self._sees = sees
         self._read: dict[str, Prompt] = {}
         for name in self._reply_tokens:
             if name not in self:
@@ -149,9 +162,19 @@ class PromptLibrary:
         return self._folder / f"{name}.j2"
 
     def __getitem__(self, name: str) -> Prompt:
-        """The prompt of that name (a path below the folder, without ``.j2``); PromptError where it is missing or malformed."""
+        """Return the prompt of a name, or the one for a model that sees.
+
+        Args:
+            name: Path below the folder, without ``.j2``.
+
+        Raises:
+            PromptError: The template, or the one that it names, is missing or malformed.
+        """
         if name not in self._read:
-            prompt = self._read[name] = Prompt(self._path(name))
+            prompt = Prompt(self._path(name))
+            if self._sees and prompt.settings.seen is not None:
+                prompt = Prompt(self._path(prompt.settings.seen))
+            self._read[name] = prompt
             if name in self._reply_tokens:
                 prompt.settings = prompt.settings.model_copy(update={"max_tokens": self._reply_tokens[name]})
         return self._read[name]

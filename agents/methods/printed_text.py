@@ -52,9 +52,10 @@ def with_labels(lines: Sequence[TextLine]) -> list[str]:
 
 
 def in_a_sentence(said: str) -> list[str]:
-    """Lines of text in a photo as a model tells of them: what stands between quotation marks, else the parts of its sentence."""
+    """Split what a model says of text in a photo into lines: what stands between semicolons or in quotation marks, else its clauses."""
     quoted = [text for pair in _QUOTED.findall(said) for text in pair if text.strip()]
-    return quoted or [part for each in re.split(r"[;\n]|,\s|\band\b", said) if (part := each.strip(" ."))]
+    between = r"[;\n]" if ";" in said else r"\n|,\s|\band\b"
+    return quoted or [part for each in re.split(between, said) if (part := each.strip(" ."))]
 
 
 def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:

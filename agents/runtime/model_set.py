@@ -61,6 +61,11 @@ class ModelSet:
         """The profile's specification of each role's model."""
         return self._profile.models
 
+    @property
+    def sees(self) -> bool:
+        """Whether the profile's chat model is shown pictures."""
+        return self._profile.sees
+
     def get(self, role: str) -> Any:
         """The model of a role; ModelError where the profile names no model for the role, or it cannot be loaded."""
         if role in self._loaded:  # without the lock: a load that hangs must not keep other models from anyone

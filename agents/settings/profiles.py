@@ -4,6 +4,8 @@
 path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's table; a field of ``[limits]`` replaces that field alone.
 ``same_machine = true`` also takes the base's ``[presets.NAME.ROLE]`` and what presets say under its name, ``[profiles.NAME]``.
 
+``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
+
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
 
@@ -28,10 +30,10 @@ PROMPTS = ROOT / "prompts"
 
 
 SERVED = "openai"  # the kind of models behind a server
+IN_WORDS = "composed"  # the kind of chat models that are told a picture in words
 
 SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
 """Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
-
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -106,12 +108,21 @@ class Profile(Table):
     models: dict[str, dict[str, Any]]
     search: SearchModels = SearchModels()
     limits: dict[str, Any] = {}  # the fields of ``Limits`` that the profile names; a preset may name others
+    sees: bool = True  # whether the chat model is shown pictures; one of kind ``composed`` is told them in words
     # Preset to role to the options of its model that differ under that preset
     presets: dict[str, dict[str, dict[str, Any]]] = {}
     # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
     overlays: tuple[str, ...] = ()
     # Names of environment variables that its file, or one that it extends, reads
     variables: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_sees(cls, table: Any) -> Any:
+        """Derive ``sees`` from the kind of the chat model where the profile does not state it."""
+        models = table.get("models")
+        chat = models.get("chat") if isinstance(models, Mapping) else None
+        return {"sees": not (isinstance(chat, Mapping) and chat.get("kind") == IN_WORDS), **table}
 
     @field_validator("limits")
     @classmethod
@@ -282,8 +293,10 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
     for key in merged:
         if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
             raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")
+    stated = "sees" in base and "chat" not in table.get("models", {})  # it is said of the base's chat model
     made = {
         "search": base.get("search", {}),
+        **({"sees": base["sees"]} if stated else {}),
         **table,
         **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
     }

@@ -136,10 +136,10 @@ class RunConfig:
 
     @cached_property
     def prompts(self) -> PromptLibrary:
-        """The prompts, with the profile's limits of their replies."""
+        """Prompts for the profile's chat model, with the profile's limits of their replies."""
         from agents.asking.prompts import PromptLibrary
 
-        return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens)
+        return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens, sees=self.profile.sees)
 
     @property
     def gate_note(self) -> str | None:

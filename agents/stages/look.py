@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agents.asking.ask import Ask
-from agents.asking.readers.looks import Looked, look_of
+from agents.asking.readers.looks import LOOK
 from agents.asking.record import DRAFT
 from agents.methods.object_phrases import object_phrases
 from agents.methods.question_kinds import question_kind
@@ -15,16 +15,18 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
 from agents.turn import Look, Turn, with_image
 
+ASK = Ask("look", LOOK)
+
 _SURELY_READ = 0.9  # confidence of the OCR: what it is less sure of is mostly a pattern taken for letters
 _WORD = re.compile(r"\b[^\W\d_]{3,}(?:['’&-][^\W\d_]+)*\b")  # neither numbers, such as prices, nor single letters
 _MAX_WORDS = 8  # a title and its author
 
 
 class LookFirst(Stage):
-    """What a question needs, its object, the name of that, a draft of the answer and queries for the web, from picture and question.
+    """First look at picture and question: what is needed, the object, its name, two queries for the web and a draft of the answer.
 
-    The model that sees, in one batched call before anything is searched, or the words of the question and those that are written in the
-    photo. Routing, tools, detector and queries read what it says. A draft before any evidence is QA-Dragon's (section 3.1.2), queries
+    The model that sees says it in one batched call before anything is searched; else the words of the question do, and those that are
+    written in the photo. Routing, tools, detector and queries read it. A draft before any evidence is QA-Dragon's (section 3.1.2), queries
     with the picture are of task 2's winner.
     """
 
@@ -37,18 +39,17 @@ class LookFirst(Stage):
             False,
             description="rules: the question with the words that are written in the photo, by OCR, is one more query",
         )
-        max_queries: int = Field(4, ge=2, description="queries that the model writes")
 
     options: Options
     fills = ("look", "summary", "draft")
     doing = "looking at the photo"
-    when_short = "rules alone"
-    seconds_to_ask = 4.0
-    picture_notes = frozenset({"shows", "object", "name", "reason", "queries"})
+    when_short = "half the tokens of its reply: object, name, needs and a query come first; rules alone below 4 s"
+    seconds_to_ask = 4.0  # with less, even half a reply would take the time of the searches
+    picture_notes = frozenset({"text", "object", "name", "queries"})
 
-    def asks(self) -> tuple[Ask[Looked], ...]:
-        """The model that looks."""
-        return (Ask("look", look_of(self.options.max_queries)),) if self.options.by == "model" else ()
+    def asks(self) -> tuple[Ask[Any], ...]:
+        """Return the prompt of the model that looks."""
+        return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
         """The reader of what is written in the photo."""
@@ -60,8 +61,8 @@ class LookFirst(Stage):
             turn.look = by_rules(turn)
         if self.roles() and not context.short:
             self._read([turn for turn, _ in with_image(turns)], context)
-        for ask in () if context.short else self.asks():
-            self._ask(ask, [turn for turn, _ in with_image(turns)], context)
+        if self.asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
+            self._ask([turn for turn, _ in with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)
             turn.note(needs=look.needs, object=look.object, name=look.name, queries=list(look.queries))
@@ -74,18 +75,16 @@ class LookFirst(Stage):
             if turn.look is not None and asked != turn.question:
                 turn.look = replace(turn.look, queries=(asked,))
 
-    def _ask(self, ask: Ask[Looked], turns: Sequence[Turn], context: Context) -> None:
-        def values(turn: Turn) -> dict[str, Any]:
-            return {**turn.values, "limit": self.options.max_queries}
-
-        for turn, answer in context.ask_each(ask, turns, values):
+    @staticmethod
+    def _ask(turns: Sequence[Turn], context: Context) -> None:
+        for turn, answer in context.ask_each(ASK, turns):
             said, rules = answer.value, turn.look or Look(None)
             turn.look = replace(
                 said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
             )
-            turn.summary, turn.draft = said.summary, said.draft
+            turn.summary, turn.draft = said.text, said.draft
             turn.found(answers={DRAFT: said.draft.answer if said.draft else None})
-            turn.note(shows=said.summary or None, reason=said.draft.reasoning if said.draft else None)
+            turn.note(text=said.text or None)
 
 
 def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:

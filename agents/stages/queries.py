@@ -68,7 +68,9 @@ class Queries(Stage):
         limit = _QUERIES_WHEN_SHORT if context.short else options.max_queries
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
-            main = turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary, minimum=options.min_score)
+            main = turn.search_text(
+                entity=options.fuse_entity, summary=options.fuse_summary, minimum=self._surest(turn)
+            )
             if split == "rules" and turn.needs_image:
                 shown = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
@@ -101,6 +103,11 @@ class Queries(Stage):
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
                 max(options.max_queries, options.samples),
             )
+
+    def _surest(self, turn: Turn) -> float:
+        """Return the cosine from which an entity is named: ``min_score``, or any where nothing else has a name to search with."""
+        guessed = turn.look is not None and turn.look.name is not None
+        return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
     def _looked(self, turn: Turn) -> tuple[str, ...]:
         """The queries of a first look; the question with what the photo shows (CRUISE, eq. 2) where nothing in it has a name."""

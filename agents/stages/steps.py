@@ -26,6 +26,7 @@ from agents.turn import IDK, Candidate, Evidence, Turn, with_image
 PLANNING = Ask("step_plan", PLAN)
 ASKING = Ask("step_answer", STEP_ANSWER)
 
+_LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
 _PRINTED = "Text in the photo"  # title of it as evidence
 
@@ -89,7 +90,7 @@ class Steps(Stage):
     asked = (PLANNING, ASKING)
     kind = "answers"
     when_short = "what is printed is computed, all else answered in one prompt"
-    min_seconds, wanted_seconds = 4.0, 6.0
+    wanted_seconds = 2.5  # a plan; with less it asks no model, which takes no time
     picture_notes = frozenset({"text"})
 
     def roles(self) -> tuple[str, ...]:
@@ -166,7 +167,7 @@ class Steps(Stage):
             for place in run.plan.levels()[depth]
             if isinstance(step := run.plan.steps[place], AskStep)
         ]
-        if not asked or not context.deadline.allows(self.min_seconds):
+        if not asked or not context.deadline.allows(_LEVEL_SECONDS):
             return
         context.gather([part for _, _, part in asked])
         questions = []

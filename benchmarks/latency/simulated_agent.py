@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from agents.asking.prompts import PromptLibrary
 from agents.asking.record import StageRecord
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.pixels import to_rgb
@@ -17,8 +16,7 @@ from agents.runtime.guard import DialogTimes
 from agents.runtime.model_set import ModelSet
 from agents.runtime.worker import Worker
 from agents.search.gateway import SearchGateway
-from agents.settings.presets import Settings
-from agents.settings.profiles import PROMPTS
+from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.latency.meter import SIZES, CallLog, Metered, ModelCall, ModelsBy
 from benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, Known, PicturedSearch, StandInChat
@@ -109,7 +107,7 @@ class SimulatedAgent:
 
     def __init__(
         self,
-        settings: Settings,
+        config: RunConfig,
         pipeline: Any,
         models: ModelSet,
         time: SimulatedTime,
@@ -125,8 +123,8 @@ class SimulatedAgent:
             return Metered(STAND_INS.get(role) or Known(models.get(role), role, answers), role, time)
 
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline, answers), "search", time))
-        prompts = PromptLibrary(PROMPTS, settings.limits.reply_tokens)
-        self._stages = Pipeline(settings, ModelsBy(model), search, prompts, time)
+        settings = config.settings
+        self._stages = Pipeline(settings, ModelsBy(model), search, config.prompts, time)
         self._stages.worker = _AtOnce()
         self._limits, self._time, self._own = settings.limits, time, seconds_of_turn
         self._dialogs = DialogTimes(settings.limits, time)

@@ -6,6 +6,7 @@ import pytest
 
 from agents.asking.readers.answers import MAX_READ, candidate_of, long_answer
 from agents.asking.readers.drafts import parse_draft
+from agents.asking.readers.plans import plan_of
 from agents.models.base import ChatReply
 from agents.settings.presets import load_settings
 from agents.stages.understand import Understand
@@ -77,3 +78,11 @@ def test_a_torn_question_is_not_asked(finish: str) -> None:
     run(Understand, [asked], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
     assert chat.requests
     assert asked.question == "Where was he born?"
+
+
+def test_a_plan_cut_within_a_step_is_none_and_one_cut_after_its_steps_is_whole() -> None:
+    steps = "1. ask: How heavy is an ox?\n2. ask: How heavy is a yak?\n"
+    assert len(plan_of(ChatReply(steps, "length")).steps) == 2
+    assert len(plan_of(ChatReply(f"{steps}These steps comp", "length")).steps) == 2
+    assert plan_of(ChatReply(f"{steps}3. compute: larger [1]", "length")).steps == ()
+    assert len(plan_of(ChatReply(f"{steps}3. compute: larger [1] [2]", "stop")).steps) == 3

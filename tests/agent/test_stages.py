@@ -337,17 +337,17 @@ def test_queries_are_fused_split_and_unique() -> None:
     assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
 
 
-@pytest.mark.parametrize(("cosine", "named"), [(0.81, True), (0.8, True), (0.79, False)])
-def test_an_entity_is_named_in_queries_from_a_cosine_on(cosine: float, named: bool) -> None:
-    """Below it the entity is evidence all the same, and the question is searched as it stands."""
+@pytest.mark.parametrize(("cosine", "sure"), [(0.81, True), (0.8, True), (0.79, False)])
+def test_an_entity_is_taken_for_sure_in_queries_from_a_cosine_on(cosine: float, sure: bool) -> None:
+    """Below it no hop goes through it and the model that splits is not told of it; the question is searched with its name all the same."""
     tower = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
     asked = turn("When did the architect of this die?", entity=tower, entity_score=cosine)
     run(Queries, [asked], context(settings(queries={"split": "rules", "min_score": 0.8})))
-    plain = ("When did the architect of this die?",)
-    assert asked.queries == ((f"{plain[0]} (Eiffel Tower)", "When did Stephen Sauvestre die?") if named else plain)
+    hops = ("When did Stephen Sauvestre die?",) if sure else ()
+    assert asked.queries == ("When did the architect of this die? (Eiffel Tower)", *hops)
     chat = ScriptedChat(lambda _: '{"queries": ["death of its architect"]}')
     run(Queries, [asked], context(settings(queries={"split": "model", "min_score": 0.8}), chat=chat))
-    assert ("Eiffel Tower" in "".join(message.content for message in chat.requests[0].messages)) is named
+    assert ("Eiffel Tower" in "".join(message.content for message in chat.requests[0].messages)) is sure
     assert asked.grounded_question == "When did the architect of this die? (Eiffel Tower)"
 
 

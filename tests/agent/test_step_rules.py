@@ -479,6 +479,7 @@ def test_a_step_reads_the_text_of_the_photo_and_one_that_is_not_about_it_is_not_
 
 
 def test_what_a_first_look_tells_of_the_text_is_read_like_it() -> None:
+    assert in_a_sentence("Salt and pepper 3.00; Bread, white 1.20") == ["Salt and pepper 3.00", "Bread, white 1.20"]
     assert in_a_sentence('A blackboard with "12 x 15 + 20" on it.') == ["12 x 15 + 20"]
     asked = turn("What do one avocado and one ginger cost?", summary="Signs say AVOCADO $1.50, and GINGER $0.80.")
     run(

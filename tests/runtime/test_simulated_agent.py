@@ -41,7 +41,7 @@ def cost(preset: str) -> Callable[[ModelCall], float]:
 def agent_of(preset: str) -> SimulatedAgent:
     models = ModelSet(Profile(name="p", models={}), Path("unused"), ready=ready())
     time = SimulatedTime(cost(preset))
-    return SimulatedAgent(RunConfig.read(preset, "gpu").settings, Search(), models, time, MACHINE.overhead["turn"])
+    return SimulatedAgent(RunConfig.read(preset, "gpu"), Search(), models, time, MACHINE.overhead["turn"])
 
 
 def calls(preset: str, size: int, number: int = 6) -> list[AgentCall]:
@@ -71,6 +71,12 @@ def test_a_turn_alone_is_reduced_and_sixteen_together_run_whole() -> None:
     for call in alone:  # what it costs is not the answer, nor its verification
         assert {"answer": "skipped", "verify": "skipped"}.items().isdisjoint(ways(call).items())
         assert "reduced" in ways(call).values()
+
+
+def test_the_default_agent_runs_whole_for_a_turn_alone_once_it_knows_its_times() -> None:
+    """Terminal, page and server ask one turn at a time."""
+    first, *later = calls("best", 1, 12)
+    assert not first.late and all(call.whole and not call.late for call in later)
 
 
 def test_no_dialog_takes_more_than_its_limit() -> None:

@@ -10,40 +10,51 @@ from agents.texts.replies import json_object, strings, was_cut
 from agents.texts.text import one_line
 from agents.turn import Draft, Look, Needs
 
+MAX_QUERIES = 2
+"""The prompt asks for two. Its schema says so too, but not every engine keeps to a schema."""
+
 _KINDS = {kind: kind for kind in get_args(Needs)}
+_LINES = ";"  # what the prompt asks for between lines of text
 
 
 @dataclass(frozen=True)
 class Looked:
-    """A first look, what it shows in one sentence, and the answer that it would give."""
+    """A first look, the text that was read in the photo, and the answer that the model would give."""
 
     look: Look
-    summary: str = ""
-    draft: Draft | None = None  # None where the reply says no answer
+    text: str = ""  # "" where the question is not about text in the photo
+    draft: Draft | None = None  # None where the reply gives no answer
 
 
-def looked(reply: ChatReply, max_queries: int) -> Looked:
-    """The fields that a reply holds; of one that was cut the last query is left out, since words of it may be missing."""
+def looked(reply: ChatReply) -> Looked:
+    """Parse the fields of a reply; one that was cut keeps the fields before the one in which it ends."""
     found = json_object(reply.text) or {}
+    if was_cut(reply) and not reply.text.rstrip().endswith("}"):
+        found = _said_whole(found)
 
     def text(key: str) -> str:
         value: Any = found.get(key)
         return one_line(value) if isinstance(value, str) else ""
 
-    queries = strings(found.get("queries", []), max_queries + 1)
-    if was_cut(reply):
-        queries = queries[:-1]
-    name = known_name(text("name"))
-    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(queries[:max_queries]))
-    reason, answer = text("reason"), text("answer")
-    draft = Draft((reason,) if reason else (), name, answer) if answer else None
-    return Looked(look, text("shows"), draft)
+    name, answer = known_name(text("name")), text("answer")
+    queries = strings(found.get("queries", []), MAX_QUERIES)
+    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(queries))
+    return Looked(look, text("text"), Draft((), name, answer) if answer else None)
+
+
+def _said_whole(found: dict[str, Any]) -> dict[str, Any]:
+    """Drop the last value of a reply that was cut: half a name or figure is another one. Lists and lines lose their last item alone."""
+    *whole, last = found.items() or [("", "")]
+    key, value = last
+    if isinstance(value, list):
+        return dict([*whole, (key, value[:-1])])
+    if key == "text" and isinstance(value, str):
+        return dict([*whole, (key, value.rpartition(_LINES)[0])])
+    return dict(whole)
 
 
 def _says_enough(said: Looked, _: ChatReply) -> bool:
     return said.look.needs is not None and bool(said.look.object) and said.draft is not None and bool(said.look.queries)
 
 
-def look_of(max_queries: int) -> ReplyForm[Looked]:
-    """A first look with at most so many queries."""
-    return ReplyForm("look", lambda reply: looked(reply, max_queries), _says_enough)
+LOOK = ReplyForm("look", looked, _says_enough)
