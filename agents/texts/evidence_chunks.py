@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 from urllib.parse import urlsplit
@@ -80,14 +81,26 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
 
 
 def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
-    """The chunks of a page that was made safe: of its full text around what was found, where there is one, else of what was found alone.
+    """Cut a page that was made safe: its full text around what was found, where there is one, else what was found alone.
 
-    Their title is the page's name, unless another is given.
+    Args:
+        hit: The page as the search found it.
+        cut: How texts become chunks.
+        title: In place of the page's name.
+
+    Returns:
+        The chunks in the order of the page; ``beside`` is set on those that hold nothing of what was found.
     """
-    found, page = hit.page_snippet, hit.page_text
-    for text in surroundings(page, found, PAGE_CHARACTERS) if page else (found,):
-        for chunk in cut(text):
-            yield Evidence(chunk, "web", hit.page_name if title is None else title, hit.page_url, hit.score)
+    whole = Window(hit.page_snippet, 0, len(hit.page_snippet))
+    windows = windows_around(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
+    name = hit.page_name if title is None else title
+    for window in windows:
+        end = 0
+        for text in cut(window.text):
+            start = max(end, window.text.find(text, end))
+            end = start + len(text)
+            beside = start >= window.end or end <= window.start
+            yield Evidence(text, "web", name, hit.page_url, hit.score, beside=beside)
 
 
 def breadcrumb(url: str) -> str:
@@ -104,17 +117,27 @@ def breadcrumb(url: str) -> str:
     return neutral(" > ".join([*folders, stem or name])[:_MAX_BREADCRUMB])
 
 
-def surroundings(page: str, found: str, characters: int) -> tuple[str, ...]:
-    """The part of a page around what was found in it, at most so many characters, at least what was found.
+@dataclass(frozen=True)
+class Window:
+    """A part of a page, and where in it stands what a search found: from ``start`` to before ``end``."""
+
+    text: str
+    start: int
+    end: int
+
+
+def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]:
+    """Return the part of a page around what was found in it: at most so many characters, at least what was found.
 
     Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
     """
     at = _place(page, found)
     if at < 0:
-        return tuple(text for text in (found, page[:characters]) if text)
+        made = Window(found, 0, len(found)), Window(page[:characters], 0, 0)
+        return tuple(window for window in made if window.text)
     before = max(0, characters - len(found)) // 2
     start = max(0, min(at - before, len(page) - characters))
-    return (page[start : max(start + characters, at + len(found))],)
+    return (Window(page[start : max(start + characters, at + len(found))], at - start, at - start + len(found)),)
 
 
 def _place(page: str, found: str) -> int:
@@ -152,8 +175,11 @@ def _words(name: str) -> str:
 
 
 def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:
-    """Chunks without repetitions, best retrieval score first."""
+    """Drop repetitions and sort: what searches found, best score first, then what stands beside it on full pages, in the same order.
+
+    A limit on the number of chunks then keeps what was found on every page before it keeps the rest of the best page.
+    """
     unique: dict[tuple[str, str], Evidence] = {}
     for chunk in chunks:
         unique.setdefault((chunk.title, chunk.text), chunk)
-    return sorted(unique.values(), key=lambda chunk: -chunk.retrieval)
+    return sorted(unique.values(), key=lambda chunk: (chunk.beside, -chunk.retrieval))

@@ -16,7 +16,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.evidence_chunks import surroundings
+from agents.texts.evidence_chunks import windows_around
 from agents.texts.retrieved import safe_full_text, safe_page
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
@@ -89,8 +89,9 @@ def test_the_query_that_found_most_is_kept_where_the_preset_says_so() -> None:
 
 
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
-    assert surroundings("A new page. " * 50, "gone", 24) == ("gone", "A new page. A new page. ")
-    assert surroundings("page", "", 10) == ("page",)
+    found, beginning = windows_around("A new page. " * 50, "gone", 24)
+    assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")
+    assert [each.text for each in windows_around("page", "", 10)] == ["page"]
 
 
 @given(
@@ -101,9 +102,25 @@ def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
 )
 def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, limit: int) -> None:
     page = before + found + after
-    (window,) = surroundings(page, found, limit)
-    assert found in window and window in page
-    assert len(window) >= min(limit, len(page)) and len(window) <= max(limit, len(found) + limit)
+    (window,) = windows_around(page, found, limit)
+    assert window.text[window.start : window.end] == found and window.text in page
+    assert len(window.text) >= min(limit, len(page)) and len(window.text) <= max(limit, len(found) + limit)
+
+
+def test_a_limit_keeps_what_was_found_on_every_page_before_the_rest_of_the_best_one() -> None:
+    """Ten full pages of ten paragraphs of about 380 characters; the search found the sixth of each. Twelve chunks are kept."""
+    hits = []
+    for page in range(10):
+        parts = [f"Page {page} part {part}. " + "It goes on and on. " * 19 for part in range(10)]
+        hits.append(
+            WebHit(f"u{page}", 0.9 - page / 100, f"t{page}", parts[5], f"u{page}", page_text="\n\n".join(parts))
+        )
+    asked = turn("a", web_hits=tuple(hits))
+    run(EvidenceStage, [asked], context(settings(evidence={"max_chunks": 12})))
+    kept = [chunk.text[:13] for chunk in asked.evidence]
+    assert kept[:10] == [f"Page {page} part 5" for page in range(10)]
+    assert all(text.startswith("Page 0") for text in kept[10:])
+    assert [chunk.beside for chunk in asked.evidence] == [False] * 10 + [True] * 2
 
 
 def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:

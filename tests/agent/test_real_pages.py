@@ -15,7 +15,7 @@ from agents.search.hits import PageText, web_results
 from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from agents.texts.evidence_chunks import surroundings
+from agents.texts.evidence_chunks import windows_around
 from agents.texts.page_reader import PageReader
 from agents.texts.page_text import main_content
 from agents.texts.retrieved import safe_full_text
@@ -148,10 +148,10 @@ def test_a_result_without_page_content_is_as_before() -> None:
 
 def test_what_was_found_is_found_however_its_lines_break() -> None:
     page = "Before. " * 30 + "The tower is\n  repainted every\tseven years." + " After." * 30
-    (window,) = surroundings(page, "The tower is repainted every seven years.", 120)
+    [window] = [each.text for each in windows_around(page, "The tower is repainted every seven years.", 120)]
     assert "seven years" in window and "Before." in window
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
 def test_no_text_breaks_the_search_for_a_place(found: str, page: str, limit: int) -> None:
-    assert all(isinstance(text, str) for text in surroundings(page, found, limit))
+    assert all(0 <= each.start <= each.end <= len(each.text) for each in windows_around(page, found, limit))
