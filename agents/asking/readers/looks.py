@@ -37,7 +37,10 @@ def looked(reply: ChatReply) -> Looked:
         return one_line(value) if isinstance(value, str) else ""
 
     name, answer = known_name(text("name")), text("answer")
-    queries = strings(found.get("queries", []), MAX_QUERIES)
+    said = (
+        query.rstrip(" ;") for query in strings(found.get("queries", []), MAX_QUERIES)
+    )  # as the lines of the text end
+    queries = filter(None, said)
     look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(queries))
     return Looked(look, text("text"), Draft((), name, answer) if answer else None)
 
