@@ -15,7 +15,7 @@ from agents.settings.profiles import load_profile
 from agents.settings.run_config import RunConfig, preset_names, profile_names
 from agents.turn import Evidence
 
-BLIND = ["embedded", "embedded_batch"]
+BLIND = ["embedded", "embedded_batch", "embedded_smollm2"]
 SEEING = [name for name in profile_names() if name not in BLIND]
 TALL = Evidence("The tower is 330 m high.", "web", "Eiffel Tower")
 TURN: dict[str, Any] = {"question": "How tall?", "history": (), "entity": "Eiffel Tower", "answer": "330 m"}
@@ -26,6 +26,7 @@ _FROM_SOURCES_ALONE = {
     "cited_answer",  # MAVIS: each sentence has to cite a document
     "cited_answer_reasoned",
     "entry_answer",  # CoRe-MMRAG, step 3: what the reference says, beside an answer of the model's own
+    "entries_answer",  # its 1-Stage and Oracle: the same of all entries at once
 }
 
 
