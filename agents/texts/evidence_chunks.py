@@ -21,6 +21,7 @@ _PROBE = 120  # characters by which a part is looked for in its page
 _MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
 _MAX_BREADCRUMB = 200  # characters
+_HEADING_WORDS = 4  # a chunk of no more words is a heading: it says nothing by itself, and every reranker likes it
 Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
 
@@ -42,7 +43,27 @@ def cutter(options: ChunkOptions) -> Cut:
     """How the preset cuts texts."""
     if options.chunking == "whole":
         return lambda text: [text[: options.chunk_characters]] if text.strip() else []
-    return paragraphs if options.chunking == "paragraph" else TextSplitter(options.chunk_characters).chunks
+    return paragraphs if options.chunking == "paragraph" else _at_sentences(options.chunk_characters)
+
+
+def _at_sentences(characters: int) -> Cut:
+    """Return a cutter at sentences and headings; a heading stays with the text below it, at the end of a page with that above."""
+    splitter = TextSplitter(characters)
+
+    def cut(text: str) -> list[str]:
+        spans: list[tuple[int, int]] = []
+        heading: int | None = None  # where a heading begins that waits for its text
+        for offset, chunk in splitter.chunk_indices(text):
+            start, end = offset if heading is None else heading, offset + len(chunk)
+            heading = start if len(_WORD.findall(text[start:end])) <= _HEADING_WORDS else None
+            if heading is None:
+                spans.append((start, end))
+        if heading is not None:
+            above = spans.pop()[0] if spans else heading
+            spans.append((above, len(text.rstrip())))
+        return [text[start:end] for start, end in spans]
+
+    return cut
 
 
 def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:

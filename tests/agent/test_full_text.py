@@ -16,7 +16,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.evidence_chunks import windows_around
+from agents.texts.evidence_chunks import ChunkOptions, cutter, windows_around
 from agents.texts.retrieved import safe_full_text, safe_page
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
@@ -105,6 +105,21 @@ def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: 
     (window,) = windows_around(page, found, limit)
     assert window.text[window.start : window.end] == found and window.text in page
     assert len(window.text) >= min(limit, len(page)) and len(window.text) <= max(limit, len(found) + limit)
+
+
+def test_a_heading_is_no_chunk_of_its_own() -> None:
+    body = (
+        f"{'The planet has two small moons and a thin atmosphere of carbon dioxide. ' * 5}{'x' * 38}."  # 399 characters
+    )
+    cut = cutter(ChunkOptions(chunk_characters=400))
+    assert cut(f"Mars\n\n{body}\n\nMoons\n\n{body}") == [f"Mars\n\n{body}", f"Moons\n\n{body}"]
+    assert cut(f"{body}\n\nSee also") == [f"{body}\n\nSee also"]
+    assert cut("Mars") == ["Mars"] and cut(" \n ") == [] and cut("") == []
+
+
+@given(st.text("ab. \n", max_size=1500))
+def test_every_word_of_a_text_is_in_a_chunk(text: str) -> None:
+    assert "".join("".join(cutter(ChunkOptions(chunk_characters=60))(text)).split()) == "".join(text.split())
 
 
 def test_a_limit_keeps_what_was_found_on_every_page_before_the_rest_of_the_best_one() -> None:
