@@ -6,15 +6,16 @@ from agents.turn import Verification
 def doubt(said: Verification) -> str | None:
     """Return why an answer should be withheld, or None.
 
-    The verdict decides: it is the one witness that reads answer and evidence, and its cut of one half follows from the score. Bounds on
-    token probabilities are a number that was published for other replies and models, and a draft that was made before any search is
-    often put right by what was found. So neither withholds an answer alone, and both together do. Without a verdict the tokens have to
-    approve, and no draft may differ.
+    The verdict decides: it is the one witness that reads answer and evidence, and its cut of one half follows from the score. The bounds
+    on token probabilities were published for other replies and models (QA-Dragon's released code). They withhold an answer too, which
+    gained on validation with evidence of the evaluator's and cost nothing with evidence of one's own (docs/results.md), but not one that
+    the model drafted in the same words before anything was searched: then two witnesses stand against one. A draft that differs withholds
+    nothing, for a search often puts a draft right. Without a verdict the tokens have to approve, and no draft may differ.
     """
     if said.model is False:
         return "the verifier does not approve"
-    if said.white_box is False and said.draft is False:
-        return "its token probabilities are low, and the draft said something else"
+    if said.white_box is False and said.draft is not True:
+        return "its token probabilities are low"
     if said.model is None and (not said.white_box or said.draft is False):
         return "the verifier gave no verdict, and nothing else speaks for the answer"
     return None

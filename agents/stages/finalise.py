@@ -48,8 +48,8 @@ class FinaliseOptions(StageOptions):
     verified_by: tuple[Literal["white_box", "model"], ...] | Literal["witnesses"] = Field(
         (),
         description="without a gate, which weighs what they say: verifiers that all have to approve, the model's alone where the engine "
-        "gives no probabilities (QA-Dragon); or witnesses: the verdict decides, and token probabilities and draft together may doubt "
-        "what it approves (`agents/methods/witnesses.py`)",
+        "gives no probabilities (QA-Dragon); or witnesses: both have to approve, but a draft that says the same outweighs low token "
+        "probabilities (`agents/methods/witnesses.py`)",
     )
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"

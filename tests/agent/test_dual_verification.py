@@ -102,17 +102,17 @@ SAME, OTHER = Draft((), None, "It is 330 m tall."), Draft((), None, "96 m")
 @pytest.mark.parametrize(
     ("reply", "logprobs", "draft", "answer"),
     [
-        (YES, LOW, None, "330 m"),  # neither low probabilities ...
-        (YES, NINE_SURE, OTHER, "330 m"),  # nor another draft withholds an answer alone
+        (YES, LOW, None, IDK),
+        (YES, NINE_SURE, OTHER, "330 m"),  # a search often puts a draft right
         (YES, LOW, OTHER, IDK),
-        (YES, LOW, SAME, "330 m"),
-        (YES, LOW, Draft((), None, IDK), "330 m"),  # a draft that does not know is no witness
+        (YES, LOW, SAME, "330 m"),  # two witnesses against one
+        (YES, LOW, Draft((), None, IDK), IDK),  # a draft that does not know is no witness
         (ChatReply("hm", "stop"), NINE_SURE, None, "330 m"),
         (ChatReply("hm", "stop"), NINE_SURE, OTHER, IDK),
         (ChatReply("hm", "stop"), LOW, SAME, IDK),
     ],
 )
-def test_probabilities_and_draft_doubt_an_answer_together(
+def test_a_draft_that_says_the_same_outweighs_low_probabilities(
     reply: ChatReply, logprobs: tuple[float, ...], draft: Draft | None, answer: str
 ) -> None:
     asked = decided(reply, logprobs, draft)
