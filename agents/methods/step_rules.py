@@ -100,11 +100,11 @@ _MADE_IN_NUMBERS = re.compile(r"\b(?:sold|made|built|produced|manufactured|kille
 _STATE = re.compile(r"\s*(?:already |still )?(?P<place>on|in|at|part of|under|among)\b", re.IGNORECASE)
 
 _DATED = re.compile(
-    rf"^\W*+(?:(?:if|when|once|suppose|assuming|say|provided)\s+)?(?P<start>.+?)(?<!\s),?\s+(?:(?:on|from|by|since)\s*+)?(?:the\s+)?"
+    rf"^\W*+(?:(?:if|when|once|suppose|assuming|say|provided)\s+)?(?P<start>.{{1,200}}?)(?<!\s),?\s+(?:(?:on|from|by|since)\s*+)?(?:the\s+)?"
     rf"(?P<date>{DATE}),?\s+"
     r"(?:(?:and|then)\s+)?(?:(?:on|by|around)\s+)?(?:when|(?:which|what)\s+(?:date|day))\s+"
     r"(?P<verb>is|are|will|should|would|do|does|can|could|may|shall)\s+(?P<subject>it|they|she|he|i|we|you|(?:the|this|these|its|their)"
-    r"(?:\s+[\w-]+)?)\s++(?P<outcome>[^?]*\w)\W*$",
+    r"(?:\s+[\w-]+)?)\s++(?P<outcome>[^?]{0,200}\w)\W*$",
     re.IGNORECASE,
 )
 _TERMS = {
