@@ -52,7 +52,9 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
             while place < len(spans) - 1 and spans[place + 1][0] < position:
                 place += 1
         cited[place] += numbers
-        if _END.match(text, position) and _WAITING.search(text, max(spans[place][0], position - _LONGEST_WAITING), position):
+        if _END.match(text, position) and _WAITING.search(
+            text, max(spans[place][0], position - _LONGEST_WAITING), position
+        ):
             empty.add(place)
     return tuple(
         CitedSentence(_SPACED_STOP.sub(r"\1", " ".join(text[start:end].split())), tuple(dict.fromkeys(numbers)))

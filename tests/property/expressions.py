@@ -55,7 +55,9 @@ def expressions(package: ModuleType) -> Iterator[Expression]:
                     methods = frozenset(re.findall(rf"\b{caller}\.({_METHODS})\(", source))
                     for number, each in enumerate(_members(value)):
                         if isinstance(each, re.Pattern):
-                            yield Expression(f"{found.name}.{name}" + f"[{number}]" * (each is not value), each, methods)
+                            yield Expression(
+                                f"{found.name}.{name}" + f"[{number}]" * (each is not value), each, methods
+                            )
 
 
 def _loop_variable(name: str, source: str) -> str:
@@ -95,7 +97,8 @@ def _shortest(tree: Any, before: str, found: set[str]) -> str:
         elif kind == "ATOMIC_GROUP":
             text += _shortest(argument, before + text, found)
         elif kind == "BRANCH":
-            text += [_shortest(each, before + text, found) for each in argument[1]][0]
+            first, *_ = [_shortest(each, before + text, found) for each in argument[1]]  # every branch is walked
+            text += first
         elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, most, inner = argument
             if most > 20:

@@ -70,7 +70,8 @@ _TRIES = 5
 def grows_like_a_square(work: Callable[[str], object], make: Callable[[int], str]) -> bool:
     """Return whether four times the input takes far more than four times the processor's time.
 
-    Work that takes less than ``_NOTICEABLE`` seconds at every size does not. Of several tries the fastest counts: other processes slow it down.
+    Work that takes less than ``_NOTICEABLE`` seconds at every size does not.
+    Of several tries the fastest counts: other processes slow the work down.
     """
     if _seconds(work, make(_SHORT)) > _LONGEST:
         return True

@@ -33,7 +33,9 @@ def forms() -> Iterator[ReplyForm[Any]]:
             if isinstance(value, ReplyForm):
                 yield value
             elif inspect.isfunction(value) and str(value.__annotations__.get("return", "")).find("ReplyForm[") >= 0:
-                yield value(*(ARGUMENTS[_name(each.annotation)] for each in inspect.signature(value).parameters.values()))
+                yield value(
+                    *(ARGUMENTS[_name(each.annotation)] for each in inspect.signature(value).parameters.values())
+                )
 
 
 def _name(annotation: Any) -> str:
