@@ -19,6 +19,9 @@ from agents.runtime.deadline import NO_DEADLINE, Deadline
 
 T = TypeVar("T")
 
+MAX_READ = 8_000
+"""Characters of a reply that are read; an endless one must not take endless time. No prompt allows more than 1,000 tokens."""
+
 
 def _is_something(value: Any, _: ChatReply) -> bool:
     return value is not None
@@ -32,11 +35,13 @@ class ReplyForm(Generic[T]):
         name: What the record of a turn calls it.
         read: From a reply to what it says. It raises nothing, whatever the text is; what a broken reply still says is read.
         keeps: Whether what was read is all that the prompt asked for.
+        limit: Characters of a reply that ``read`` and ``keeps`` see; None for all of them.
     """
 
     name: str
     read: Callable[[ChatReply], T]
     keeps: Callable[[T, ChatReply], bool] = _is_something
+    limit: int | None = MAX_READ
 
 
 @dataclass(frozen=True)
@@ -154,9 +159,18 @@ def put(
 
 
 def read(form: ReplyForm[T], reply: ChatReply) -> Answer[T]:
-    """A reply as an answer of that form."""
-    value = form.read(reply)
-    return Answer(reply, value, reply.finish_reason != "error" and form.keeps(value, reply))
+    """Read the beginning of a reply, up to the form's limit; a longer one counts as cut off there."""
+    beginning = _cut(reply, form.limit)
+    value = form.read(beginning)
+    return Answer(reply, value, reply.finish_reason != "error" and form.keeps(value, beginning))
+
+
+def _cut(reply: ChatReply, limit: int | None) -> ChatReply:
+    """Return a reply with no more than ``limit`` characters."""
+    if limit is None or len(reply.text) <= limit:
+        return reply
+    ending = "length" if reply.finish_reason == "stop" else reply.finish_reason
+    return dataclasses.replace(reply, text=reply.text[:limit], finish_reason=ending)
 
 
 def _filled(

@@ -20,6 +20,7 @@ from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.pixels import pixels_digest
 from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.runtime.files import parse_json
+from agents.runtime.no_pickles import PlainDisk
 
 FORMAT = 3  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
@@ -47,8 +48,10 @@ class ReplyStore:
         self.counts = ReplyCounts()  # of this process
         self._lock = threading.Lock()
         try:
-            # Values are plain bytes, never pickles; nothing is evicted.
-            self._cache = diskcache.Cache(str(folder), eviction_policy="none", cull_limit=0, size_limit=2**62)
+            # Nothing is evicted.
+            self._cache = diskcache.Cache(
+                str(folder), disk=PlainDisk, eviction_policy="none", cull_limit=0, size_limit=2**62
+            )
         except _FAULTS as error:
             raise ModelError(
                 f"The reply cache {folder} cannot be opened ({error}): delete the folder or name another one."

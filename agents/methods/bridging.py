@@ -18,7 +18,7 @@ _MAX_HOPS = 2
 _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
-_PARENTHESIS = re.compile(r"\s*\([^)]*\)?")
+_PARENTHESIS = re.compile(r"(?<!\s)\s*\([^)]*\)?")
 _EMPTY = frozenset(
     "who what which where whom is was are were s the of this that these those name named called do does did you call".split()
 )

@@ -21,10 +21,11 @@ _LABEL = re.compile(
 _NUMBERS = re.compile(r"\s*\d{1,4}(?:\s*[-–]\s*\d{1,4})?(?:[\s,;&]+\d{1,4}(?:\s*[-–]\s*\d{1,4})?)*\s*")
 _RANGE = re.compile(r"(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
-_SPACED_STOP = re.compile(r"\s+([.,;:!?])")
+_SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 _WORD = re.compile(r"\w")
 _WAITING = re.compile(r"\b(?:is|was|are|were|by|the|an?)$", re.IGNORECASE)  # something has to follow
-_END = re.compile(r"\s*(?:[.!?]|\n|$)")
+_LONGEST_WAITING = 4
+_END = re.compile(r"[^\S\n]{0,40}(?:[.!?]|\n|$)")
 _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
 
 
@@ -51,7 +52,9 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
             while place < len(spans) - 1 and spans[place + 1][0] < position:
                 place += 1
         cited[place] += numbers
-        if _END.match(text, position) and _WAITING.search(text, spans[place][0], position):
+        if _END.match(text, position) and _WAITING.search(
+            text, max(spans[place][0], position - _LONGEST_WAITING), position
+        ):
             empty.add(place)
     return tuple(
         CitedSentence(_SPACED_STOP.sub(r"\1", " ".join(text[start:end].split())), tuple(dict.fromkeys(numbers)))

@@ -13,7 +13,7 @@ from agents.models.base import TextLine
 
 _FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)
 _PRICE = re.compile(
-    r"(?P<sign>[$€£])?\s?(?P<amount>\d+(?:[.,]\d\d)?)(?!\d)\s*(?P<currency>€|EUR|USD)?\b\W*(?:(?:per|/|an?)\s*(?P<per>[a-z]+)|each)?",
+    r"(?P<sign>[$€£])?\s?(?<!\d)(?P<amount>\d+(?:[.,]\d\d)?)(?!\d)\s*(?P<currency>€|EUR|USD)?\b\W*(?:(?:per|/|an?)\s*(?P<per>[a-z]+)|each)?",
     re.IGNORECASE,
 )
 _SIGNS = {"eur": "€", "usd": "$", "€": "€"}

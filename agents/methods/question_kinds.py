@@ -27,7 +27,7 @@ _CALCULATION = re.compile(
     r"values))|sum up|solve|"
     r"(?:this|these|the) equations?|how much change|square root|(?:this|the|definite|indefinite) integral(?= of|\W*$)|"
     r"derivative of (?:this|the|f)|perimeter)\b"
-    r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]*\b(?:altogether|all together|in total|come to|"
+    r"|\b(?:how much|what) (?:is|are|do|does|would|should|will)\b[^?.]{0,300}\b(?:altogether|all together|in total|come to|"
     r"the total(?=\W*$| on (?:this|the|my) ))\b"
     r"|\bwhat is the (?:area|volume|perimeter|circumference|hypotenuse) of (?:this|the) (?:[\w-]+ ){0,2}(?:triangle|circle|"
     r"square|rectangle|shape|figure|cube|cylinder|cone|sphere|polygon|trapezoid|parallelogram|pyramid shown|prism)\b"
@@ -48,7 +48,7 @@ _VISIBLE = re.compile(
 _RECOGNITION = re.compile(
     r"\b(?:what|which)(?: [\w-]+){0,3} (?:is|are) (?:this|that|these|those)\b(?! [\w-]+ (?:\w+ ){0,3}(?:made|used|for))"
     r"|\bwhat(?:'s| is| are) (?:this|that|these|those)\b|\bwhat(?:'s| is) the name of (?:this|that|these|the)\b"
-    r"|\bwhat(?:'s| is| are) (?:the|this|that|these) [^?.]*\bcalled\b"
+    r"|\bwhat(?:'s| is| are) (?:the|this|that|these) [^?.]{0,300}\bcalled\b"
     r"|\bdo you call (?:this|that|these|those|the (?:[\w-]+ ){0,2}(?:thing|one|tool|object|plant|animal|bird))\b"
     r"|\bam i looking at\b|\bidentify\b"
     r"|\b(?:what|which) (?:kind|type|sort|breed|species|brand|make|model|variety) (?:of (?:[\w-]+ ){1,3})?(?:is|are|do|am)\b",

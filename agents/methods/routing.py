@@ -43,7 +43,7 @@ _FALLBACK = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
+_QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,200}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
 _CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
 _MAX_COUNTED = 3  # hedges: a fourth says no more than the third
 _MAX_WORDS = 40  # of an answer

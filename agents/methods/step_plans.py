@@ -23,7 +23,8 @@ MAX_STEPS = 5
 MAX_LEVELS = 3  # of steps that need each other's answers: each is a search and a call to the model
 
 _LINE = re.compile(
-    r"^\W{0,4}\d{0,2}[.)]?\s*\**(?P<kind>ask|compute)\**\s*:\s*(?P<rest>\S.*)$", re.IGNORECASE | re.MULTILINE
+    r"^[^\w\n]{0,4}\d{0,2}[.)]?[^\S\n]*+\**(?P<kind>ask|compute)\**[^\S\n]*:\s*(?P<rest>\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _REFERENCE = re.compile(r"\[(\d)\]")
 _NUMBER = r"[$€£]?\d+(?:[.,]\d+)*"

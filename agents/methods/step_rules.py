@@ -28,9 +28,9 @@ from agents.methods.step_results import BOUNDED
 MAX_COUNTED = 6  # things that a rule asks about
 
 _OF_DATES = re.compile(
-    rf"\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)[^?]*\b(?:when|(?:which|what) (?:date|day))\b"
-    rf"|\b(?:when|(?:which|what) (?:date|day))\b[^?]*\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)"
-    r"|\bhow old (?:was|were) [^?]*\b(?:when|at the time|in \d{4})\b"
+    rf"\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)[^?]{{0,300}}\b(?:when|(?:which|what) (?:date|day))\b"
+    rf"|\b(?:when|(?:which|what) (?:date|day))\b[^?]{{0,300}}\b(?:{MONTH}\s+\d|\d{{1,2}}(?:st|nd|rd|th)?(?:\s+of)?\s+{MONTH}\b)"
+    r"|\bhow old (?:was|were) [^?]{0,300}\b(?:when|at the time|in \d{4})\b"
     r"|\bhow (?:many (?:years|months|weeks|days)|long|much) (?:after|before|between|later|earlier|older|younger|apart|lie|lay|"
     r"passed|went by|are there between|were there between)\b|\bby how (?:much|many)\b",
     re.IGNORECASE,
@@ -64,16 +64,16 @@ _MASS = re.compile(r"(?:kilo(?:gram)?s?|kgs?|grams?|g|pounds?|lbs?|ounces?|oz|li
 _HOW_MANY = rf"{HOW_MANY_OF}(?: (?:two|three|four|five|six))?"
 _USUAL_VERBS = "are|were|is|was|have|has|had|can|could|did|do|would|weigh|cost|measure|contain|lay|live|need|hold|carry|produce|use"
 _COUNTS = (
-    re.compile(rf"{_HOW_MANY}(?: [\w-]+){{0,3}}? (?P<verb>{_USUAL_VERBS})\b(?P<rest>.*?)\W*$", re.IGNORECASE),
-    re.compile(rf"{_HOW_MANY} (?P<verb>[a-z]+)\b(?P<rest>.*?)\W*$", re.IGNORECASE),
+    re.compile(rf"{_HOW_MANY}(?: [\w-]+){{0,3}}? (?P<verb>{_USUAL_VERBS})\b(?P<rest>(?:.*\w)?)\W*$", re.IGNORECASE),
+    re.compile(rf"{_HOW_MANY} (?P<verb>[a-z]+)\b(?P<rest>(?:.*\w)?)\W*$", re.IGNORECASE),
 )
 _TEST_WORDS = (
     r"before|earlier than|prior to|after|later than|since|more than|over|above|less than|fewer than|under|below|at least|at most|up to|"
     r"no more than|no less than"
 )
-_TESTED = re.compile(rf"^(?P<before>.*?)\s*\b(?P<condition>(?:{_TEST_WORDS})\s+\S.*)$", re.IGNORECASE)
+_TESTED = re.compile(rf"^(?P<before>.*?)(?<!\s)\s*\b(?P<condition>(?:{_TEST_WORDS})\s+\S.*)$", re.IGNORECASE)
 _COMPARED = re.compile(
-    r"^(?P<before>.*?)\s*\b(?P<adjective>heavier|taller|longer|older|wider|higher|deeper|bigger|larger|faster|lighter|shorter|"
+    r"^(?P<before>.*?)(?<!\s)\s*\b(?P<adjective>heavier|taller|longer|older|wider|higher|deeper|bigger|larger|faster|lighter|shorter|"
     r"smaller|younger|cheaper) than (?P<limit>\S.*)$",
     re.IGNORECASE,
 )
@@ -100,10 +100,11 @@ _MADE_IN_NUMBERS = re.compile(r"\b(?:sold|made|built|produced|manufactured|kille
 _STATE = re.compile(r"\s*(?:already |still )?(?P<place>on|in|at|part of|under|among)\b", re.IGNORECASE)
 
 _DATED = re.compile(
-    rf"^\W*(?:(?:if|when|once|suppose|assuming|say|provided)\s+)?(?P<start>.+?),?\s+(?:on|from|by|since)?\s*(?:the\s+)?(?P<date>{DATE}),?\s+"
+    rf"^\W*+(?:(?:if|when|once|suppose|assuming|say|provided)\s+)?(?P<start>.{{1,200}}?)(?<!\s),?\s+(?:(?:on|from|by|since)\s*+)?(?:the\s+)?"
+    rf"(?P<date>{DATE}),?\s+"
     r"(?:(?:and|then)\s+)?(?:(?:on|by|around)\s+)?(?:when|(?:which|what)\s+(?:date|day))\s+"
     r"(?P<verb>is|are|will|should|would|do|does|can|could|may|shall)\s+(?P<subject>it|they|she|he|i|we|you|(?:the|this|these|its|their)"
-    r"(?:\s+[\w-]+)?)\s+(?P<outcome>[^?]+)\?*\W*$",
+    r"(?:\s+[\w-]+)?)\s++(?P<outcome>[^?]{0,200}\w)\W*$",
     re.IGNORECASE,
 )
 _TERMS = {

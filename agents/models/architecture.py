@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from agents.models.config_files import ConfigError, check_types, read_config
+
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a number
 
 _VISION_PARTS = tuple(
@@ -111,10 +113,13 @@ def architecture_of(model: str) -> Architecture:
 
 
 def _config(model: str) -> Any:
-    from transformers import AutoConfig
-
     try:
-        return AutoConfig.from_pretrained(model, local_files_only=True)
+        check_types(read_config(model, local=True), model)  # before any library sees the file
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(model, local_files_only=True, trust_remote_code=False)
+    except ConfigError as error:
+        raise ArchitectureError(str(error)) from error
     except OSError as error:
         raise ArchitectureError(
             f"there is no config.json of {model}, neither in a folder of that name nor in the local Hugging Face cache; where a hub can "

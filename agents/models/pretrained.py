@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from agents.models.base import FloatArray, ModelError
+from agents.models.config_files import read_config
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -51,8 +52,11 @@ class Pretrained:
         import transformers
 
         try:
-            processor = getattr(transformers, processor_class).from_pretrained(self.path)
-            model = getattr(transformers, model_class).from_pretrained(self.path, dtype=self.torch_dtype)
+            read_config(self.path)  # refuses one that names code
+            processor = getattr(transformers, processor_class).from_pretrained(self.path, trust_remote_code=False)
+            model = getattr(transformers, model_class).from_pretrained(
+                self.path, dtype=self.torch_dtype, trust_remote_code=False
+            )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {what} {self.path}: {error}") from error

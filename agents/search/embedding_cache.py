@@ -1,6 +1,7 @@
 """Embeddings on disk by the content they are made of, so that no text or image is ever embedded twice."""
 
 import hashlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,18 +9,30 @@ import diskcache
 import numpy as np
 
 from agents.models.base import FloatArray
+from agents.runtime.no_pickles import PickleError, PlainDisk
+
+_log = logging.getLogger(__name__)
 
 
 class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
     """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``."""
 
     def __init__(self, folder: Path) -> None:
-        # Values are plain bytes, never pickles; nothing is evicted.
-        super().__init__(str(folder), eviction_policy="none", cull_limit=0, size_limit=2**62)
+        # Nothing is evicted.
+        super().__init__(str(folder), disk=PlainDisk, eviction_policy="none", cull_limit=0, size_limit=2**62)
 
     def missing(self, keys: Iterable[bytes]) -> set[bytes]:
-        """Those keys that have no vector yet."""
-        return {key for key in set(keys) if key not in self}
+        """Return the keys that have no vector yet; one whose entry is no vector is logged and counts as missing."""
+        return {key for key in set(keys) if not self._has_vector(key)}
+
+    def _has_vector(self, key: bytes) -> bool:
+        try:
+            entry = self.get(key)
+        except PickleError as error:
+            entry = error
+        if entry is not None and not isinstance(entry, bytes):
+            _log.warning("embedding cache %s: entry %s is made again: %s", self.directory, key.hex()[:12], entry)
+        return isinstance(entry, bytes)
 
     def store(self, vectors: Mapping[bytes, FloatArray]) -> None:
         """Keep vectors, all of them or none."""

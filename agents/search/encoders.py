@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray, ModelError
+from agents.models.config_files import read_config
 from agents.models.encoders.text_encoder import minilm_folder
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
@@ -135,7 +136,9 @@ class TextIndexEncoder(IndexEncoder):
         from transformers import AutoModel, AutoTokenizer
 
         path = text_checkpoint(name)
-        return AutoModel.from_pretrained(path).to(_device()), AutoTokenizer.from_pretrained(path)
+        read_config(path)  # refuses one that names code
+        model = AutoModel.from_pretrained(path, trust_remote_code=False).to(_device())
+        return model, AutoTokenizer.from_pretrained(path, trust_remote_code=False)
 
     def _recipe(self) -> str:
         return "mean pooling, unit length, 512 tokens"

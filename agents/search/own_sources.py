@@ -15,7 +15,8 @@ from agents.search.web_cache import cache_name
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.*?)[ \t#]*$", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
+_AFTER_HEADING = " \t#"
 
 
 def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
@@ -162,9 +163,9 @@ def _title(page: str) -> str:
 
 def _markdown(path: Path, url: str) -> list[Page]:
     document = parse_front_matter(_decoded(path.read_bytes()))
-    headings = _HEADING.findall(document.content)
+    headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(document.content)]
     title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
-    return [Page(url, title, _HEADING.sub(r"\1", document.content))]
+    return [Page(url, title, _HEADING.sub(lambda found: found[1].rstrip(_AFTER_HEADING), document.content))]
 
 
 def _plain(path: Path, url: str) -> list[Page]:

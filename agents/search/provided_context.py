@@ -21,8 +21,8 @@ PAGE_SCORE = 0.5
 
 MAX_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
 
-_NAMES = re.compile(r"^.*?\blist of entity names\b[^:\n]*:[ \t]*(?P<names>[^\n]*?)\.?[ \t]*$", re.MULTILINE)
-_ENTITY = re.compile(r"^Entity \d+:[ \t]*(?P<name>[^\n]*?)[ \t]*$", re.MULTILINE)
+_NAMES = re.compile(r"\blist of entity names\b[^:\n]{0,200}:(?P<names>[^\n]*)")
+_ENTITY = re.compile(r"^Entity \d+:(?P<name>[^\n]*)$", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"\s*Entity attributes:\s*")
 _PAGE = re.compile(r"^<DOC>[ \t]*\n(?:Webpage ID:[ \t]*\[?(?P<number>\d{1,6})\]?[ \t]*\n)?", re.MULTILINE)
 _TITLE = re.compile(r"[ \t]*Title:[ \t]?(?P<title>.*?)(?:\n|^)Web content snippet:[ \t]?", re.DOTALL)
@@ -72,14 +72,14 @@ def _pages(text: str, starts: list[re.Match[str]]) -> Iterator[WebHit]:
 def _pictures(text: str) -> Iterator[ImageHit]:
     attributes = dict(_attributes(text))
     listed = _NAMES.search(text)
-    names = _split(listed.group("names"), attributes) if listed else []
+    names = _split(listed.group("names").strip(" \t").removesuffix("."), attributes) if listed else []
     for number, name in enumerate(dict.fromkeys([*names, *attributes])):
         yield ImageHit(number, MIN_IMAGE_SCORE, "", (Entity(name, attributes.get(name, {})),))
 
 
 def _attributes(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for entity in _ENTITY.finditer(text):
-        name = entity.group("name")
+        name = entity.group("name").strip(" \t")
         label = _ATTRIBUTES.match(text, entity.end())
         if name and label:
             yield name, _mapping(text, label.end())

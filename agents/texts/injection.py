@@ -19,8 +19,10 @@ _SPECIAL_TOKEN = re.compile(
 )
 _MAX_ROUNDS = 8
 _BARS = re.compile(r"<[|｜]|[|｜]>")
-_FAKE_INFO = re.compile(r"\[\s*((?:info|doc|document|source|passage|evidence)\s*#?\s*\d{1,4})\s*\]", re.IGNORECASE)
-_FAKE_CITATION = re.compile(r"[\[【]\s*\^?\s*(\d{1,3})\s*[\]】]")
+_FAKE_INFO = re.compile(
+    r"\[\s*((?:info|doc|document|source|passage|evidence)\s*+(?:#\s*+)?\d{1,4})\s*\]", re.IGNORECASE
+)
+_FAKE_CITATION = re.compile(r"[\[【]\s*+(?:\^\s*+)?(\d{1,3})\s*[\]】]")
 _ROLE_LINE = re.compile(
     r"(^|\n)([ \t]{0,8}(?:[=#-]{1,8}[ \t]{0,8})?)"
     r"(system|assistant|user|human|ai|information|evidence|question|answer|response|reason|instructions?|the conversation so far)"

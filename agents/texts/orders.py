@@ -46,7 +46,7 @@ _ORDERS = tuple(
         r"\b(?:your|new)\s+(?:task|job|goal|instructions?)\b|\bfrom\s+now\s+on\b|\bgrad(?:ing|er)\b|\bkey\s+is\b|\bmodels?\s+that\b|\bonly\s+the\s+word\b",
         r"\b(?:any|every|all|each|whatever|which)\s+(?:\w+\s+){0,3}(?:questions?|asked)\b|\bthis\s+question\b",
         # who is spoken to, and who speaks
-        r"\b(?:user|assistant|system|human|ai|model|bot|chatbot|developer|admin)\s*(?:message|notice|note|prompt)?\s*:",
+        r"\b(?:user|assistant|system|human|ai|model|bot|chatbot|developer|admin)\s*+(?:(?:message|notice|note|prompt)\s*+)?:",
         r"\b(?:assistants?|chatbots?|language\s+models?|llms?|ai\s+(?:models?|assistants?|systems?|agents?)|system\s+prompt)\b",
         r"\bnote\s+(?:to|for)\b|\b(?:you|assistant|model)\s+(?:must|should|shall|will|have\s+to|are\s+to|need\s+to)\b",
         r"\[g?mask\]|<sop>|\[/?inst\]|###|<\|",

@@ -36,7 +36,7 @@ _REJECTED = re.compile(
 )
 _AGAINST = re.compile(r"\b(?:contradicts?|(?:does|do) not support) (?:the|this|that) answer\b")
 _EITHER = re.compile(r"\W*or\b")  # "Correct Answer, or Incorrect Answer": the choice repeated
-_FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
+_FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*$", re.MULTILINE)
 _NUMBERED = re.compile(r"\s*\[\d{1,2}\]\s")
 _MARKER = re.compile(
     r"^\W{0,3}(?:[-–—•+>]\s*|\(?\d{1,2}[.):]\s+|\[\d{1,2}\]\s*|"
@@ -44,11 +44,12 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"\"([^\"\n]{2,200})\"|“([^”\n]{2,200})”")
+_BETWEEN = re.compile(r";|(?<!\s)\s+\(?\d{1,2}[.)]\s+(?=\S)")
 _MAX_ITEM_WORDS = 15  # more are a sentence of prose, where short items were asked for
 _NUMBER = re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 _MAX_SPLIT = 6_000  # sentencex takes quadratic time on some quotes
 _END_CHARACTERS = 80
-_ENDED = re.compile(r"[^\W\d_]{4,}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
+_ENDED = re.compile(r"[^\W\d_]{4}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d, ]+\])*$")
 """A word, its citations and its full stop, in either order; "3." and "Mt." may go on."""
 
 
@@ -156,8 +157,7 @@ def _items(line: str) -> list[str]:
         return quoted
     if said.endswith(":"):
         return []
-    parts = re.split(r"\s*;\s*|\s+\(?\d{1,2}[.)]\s+(?=\S)", said)
-    items = [_MARKER.sub("", part).strip(" \t\"'“”‘’,") for part in parts]
+    items = [_MARKER.sub("", part.strip()).strip(" \t\"'“”‘’,") for part in _BETWEEN.split(said)]
     return [item for item in items if any(letter.isalnum() for letter in item)]
 
 

@@ -52,5 +52,5 @@ def _explained(reply: ChatReply) -> Verdict | None:
 
 FORMS: Mapping[JudgeStyle, ReplyForm[Verdict | None]] = {
     "structured": ReplyForm("JSON: accuracy", _structured),
-    "explained": ReplyForm("explanation and verdict", _explained),
+    "explained": ReplyForm("explanation and verdict", _explained, limit=None),  # the verdict stands at the end
 }

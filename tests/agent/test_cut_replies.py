@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.asking.readers.answers import MAX_READ, candidate_of, long_answer
-from agents.asking.readers.drafts import parse_draft
+from agents.asking.ask import MAX_READ, read
+from agents.asking.readers.answers import CITED_ANSWER, candidate_of
+from agents.asking.readers.drafts import draft_of, parse_draft
 from agents.asking.readers.plans import plan_of
 from agents.models.base import ChatReply
 from agents.settings.presets import load_settings
@@ -65,9 +66,9 @@ def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
 
 def test_of_endless_replies_little_is_read() -> None:
     endless = ChatReply("tower " * 200_000, "stop")
-    long = long_answer(endless)
-    assert len(parse_draft(endless, 5).answer) <= MAX_READ
-    assert long is not None and len(long.text) <= MAX_READ
+    draft, long = read(draft_of(5), endless).value, read(CITED_ANSWER, endless).value
+    assert len(draft.answer) <= MAX_READ
+    assert long is None or len(long.text) <= MAX_READ, "no sentence of it is whole"
 
 
 @pytest.mark.parametrize("finish", ["abort", "length"])

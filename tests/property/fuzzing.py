@@ -61,6 +61,30 @@ def blows_up(work: Callable[[str], object], make: Callable[[int], str], characte
     return True
 
 
+_SHORT, SIZES = 1_000, (4_000, 16_000)  # characters
+_LONGEST = 0.5  # seconds for a short text
+_NOTICEABLE = 0.004  # seconds; less says nothing about growth
+_TRIES = 5
+
+
+def grows_like_a_square(work: Callable[[str], object], make: Callable[[int], str]) -> bool:
+    """Return whether four times the input takes far more than four times the processor's time.
+
+    Work that takes less than ``_NOTICEABLE`` seconds at every size does not.
+    Of several tries the fastest counts: other processes slow the work down.
+    """
+    if _seconds(work, make(_SHORT)) > _LONGEST:
+        return True
+    for size in SIZES:
+        if _seconds(work, make(size)) < _NOTICEABLE:
+            continue
+        once = min(_seconds(work, make(size // 4)) for _ in range(_TRIES))
+        four = min(_seconds(work, make(size)) for _ in range(_TRIES))
+        if four > max(_NOTICEABLE, 9.0 * once):
+            return True
+    return False
+
+
 def _seconds(work: Callable[[str], object], text: str) -> float:
     started = time.thread_time()
     work(text)

@@ -17,6 +17,7 @@ from agents.texts import injection, replies, wikitext
 from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.orders import orders_in
+from agents.texts.refusals import refuses
 from agents.texts.replies import whole_sentences
 from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
@@ -127,6 +128,9 @@ WORK: dict[str, Callable[[str], object]] = {
     "json inside": lambda text: replies.json_object('{"a": "' + text),
     "labels": lambda text: replies.labelled("Answer: " + text, "Answer"),
     "number": lambda text: replies.number(text, 0.0, 1.0),
+    "list": lambda text: replies.listed(text, 5),
+    "yes or no": replies.yes_or_no,
+    "refusal": refuses,
     "citations": citations.parse_cited,
     "torn": whole_sentences,
     "wikitext": wikitext.plain,

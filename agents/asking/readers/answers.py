@@ -18,8 +18,6 @@ _ANNOUNCED = re.compile(
 )
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
-MAX_READ = 8_000  # characters of a reply that are read; an endless one must not cost endless time
-
 
 def candidate_of(reply: ChatReply) -> Candidate | None:
     """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
@@ -30,7 +28,7 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     """
     if reply.finish_reason == "error":
         return None
-    said = reply.text[:MAX_READ]
+    said = reply.text
     text = labelled(said, "answer") or labelled(said, "final answer")
     reason = labelled(said, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
@@ -65,7 +63,7 @@ _STEPS = ("relevant documents", "information")  # labels of the steps before the
 
 def long_answer(reply: ChatReply) -> Candidate | None:
     """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
-    said = reply.text[:MAX_READ]
+    said = reply.text
     text = labelled(said, "answer")
     begins = text is None  # with the answer itself, not with a label
     if text is None:

@@ -5,7 +5,6 @@ import re
 import sentencex
 
 from agents.asking.ask import ReplyForm
-from agents.asking.readers.answers import MAX_READ
 from agents.models.base import ChatReply
 from agents.texts.refusals import refuses
 from agents.texts.replies import json_object, labelled, was_cut, whole_sentences
@@ -13,9 +12,9 @@ from agents.texts.text import one_line
 from agents.turn import IDK, Draft
 
 _MAX_NAME = 80
-_STEP = re.compile(r"^\s*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
+_STEP = re.compile(r"^[^\S\n]*(?:\(?\d+[.)]|[-*])\s*(.+)$", re.MULTILINE)
 _OBJECT = re.compile(
-    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]*? is (?:an? |the )?"
+    r"exact name of the object(?: that (?:the|this) question is about)?+[^.\n]{0,200}? is (?:an? |the )?"
     r"(?P<quote>[\"“<])?(?P<name>(?(quote)[^\"”\n<>]{1,80}|[^\n<>]{1,200}))",
     re.IGNORECASE,
 )
@@ -33,7 +32,7 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
     A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
     deadline or its limit stopped only whole sentences are an answer.
     """
-    said = reply.text[:MAX_READ]
+    said = reply.text
     found = json_object(said) or {}
     answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
     steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]

@@ -1,7 +1,6 @@
 """Replies of one line, and facts."""
 
 from agents.asking.ask import ReplyForm
-from agents.asking.readers.answers import MAX_READ
 from agents.models.base import ChatReply
 from agents.texts.refusals import refuses
 from agents.texts.replies import was_cut, whole_sentences
@@ -15,7 +14,7 @@ _STOPS = (".", "!", "?", ":", ";", ",")
 
 def extracted(reply: ChatReply) -> str | None:
     """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
-    said = reply.text[:MAX_READ]
+    said = reply.text
     lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
     text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
     if reply.finish_reason == "error":

@@ -13,16 +13,15 @@ from agents.turn import ChainOfVerification, SubFinding
 BREAK_EVEN = 0.5
 """Probability from which an answer earns on average: 1 for a right one, -1 for a wrong one."""
 
-_MAX_CHARACTERS = 20_000  # of a reply; an endless one must not cost endless time
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*%")
 _BARE_NUMBER = re.compile(r"\s*\W{0,3}[01]?(?:\.\d+)?\W{0,3}\s*(?:\n|$)")
 _FINDING = re.compile(
-    r"\bQ\d{1,2}\s*[:.)]\s*(?P<question>[^\n]{1,400}?)[\s,;.\[\]]*"
-    r"\bFinding\s*:\s*\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
+    r"\bQ\d{1,2}\s{0,9}[:.)]\s{0,9}+(?P<question>[^\n]{1,400}?)[\s,;.\[\]]{0,40}+"
+    r"\bFinding\s{0,9}:\s{0,9}+\W{0,3}(?P<finding>not supported|unsupported|supported)\b",
     re.IGNORECASE,
 )
 
-_NUMBERING = re.compile(r"^\s*\(?\d+[.)]\s*", re.MULTILINE)
+_NUMBERING = re.compile(r"^[^\S\n]*\(?\d+[.)]\s*", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def said_yes(reply: ChatReply) -> float | None:
 
 def parse_chain(reply: str) -> ChainOfVerification:
     """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
-    text = reply[:_MAX_CHARACTERS].replace("*", "")
+    text = reply.replace("*", "")
     return ChainOfVerification(
         _confidence(text),
         one_line(labelled(text, "reasoning") or ""),

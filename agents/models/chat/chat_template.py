@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from agents.models.base import ChatMessage, ModelError
+from agents.models.config_files import read_config
 from agents.models.pretrained import CANNOT_LOAD
 
 
@@ -90,17 +91,17 @@ def _parts(message: ChatMessage) -> list[dict[str, str]]:
 
 def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:
     """Tokenizer and, for a vision-language model, processor of a checkpoint (folder or cached id), no weights; ModelError without it."""
-    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+    from transformers import AutoProcessor, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     try:
-        kind = AutoConfig.from_pretrained(source).model_type
+        kind = str(read_config(source).get("model_type", ""))  # refuses one that names code
         if kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-            processor = AutoProcessor.from_pretrained(source, **processor_options)
+            processor = AutoProcessor.from_pretrained(source, trust_remote_code=False, **processor_options)
             return ChatTemplate(processor.tokenizer, processor)
         # transformers 4.57.3 to 4.57.6 warns of a fault of Mistral's tokenizers whatever the local checkpoint is.
         quiet = {} if "mistral" in kind else {"fix_mistral_regex": False}
-        return ChatTemplate(AutoTokenizer.from_pretrained(source, **quiet), None)
+        return ChatTemplate(AutoTokenizer.from_pretrained(source, trust_remote_code=False, **quiet), None)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
 

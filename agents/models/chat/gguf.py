@@ -117,7 +117,11 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 
 
 def _from_hub(folder: Path, source: GgufSource) -> Path | None:
-    """Download the publisher's own file into a folder; None where no hub can be reached. Its sum is the one that the hub names."""
+    """Download the publisher's file into a folder and check it against the source's sum.
+
+    Returns:
+        None where no hub can be reached, or where the hub has another file by now.
+    """
     import httpx
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.constants import HF_HUB_OFFLINE
@@ -127,11 +131,12 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     if HF_HUB_OFFLINE or not _reachable(url):  # the library would try again for half a minute
         return None
     try:
-        named = get_hf_file_metadata(url, timeout=HUB_SECONDS)
+        if get_hf_file_metadata(url, timeout=HUB_SECONDS).etag != source.sha256:
+            return None  # saves 1.1 GB of a file that the check below would refuse
         found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
-    _check(found, named.etag or source.sha256)
+    _check(found, source.sha256)
     return found
 
 

@@ -60,7 +60,9 @@ def load_checkpoint(
     loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
-        model = loader.from_pretrained(source, dtype=DTYPES.get(dtype, "auto"), **placed).eval()
+        model = loader.from_pretrained(
+            source, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
+        ).eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:

@@ -27,6 +27,7 @@ from typing import Any
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.schema_masks import SchemaMasks
+from agents.models.config_files import read_config
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
 MLLAMA_VLLM = "vllm==0.10.2"
@@ -163,9 +164,7 @@ def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], se
 
 def is_mllama(model: str) -> bool:
     """Whether a checkpoint is Llama-3.2-Vision, for which other rules hold."""
-    from transformers import AutoConfig
-
-    return bool(AutoConfig.from_pretrained(model).model_type == "mllama")
+    return read_config(model).get("model_type") == "mllama"
 
 
 def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +180,7 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError(
             "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
         )
-    vision = AutoConfig.from_pretrained(arguments["model"]).vision_config
+    vision = AutoConfig.from_pretrained(arguments["model"], trust_remote_code=False).vision_config
     images = arguments["limit_mm_per_prompt"]
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
     wanted = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}

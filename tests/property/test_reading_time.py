@@ -1,0 +1,96 @@
+"""No expression and no reader takes quadratic time: a regular expression holds the interpreter, so nothing else runs meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import agents
+import agents.asking.readers
+from agents.asking.ask import MAX_READ, ReplyForm, read
+from agents.models.base import ChatReply
+from tests.property.expressions import FEW_UNITS, UNITS, Expression, expressions, inputs
+from tests.property.fuzzing import grows_like_a_square
+from tests.property.test_texts import WORK
+
+OWN_FILES = {"agents.settings.profiles._VARIABLE"}  # applied to profiles alone, which the machine's user writes
+EXPRESSIONS = [each for each in expressions(agents) if each.name not in OWN_FILES]
+BEGINNINGS = ("", "1. ", '{"queries": ["')
+ARGUMENTS = {"int": 5, "str": "queries"}
+
+
+def forms() -> Iterator[ReplyForm[Any]]:
+    """Yield every form that a module of readers defines, and one of each function that makes forms."""
+    for found in pkgutil.iter_modules(agents.asking.readers.__path__):
+        module = importlib.import_module(f"{agents.asking.readers.__name__}.{found.name}")
+        for value in vars(module).values():
+            if isinstance(value, ReplyForm):
+                yield value
+            elif inspect.isfunction(value) and str(value.__annotations__.get("return", "")).find("ReplyForm[") >= 0:
+                yield value(
+                    *(ARGUMENTS[_name(each.annotation)] for each in inspect.signature(value).parameters.values())
+                )
+
+
+def _name(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else str(annotation.__name__)
+
+
+FORMS = {form.name: form for form in forms()}
+
+
+def test_expressions_and_forms_are_found() -> None:
+    names = {each.name for each in EXPRESSIONS}
+    assert {"agents.asking.readers.verdicts._NUMBERING", "agents.methods.step_rules._COUNTS[1]"} <= names
+    assert {"answer", "verdict", "flags", "plan", "draft", "four steps", "JSON: queries"} <= set(FORMS)
+
+
+@pytest.mark.parametrize("pattern", [r"^\s*\d+[.)]", r"a+b", r"\s*;\s*"])
+def test_quadratic_expressions_are_noticed(pattern: str) -> None:
+    expression = Expression("bad", re.compile(pattern, re.MULTILINE), frozenset())
+    assert any(grows_like_a_square(expression.work, make) for make in inputs(expression.pattern))
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda each: each.name.removeprefix("agents."))
+def test_time_of_an_expression_grows_with_the_text(expression: Expression) -> None:
+    slow = [make(8) for make in inputs(expression.pattern) if grows_like_a_square(expression.work, make)]
+    assert not slow, f"{expression.pattern.pattern!r}, applied by {sorted(expression.methods)}"
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_time_of_a_reader_grows_with_the_reply(name: str) -> None:
+    form = FORMS[name]
+    for beginning in BEGINNINGS:
+        for unit in FEW_UNITS if beginning else UNITS:
+            assert not grows_like_a_square(
+                lambda text: read(form, ChatReply(text, "length")),
+                lambda length, head=beginning, unit=unit: head + unit * (length // len(unit)),  # type: ignore[misc]
+            ), (beginning, unit)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_reader_sees_the_beginning_of_a_reply(name: str) -> None:
+    seen: list[ChatReply] = []
+    form = FORMS[name]
+
+    def see(reply: ChatReply) -> Any:
+        seen.append(reply)
+        return form.read(reply)
+
+    answer = read(dataclasses.replace(form, read=see), ChatReply("a " * 50_000, "stop"))
+    assert len(seen[0].text) == MAX_READ
+    assert seen[0].finish_reason == "length", "the rest may have said the opposite"
+    assert answer.reply.finish_reason == "stop" and len(answer.text) == 100_000, "the record keeps what came"
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_time_of_a_text_function_grows_with_the_text(name: str) -> None:
+    for unit in UNITS:
+        assert not grows_like_a_square(WORK[name], lambda length, unit=unit: unit * (length // len(unit))), unit  # type: ignore[misc]
