@@ -71,8 +71,8 @@ class Worker:
                 try:
                     return done.result(self.poll_seconds)
                 except NotYet:
-                    if done.done():  # the work itself raised a TimeoutError
-                        raise
+                    if done.done():  # the work raised a TimeoutError itself, or has ended since the wait did
+                        return done.result()
                     if over():
                         raise HungError(self._thread) from None
         except BaseException as error:
