@@ -9,7 +9,8 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
-from agents.models.picture_files import FORMATS, DecodeElsewhere, decodes_quickly, file_of, reduced_rgb
+from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, file_of, reduced_rgb
+from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.provided_context import parse_provided
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -50,6 +51,17 @@ def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
     if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
         return elsewhere(data)
     return reduced_rgb(image, KEPT_PIXELS)
+
+
+def decode_in_process(
+    worker: SubprocessWorker, data: bytes, seconds: float, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    """Decode a file as ``opened`` does, in a process that is killed when its time is over.
+
+    Raises:
+        ValueError: It is no picture, has more pixels than ``max_pixels``, or takes more than ``seconds``.
+    """
+    return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=KEPT_PIXELS, seconds=seconds)
 
 
 def asked(queries: Any) -> list[Any]:

@@ -5,8 +5,8 @@ The middlewares know no route; the limits of time belong to the protocol below t
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import h11
@@ -22,6 +22,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.settings.command_options import Flag, Options
 from apps.serving.protocol import ProtocolError
+
+T = TypeVar("T")
 
 CLIENT_LEFT = 499
 """Status of a request whose client closed the connection, which nobody reads: nginx's, for logs and metrics."""
@@ -186,6 +188,30 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     except ClientDisconnect:
         raise client_left() from None
     return bytes(body)
+
+
+async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return what the work returns; where the client leaves before, cancel it. The body has to have been read.
+
+    Raises:
+        ProtocolError: The client left.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_leave(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise client_left()
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _leave(request: Request) -> None:
+    """Wait until the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def client_left() -> ProtocolError:
