@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, UploadFile
+from starlette.datastructures import Headers, MutableHeaders, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -20,6 +20,24 @@ _MAX_FORM = MAX_PICTURE + 64 * 1024  # with what surrounds the file
 _MAX_OTHER = 1024 * 1024  # bytes of any other request: a dialog
 _READ_SECONDS = 60.0
 _UPLOAD = "/gradio_api/upload"
+_CLOSED = ("/openapi.json", "/dev/reload")  # ends of gradio's routes: a list of all others, and connections that never end
+_POLICY = "; ".join(  # gradio's page has scripts and styles of its own inline, and compiles templates
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "connect-src 'self' data: blob:",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+"""Content security policy of the page: nothing is loaded from, or sent to, other hosts."""
 
 
 class PageGuard:
@@ -32,6 +50,9 @@ class PageGuard:
         """Pass a request on once it is whole; the reason is the text of what is refused."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if scope["path"].rstrip("/").endswith(_CLOSED):
+            await PlainTextResponse("Not Found", 404)(scope, receive, send)
             return
         try:
             body = await self._take(Request(scope, receive))
@@ -52,6 +73,8 @@ class PageGuard:
             if message["type"] == "http.response.start" and _leads_away(message["headers"], Headers(scope=scope)):
                 away = True
                 await PlainTextResponse("this page redirects to no other host", 404)(scope, receive, send)
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("Content-Security-Policy", _POLICY)
             if not away:
                 await send(message)
 

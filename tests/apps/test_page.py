@@ -340,3 +340,15 @@ def test_visitors_who_leave_end_the_decoding_of_their_uploads(slow: bytes) -> No
             connection.close()
         assert sent(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200
     assert photos.inside == 0
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/gradio_api/openapi.json", "/dev/reload", "/gradio_api/dev/reload", "/gradio_api/dev/reload/"])
+def test_routes_of_developers_are_closed(url: str, path: str) -> None:
+    assert httpx.get(f"{url}{path}").status_code == 404
+
+
+def test_no_other_site_may_show_the_page_or_be_asked_by_it(url: str) -> None:
+    answer = httpx.get(url)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "http" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["x-frame-options"] == "DENY"
