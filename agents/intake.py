@@ -40,7 +40,9 @@ _ROLES = ("user", "assistant")
 _MAX_REASON = 300
 
 
-Decode = Callable[[Any, Turn], Image.Image]  # from what the evaluator passes as a turn's image to a picture; see ``opened``
+Decode = Callable[
+    [Any, Turn], Image.Image
+]  # from what the evaluator passes as a turn's image to a picture; see ``opened``
 
 
 def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:

@@ -20,7 +20,10 @@ _MAX_FORM = MAX_PICTURE + 64 * 1024  # with what surrounds the file
 _MAX_OTHER = 1024 * 1024  # bytes of any other request: a dialog
 _READ_SECONDS = 60.0
 _UPLOAD = "/gradio_api/upload"
-_CLOSED = ("/openapi.json", "/dev/reload")  # ends of gradio's routes: a list of all others, and connections that never end
+_CLOSED = (
+    "/openapi.json",
+    "/dev/reload",
+)  # ends of gradio's routes: a list of all others, and connections that never end
 _POLICY = "; ".join(  # gradio's page has scripts and styles of its own inline, and compiles templates
     (
         "default-src 'self'",

@@ -121,5 +121,7 @@ def _see_off() -> None:
     end = time.monotonic() + _JOIN_SECONDS
     while (running := [thread for thread in _left_behind if thread.is_alive()]) and time.monotonic() < end:
         for thread in running:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(ProcessEndsError))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident or 0), ctypes.py_object(ProcessEndsError)
+            )
         running[0].join(_REMINDER_SECONDS)

@@ -185,7 +185,9 @@ def test_large_headers_are_refused(url: str) -> None:
         assert b"400" in connection.recv(1000)
 
 
-@pytest.mark.parametrize(("size", "status"), [(30_000, 200), (33_000, 400), (40_000, 400), (64_000, 400), (100_000, 400)])
+@pytest.mark.parametrize(
+    ("size", "status"), [(30_000, 200), (33_000, 400), (40_000, 400), (64_000, 400), (100_000, 400)]
+)
 def test_headers_that_arrive_whole_have_the_same_limit(url: str, size: int, status: int) -> None:
     answer = httpx.get(url, headers={"X-A": "a" * size})
     assert answer.status_code == status

@@ -342,7 +342,10 @@ def test_visitors_who_leave_end_the_decoding_of_their_uploads(slow: bytes) -> No
     assert photos.inside == 0
 
 
-@pytest.mark.parametrize("path", ["/openapi.json", "/gradio_api/openapi.json", "/dev/reload", "/gradio_api/dev/reload", "/gradio_api/dev/reload/"])
+@pytest.mark.parametrize(
+    "path",
+    ["/openapi.json", "/gradio_api/openapi.json", "/dev/reload", "/gradio_api/dev/reload", "/gradio_api/dev/reload/"],
+)
 def test_routes_of_developers_are_closed(url: str, path: str) -> None:
     assert httpx.get(f"{url}{path}").status_code == 404
 
