@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from agents.base_agent import BaseAgent, Message
 from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     from agents.pipeline import Watch
     from agents.runtime.model_set import ModelSet
     from agents.runtime.start_up import StartUp
+    from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_TOKENS = 2  # of each reply
-_OPENING_SHARE = 0.5  # of a turn: for its picture to be decoded
+_OPENING_SHARE = 0.5  # of what turn and dialog have left: for its picture to be decoded
 _DECODING_SHARE = 0.9  # of that: for a process that decodes, which can be ended; a thread is left behind
+_QUICK_SECONDS = 0.25  # a picture that was decoded in less is decoded anew in the next turn
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
@@ -58,6 +62,7 @@ class CragAgent(BaseAgent):
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.asking.prompts import PromptLibrary
+        from agents.intake import OpenedPhotos
         from agents.pipeline import Pipeline
         from agents.runtime.guard import DialogTimes
         from agents.runtime.subprocess_worker import SubprocessWorker
@@ -77,6 +82,7 @@ class CragAgent(BaseAgent):
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens, sees=models.sees)
         self._subprocess = SubprocessWorker()
+        self._opened = OpenedPhotos()
         safe = settings.guard.injection
         search = SearchGateway(
             search_pipeline,
@@ -184,7 +190,7 @@ class CragAgent(BaseAgent):
         queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
         self._call = call
-        turns = open_turns(queries, images, message_histories, lambda image: self._opened(image, call))
+        turns = open_turns(queries, images, message_histories, lambda image, turn: self._decode(image, turn, call))
         if not turns:
             return []
         add_provided(turns, kwargs.get("rag_context_list"), kwargs.get("domains"))
@@ -194,23 +200,50 @@ class CragAgent(BaseAgent):
             self._trace.write(turns, call.elapsed())
         return [turn.answer for turn in turns]
 
-    def _opened(self, image: Any, call: Deadline) -> Image.Image:
-        """A picture decoded; TimeoutError where it takes more than half of a turn's time, EscapedError and ValueError as for ``opened``."""
-        from agents.intake import KEPT_PIXELS, MAX_PIXELS, opened
-        from agents.models.picture_files import decoded_in
+    def _decode(self, image: Any, turn: Turn, call: Deadline) -> Image.Image:
+        """Decode a turn's picture; within a dialog, one that took long or failed is not decoded again.
+
+        Raises:
+            TimeoutError: It takes more than half of what turn and dialog have left.
+            Exception: As for ``intake.opened``, or an EscapedError.
+        """
+        from agents.intake import is_file, opened, photo_id
+        from agents.runtime.guard import undecoded_key
+
+        limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
+        turn.photo_id = self._within(limit, call, lambda: photo_id(image))
+        if not turn.photo_id:  # decoded already: its dialog is known by its pixels
+            return self._within(limit, call, lambda: opened(image))
+        key = undecoded_key(turn)
+        if turn.history and (known := self._opened.get(key)) is not None:
+            return known
+        limit = _OPENING_SHARE * self._dialogs.allowance(turn)
+        if limit <= 0.0:
+            raise TimeoutError("its dialog has no time left")
+        began = call.elapsed()
+        result: Image.Image | Exception
+        try:
+            result = self._within(limit, call, lambda: opened(image, partial(self._decode_file, limit)))
+        except Exception as error:
+            if is_file(turn.photo_id):
+                self._opened.keep(key, error)
+            raise
+        if is_file(turn.photo_id) and call.elapsed() - began > _QUICK_SECONDS:
+            self._opened.keep(key, result)
+        return result
+
+    def _decode_file(self, seconds: float, data: bytes) -> Image.Image:
+        from agents.intake import decode_in_process
+
+        return decode_in_process(self._subprocess, data, _DECODING_SHARE * seconds)
+
+    def _within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
+        """Return what the work returns; TimeoutError where it takes longer."""
         from agents.runtime.worker import HungError
 
-        seconds = _OPENING_SHARE * self.settings.limits.seconds_per_turn
-        elsewhere = partial(
-            decoded_in,
-            self._subprocess,
-            max_pixels=MAX_PIXELS,
-            kept_pixels=KEPT_PIXELS,
-            seconds=_DECODING_SHARE * seconds,
-        )
         until = call.elapsed() + seconds
         try:
-            return self.pipeline.worker.run(lambda: opened(image, elsewhere), lambda: call.elapsed() >= until)
+            return self.pipeline.worker.run(work, lambda: call.elapsed() >= until)
         except HungError:
             raise TimeoutError(f"no end after {seconds:.2f} s") from None
 

@@ -15,7 +15,7 @@ from agents.runtime.deadline import NO_DEADLINE, CallCancelledError, Clock, Dead
 from agents.runtime.guard import MAX_MARGIN, Estimates, plan
 from agents.runtime.model_set import ModelSet
 from agents.runtime.secrets import scrubbed
-from agents.runtime.worker import HungError, Worker, where
+from agents.runtime.worker import HungError, ProcessEndsError, Worker, where
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
 from agents.stage import Context, Stage, stage_class
@@ -196,7 +196,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str |
         try:
             stage.run([turns[place] for place in places], context)
             reason = None
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ProcessEndsError):
             raise
         except BaseException as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers: Rust
             # panics, SystemExit and asyncio's CancelledError too, which are no ``Exception``

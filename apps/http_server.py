@@ -5,23 +5,25 @@ The middlewares know no route; the limits of time belong to the protocol below t
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import h11
 import uvicorn
 from pydantic import Field
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.settings.command_options import Flag, Options
 from apps.serving.protocol import ProtocolError
+
+T = TypeVar("T")
 
 CLIENT_LEFT = 499
 """Status of a request whose client closed the connection, which nobody reads: nginx's, for logs and metrics."""
@@ -30,6 +32,13 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _EVERYWHERE = ("", "0.0.0.0", "::")  # addresses that are no name of this server
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # RFC 9110, 9.2.1
 _HEADER_BYTES = 32 * 1024
+_PROTECTION = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+}
+"""Headers of every answer that does not set its own: no other site may show it in a frame, nothing in it is run."""
 _KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
 _CONNECTIONS = 256  # at once; more get 503
 _GRACE_SECONDS = 30  # for answers under way when the server is told to stop
@@ -113,6 +122,36 @@ class CrossOriginProtection:
         return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
 
+class HeaderRules:
+    """ASGI middleware that refuses requests with long headers and tells browsers to trust no answer more than they must.
+
+    h11 looks at its own limit only while a header is incomplete, so that a longer one which arrives at once would pass.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it; add the headers that its answer lacks."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_protected(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _PROTECTION.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        length = len(scope["raw_path"]) + len(scope["query_string"])
+        if length + sum(len(name) + len(value) for name, value in scope["headers"]) <= _HEADER_BYTES:
+            await self._app(scope, receive, send_protected)
+            return
+        error = ProtocolError(400, f"the headers are longer than {_HEADER_BYTES} bytes", "headers_too_large")
+        await JSONResponse(error.body, error.status)(scope, receive, send_protected)
+
+
 def guarded(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
     """An application that answers to the names of loopback, ``host`` and ``hosts`` alone, and to pages of its own origin and ``origins``.
 
@@ -122,7 +161,7 @@ def guarded(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), or
     if origins:
         inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
     named = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host else host,)
-    return TrustedHostMiddleware(inner, [*_LOOPBACK, *named, *hosts], www_redirect=False)
+    return HeaderRules(TrustedHostMiddleware(inner, [*_LOOPBACK, *named, *hosts], www_redirect=False))
 
 
 def configured(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Sequence[str] = ()) -> uvicorn.Config:
@@ -186,6 +225,30 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     except ClientDisconnect:
         raise client_left() from None
     return bytes(body)
+
+
+async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return what the work returns; where the client leaves before, cancel it. The body has to have been read.
+
+    Raises:
+        ProtocolError: The client left.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_leave(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise client_left()
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _leave(request: Request) -> None:
+    """Wait until the client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def client_left() -> ProtocolError:

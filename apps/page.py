@@ -17,11 +17,13 @@ from gradio.utils import get_upload_folder
 from PIL import Image
 
 from agents.base_agent import Message
-from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question, read_photo
+from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
 from apps.details import details, introduction, working
 from apps.outcome import Outcome
-from apps.page_guard import MAX_PICTURE, NO_PICTURE, PageGuard
+from apps.page_guard import MAX_PICTURE, MAX_PIXELS, NO_PICTURE, PageGuard
 from apps.page_job import Job
+from apps.serving.pictures import PhotoReader
+from apps.serving.protocol import ProtocolError
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +112,8 @@ class Dialog:
 
 def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
     """The page as an ASGI application."""
-    page = build(answerer, examples).queue(max_size=_QUEUE)
+    photos = PhotoReader(MAX_PIXELS)
+    page = build(answerer, examples, photos).queue(max_size=_QUEUE)
     page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     return PageGuard(
@@ -125,12 +128,14 @@ def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
             footer_links=[],
             show_error=False,
             enable_monitoring=False,
-        )
+        ),
+        photos,
     )
 
 
-def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
-    """The page; one question is answered at a time."""
+def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
+    """The page; one question is answered at a time. ``photos`` decodes what visitors upload."""
+    reader = photos or PhotoReader(MAX_PIXELS)
     turn = threading.Lock()
     asking, waiting = {"visible": True}, {"visible": False}
 
@@ -146,7 +151,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
             return (gr.skip(),) * 4
         asked = {"role": "user", "content": text.strip()}
         try:
-            _uploaded(file)
+            _uploaded(file, reader)
         except PhotoError as error:
             told = {"role": "assistant", "content": str(error)}
             return [*_said(talk), asked, told], text, *buttons(busy=False)
@@ -165,7 +170,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
             return messages, told, gr.skip() if dialog is None else dialog, *buttons(busy=False)
 
         try:
-            photo = _uploaded(file)
+            photo = _uploaded(file, reader)
         except PhotoError as error:
             yield reply(str(error))
             return
@@ -196,7 +201,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
         """The dialog that the browser kept, as far as its photo is still here."""
         dialog = Dialog.read(kept)
         try:
-            photo = _uploaded({"path": dialog.photo})
+            photo = _uploaded({"path": dialog.photo}, reader)
         except PhotoError:
             return None, [], beginning()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
@@ -210,7 +215,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = ()) -> gr.Blocks:
         if turn is None:
             return gr.skip()
         try:
-            photo = _uploaded({"path": dialog.photo})
+            photo = _uploaded({"path": dialog.photo}, reader)
         except PhotoError as error:
             return str(error)
         question, outcome = turn
@@ -286,7 +291,7 @@ def _stored(photo: Image.Image) -> str:
     return str(save_pil_to_cache(photo, get_upload_folder(), "photo"))
 
 
-def _uploaded(file: Any) -> Image.Image:
+def _uploaded(file: Any, photos: PhotoReader) -> Image.Image:
     """A visitor's photo; PhotoError, in words for the visitor, where it is none.
 
     Nor a file of this machine that was not uploaded: gradio checks paths only if ``meta`` asks for it.
@@ -297,8 +302,8 @@ def _uploaded(file: Any) -> Image.Image:
     if not path.is_relative_to(Path(get_upload_folder()).resolve()):
         raise PhotoError(NO_PICTURE)
     try:
-        return read_photo(path)
-    except PhotoError:
+        return photos.decode_now(path.read_bytes())
+    except (OSError, ProtocolError):
         raise PhotoError(NO_PICTURE) from None
 
 

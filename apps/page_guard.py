@@ -1,17 +1,16 @@
 """Limits of the web page, applied before gradio: one picture an upload, requests of limited size, no redirects to other hosts."""
 
-import asyncio
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, UploadFile
+from starlette.datastructures import Headers, MutableHeaders, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apps.http_server import body_of
-from apps.serving.pictures import decoded
+from apps.http_server import body_of, unless_left
+from apps.serving.pictures import PhotoReader
 from apps.serving.protocol import ProtocolError
 
 NO_PICTURE = "This file cannot be read as a photo; try JPEG, PNG or WebP."
@@ -21,21 +20,45 @@ _MAX_FORM = MAX_PICTURE + 64 * 1024  # with what surrounds the file
 _MAX_OTHER = 1024 * 1024  # bytes of any other request: a dialog
 _READ_SECONDS = 60.0
 _UPLOAD = "/gradio_api/upload"
+_CLOSED = (
+    "/openapi.json",
+    "/dev/reload",
+)  # ends of gradio's routes: a list of all others, and connections that never end
+_POLICY = "; ".join(  # gradio's page has scripts and styles of its own inline, and compiles templates
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "connect-src 'self' data: blob:",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+"""Content security policy of the page: nothing is loaded from, or sent to, other hosts."""
 
 
 class PageGuard:
     """ASGI middleware around gradio, which takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, photos: PhotoReader) -> None:
+        self._app, self._photos = app, photos
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on once it is whole; the reason is the text of what is refused."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["path"].rstrip("/").endswith(_CLOSED):
+            await PlainTextResponse("Not Found", 404)(scope, receive, send)
+            return
         try:
-            body = await _taken(Request(scope, receive))
+            body = await self._take(Request(scope, receive))
         except ProtocolError as refusal:
             await PlainTextResponse(str(refusal), refusal.status)(scope, receive, send)
             return
@@ -53,19 +76,36 @@ class PageGuard:
             if message["type"] == "http.response.start" and _leads_away(message["headers"], Headers(scope=scope)):
                 away = True
                 await PlainTextResponse("this page redirects to no other host", 404)(scope, receive, send)
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault("Content-Security-Policy", _POLICY)
             if not away:
                 await send(message)
 
         await self._app(scope, again, stay)
 
+    async def _take(self, request: Request) -> bytes:
+        """Return the body of a request.
 
-async def _taken(request: Request) -> bytes:
-    """The body of a request; ProtocolError where it is too large, or an upload that is not one picture."""
-    if request.method in ("GET", "HEAD"):
-        return b""
-    if request.scope["path"] != _UPLOAD:
-        return await body_of(request, _MAX_OTHER, _READ_SECONDS)
-    body = await body_of(request, _MAX_FORM, _READ_SECONDS)
+        Raises:
+            ProtocolError: It is too large, or an upload that is not one picture, or its client left.
+        """
+        if request.method in ("GET", "HEAD"):
+            return b""
+        if request.scope["path"] != _UPLOAD:
+            return await body_of(request, _MAX_OTHER, _READ_SECONDS)
+        body = await body_of(request, _MAX_FORM, _READ_SECONDS)
+        data = await _uploaded_file(request, body)
+        try:
+            await unless_left(request, self._photos.decode(data))
+        except ProtocolError as refusal:
+            if refusal.code != "invalid_image":
+                raise
+            raise ProtocolError(400, NO_PICTURE) from refusal
+        return body
+
+
+async def _uploaded_file(request: Request, body: bytes) -> bytes:
+    """Return the only file of an upload; ProtocolError where the form is malformed or holds several."""
 
     async def whole() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -73,16 +113,9 @@ async def _taken(request: Request) -> bytes:
     try:
         async with Request(request.scope, whole).form(max_files=1, max_fields=0) as form:
             files = [value for value in form.values() if isinstance(value, UploadFile)]
-            data = b"".join([await file.read() for file in files])
-    except MultiPartException:  # a malformed form, or more than one file
+            return b"".join([await file.read() for file in files])
+    except MultiPartException:
         raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
-    try:
-        await asyncio.to_thread(decoded, data, MAX_PIXELS)
-    except ProtocolError as refusal:
-        if refusal.code != "invalid_image":
-            raise
-        raise ProtocolError(400, NO_PICTURE) from refusal
-    return body
 
 
 def _leads_away(headers: Iterable[tuple[bytes, bytes]], asked: Headers) -> bool:

@@ -169,22 +169,38 @@ class DialogTimes:
         own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
         if not turn.history:
             return min(own, dialog)
-        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent.get(_key(turn), 0.0)))
+        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent_by(turn)))
 
     def charge(self, turns: Sequence[Turn], seconds: float) -> None:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
-            key = _key(turn)
-            earlier = self._spent.pop(key, 0.0) if turn.history else 0.0
-            self._spent[key] = earlier + seconds / len(turns)
+            spent = seconds / len(turns) + (self._spent_by(turn) if turn.history else 0.0)
+            for key in _keys(turn):
+                self._spent.pop(key, None)
+                self._spent[key] = spent
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
+    def _spent_by(self, turn: Turn) -> float:
+        return max(self._spent.get(key, 0.0) for key in _keys(turn))
 
-def _key(turn: Turn) -> bytes:
-    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
-    digest = hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
+
+def undecoded_key(turn: Turn) -> bytes:
+    """Return the key of a turn's dialog by its undecoded photo."""
+    return _digest_of_question(turn).digest() + turn.photo_id
+
+
+def _keys(turn: Turn) -> list[bytes]:
+    """Return the keys of a turn's dialog: by its undecoded photo, which is known before the other, and by its pixels."""
+    if turn.photo_id and turn.image is None:
+        return [undecoded_key(turn)]
+    digest = _digest_of_question(turn)
     if turn.image is not None:
         small = turn.image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
         digest.update(repr(turn.image.size).encode() + small.tobytes())
-    return digest.digest()
+    return [digest.digest(), undecoded_key(turn)] if turn.photo_id else [digest.digest()]
+
+
+def _digest_of_question(turn: Turn) -> hashlib._Hash:
+    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
+    return hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)

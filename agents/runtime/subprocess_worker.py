@@ -24,6 +24,7 @@ MAX_MEMORY = (
 )  # bytes of address space; a picture of 64 megapixels takes 0.3e9 as RGBA, a page of 8 MB parsed 0.6e9
 
 _START_SECONDS = 30.0  # for the interpreter and its imports, 0.3 s on an idle core; later another is started
+_POLL_SECONDS = 0.05  # how late it may be noticed that nobody waits any more
 _SPARE_SECONDS = 1.0  # after its time a process ends by itself: the one that would kill it may be gone
 _MAIN = "from agents.runtime.subprocess_worker import serve; serve({fd})"
 _DONE, _FAILED = b"+", b"-"
@@ -37,9 +38,13 @@ class SubprocessWorker:
     """Runs one function at a time in a process, started when first needed, always the same one until it has to be killed.
 
     The process gets no environment besides the paths of libraries, so no keys, and at most ``MAX_MEMORY``. It ends with this object.
+
+    Args:
+        is_cancelled: Whether nobody waits for the work under way any more; its process is killed then. None: somebody always does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_cancelled: Callable[[], bool] | None = None) -> None:
+        self._is_cancelled = is_cancelled
         self._lock = threading.Lock()
         self._process: _Process | None = None
         self._end: weakref.finalize[[], SubprocessWorker] | None = None
@@ -52,17 +57,18 @@ class SubprocessWorker:
     def run(self, function: str, data: bytes, seconds: float) -> bytes:
         """What a function, ``module:name`` from bytes to bytes, makes of the data.
 
-        TimeoutError where it takes more than ``seconds`` of real time: its process is killed. SubprocessError for all that fails.
+        TimeoutError where it takes more than ``seconds`` of real time: its process is killed. SubprocessError for all that fails, and
+        where it was cancelled.
         """
         end = time.monotonic() + seconds
         if seconds <= 0 or not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
             raise TimeoutError("no time left")
         try:
             process = self._running()
-            if not process.ready(end):  # it may be for the next
+            if not process.ready(end, self._is_cancelled):  # it may be for the next
                 raise TimeoutError("the process is starting")
             try:
-                return process.run(function, data, end)
+                return process.run(function, data, end, self._is_cancelled)
             except (OSError, EOFError) as error:  # TimeoutError is an OSError
                 with contextlib.suppress(SubprocessError):
                     self._replaced()  # at once: the next work need not wait for its start
@@ -113,26 +119,40 @@ class _Process:
             return False
         return self._ready or time.monotonic() - self._started < _START_SECONDS
 
-    def ready(self, end: float) -> bool:
-        """Wait until it can be asked; whether that was before ``end``."""
-        if not self._ready and self._connection.poll(max(0.0, end - time.monotonic())):
+    def ready(self, end: float, is_cancelled: Callable[[], bool] | None = None) -> bool:
+        """Wait until it can be asked; whether that was before ``end``, and before the work was cancelled."""
+        if not self._ready and self._poll(end, is_cancelled):
             with contextlib.suppress(EOFError, OSError):  # it ended: said when it is asked
                 self._connection.recv_bytes()
             self._ready = True
         return self._ready
 
-    def run(self, function: str, data: bytes, end: float) -> bytes:
-        """What the function makes of the data; OSError or EOFError where the process ended, TimeoutError where it takes longer."""
+    def run(self, function: str, data: bytes, end: float, is_cancelled: Callable[[], bool] | None = None) -> bytes:
+        """Return what the function makes of the data.
+
+        Raises:
+            OSError: The process ended, or the work was cancelled (InterruptedError).
+            EOFError: The process ended.
+            TimeoutError: It takes longer.
+        """
         self._connection.send_bytes(json.dumps([function, max(0.0, end - time.monotonic())]).encode())
         self._connection.send_bytes(data)
-        self._wait(end)
+        if not self._poll(end, is_cancelled):
+            if time.monotonic() < end:
+                raise InterruptedError("nobody waits any more")
+            raise TimeoutError("no end in time")
         if self._connection.recv_bytes() == _FAILED:
             raise SubprocessError(self._connection.recv_bytes().decode())
         return self._connection.recv_bytes()
 
-    def _wait(self, end: float) -> None:
-        if not self._connection.poll(max(0.0, end - time.monotonic())):
-            raise TimeoutError("no end in time")
+    def _poll(self, end: float, is_cancelled: Callable[[], bool] | None) -> bool:
+        """Wait for the process to say something; return whether it did before the end, and before it was cancelled."""
+        if is_cancelled is None:
+            return self._connection.poll(max(0.0, end - time.monotonic()))
+        while (left := end - time.monotonic()) > 0 and not is_cancelled():
+            if self._connection.poll(min(_POLL_SECONDS, left)):
+                return True
+        return False
 
     def end(self) -> None:
         """Kill it; a second call does nothing."""

@@ -31,6 +31,10 @@ class EscapedError(RuntimeError):
     """The work raised a ``BaseException`` that is no ``Exception``: SystemExit, asyncio's CancelledError, a panic of a Rust library."""
 
 
+class ProcessEndsError(SystemExit):
+    """Raised in abandoned threads when the process ends."""
+
+
 def where(thread: threading.Thread) -> str:
     """The innermost function of the agent that a thread is in, with its module; empty for a thread that has ended."""
     frame = sys._current_frames().get(thread.ident or 0)
@@ -71,8 +75,8 @@ class Worker:
                 try:
                     return done.result(self.poll_seconds)
                 except NotYet:
-                    if done.done():  # the work itself raised a TimeoutError
-                        raise
+                    if done.done():  # the work raised a TimeoutError itself, or has ended since the wait did
+                        return done.result()
                     if over():
                         raise HungError(self._thread) from None
         except BaseException as error:
@@ -117,5 +121,7 @@ def _see_off() -> None:
     end = time.monotonic() + _JOIN_SECONDS
     while (running := [thread for thread in _left_behind if thread.is_alive()]) and time.monotonic() < end:
         for thread in running:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident or 0), ctypes.py_object(ProcessEndsError)
+            )
         running[0].join(_REMINDER_SECONDS)

@@ -6,8 +6,9 @@ import math
 import secrets
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
@@ -19,15 +20,17 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import body_of, client_left
+from apps.http_server import body_of, unless_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher
-from apps.serving.pictures import photo_of
+from apps.serving.pictures import DECODE_SECONDS, PhotoReader, file_behind
 from apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
 from apps.serving.replica_pool import ReplicaPool
 
 _HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
+
+T = TypeVar("T")
 
 # Buckets of the histograms.
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 3, 5, 7.5, 10, 15, 20, 30, 60)
@@ -40,6 +43,7 @@ class ServerLimits:
 
     body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
     pixels: int = 50_000_000  # of a photo
+    decode_seconds: float = DECODE_SECONDS  # for a photo that may take long to decode
     requests_per_minute: int = 60  # of one address
     wrong_keys_per_minute: int = 10  # of one address, whose right key then has to wait too
     questions: int = 32  # waiting and being answered; more get 429
@@ -62,7 +66,8 @@ class Server:
     ) -> None:
         self._model, self._key, self._limits = model, key, limits
         self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
-        self._metrics = Metrics(lambda: self._batcher.inside)
+        self._metrics = Metrics(lambda: self._batcher.inside, lambda: self._photos.inside)
+        self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.decoded)
         calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
         self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called, calls)
         self._rate = MovingWindowRateLimiter(MemoryStorage())
@@ -138,14 +143,17 @@ class Server:
 
     async def _answered(self, request: Request, began: float) -> Response:
         identity = f"chatcmpl-{uuid.uuid4().hex}"
+        self._batcher.refuse_if_full()
+        body = await body_of(request, self._limits.body_bytes, self._limits.read_seconds)
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            asked = parsed(await body_of(request, self._limits.body_bytes, self._limits.read_seconds))
+            asked = parsed(body)
+            del body  # large, and the answer may take long
             self._check_model(asked.model)
-            question = await self._question(asked)
+            question = await unless_left(request, self._in_time(self._question(asked), began))
             if asked.stream:
                 return _Stream(self._streamed(identity, question, began), place.pop_all())
-            outcome = await self._unless_left(request, question, began)
+            outcome = await unless_left(request, self._outcome(question, began))
         return JSONResponse(document(identity, int(time.time()), self._model, outcome))
 
     async def _question(self, asked: ChatRequest) -> Question:
@@ -153,18 +161,26 @@ class Server:
         if url is None:
             return Question(text, None, history)
         limits = self._limits
-        photo = await asyncio.to_thread(
-            photo_of, url, max_bytes=limits.body_bytes, max_pixels=limits.pixels, http=limits.http_pictures
-        )
-        return Question(text, photo, history)
+        data = await asyncio.to_thread(file_behind, url, max_bytes=limits.body_bytes, http=limits.http_pictures)
+        return Question(text, await self._photos.decode(data), history)
 
-    async def _within(self, question: Question, began: float) -> Outcome:
+    async def _in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:
+        """Return what the work returns, unless the time for the answer is over before."""
+        limit = asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began))
         try:
-            async with asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began)):
-                outcome = await self._batcher.ask(question)
+            async with limit:
+                return await work
         except TimeoutError:
+            if not limit.expired():
+                raise
             message = f"no answer within {self._limits.answer_seconds:g} s"
             raise ProtocolError(504, message, "timeout") from None
+
+    async def _outcome(self, question: Question, began: float) -> Outcome:
+        try:
+            outcome = await self._in_time(self._batcher.ask(question), began)
+        except ProtocolError:
+            raise
         except Exception as error:  # AgentError, and what the agent returned amiss
             message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
             raise ProtocolError(500, message, "agent_failed") from error
@@ -173,24 +189,11 @@ class Server:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
 
-    async def _unless_left(self, request: Request, question: Question, began: float) -> Outcome:
-        """The answer, unless the client leaves before it is there: then its question is not asked any more."""
-        asking = asyncio.ensure_future(self._within(question, began))
-        leaving = asyncio.ensure_future(_left(request))
-        try:
-            await asyncio.wait([asking, leaving], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise client_left()
-            return asking.result()
-        finally:
-            asking.cancel()
-            leaving.cancel()
-
     async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
         """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
         created = int(time.time())
         yield event(document(identity, created, self._model, None, {"role": "assistant", "content": ""}))
-        asking = asyncio.ensure_future(self._within(question, began))
+        asking = asyncio.ensure_future(self._outcome(question, began))
         try:
             while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
                 yield ": waiting\n\n"
@@ -223,7 +226,12 @@ class Server:
     async def _health(self) -> Response:
         since = self._batcher.running_since
         stuck = since is not None and time.monotonic() - since > self._limits.answer_seconds
-        state = {"status": "stuck" if stuck else "ok", "model": self._model, "questions": self._batcher.inside}
+        state = {
+            "status": "stuck" if stuck else "ok",
+            "model": self._model,
+            "questions": self._batcher.inside,
+            "photos": self._photos.inside,
+        }
         return JSONResponse(state, 503 if stuck else 200)
 
     async def _show_metrics(self, request: Request) -> Response:
@@ -232,9 +240,14 @@ class Server:
 
 
 class Metrics:
-    """The figures of one server, in a registry of its own; ``inside`` says how many questions wait or are being answered."""
+    """Figures of one server, in a registry of its own.
 
-    def __init__(self, inside: Callable[[], int]) -> None:
+    Args:
+        inside: Counts the questions that wait or are being answered.
+        photos: Counts the photos that wait or are being decoded.
+    """
+
+    def __init__(self, inside: Callable[[], int], photos: Callable[[], int]) -> None:
         own = self._registry = CollectorRegistry()
         told = "Requests for a completion by HTTP status and error code"
         self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
@@ -244,11 +257,17 @@ class Metrics:
         self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
         self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
         Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)
+        self._photos = Histogram("crag_photo_seconds", "Decoding of one photo", buckets=_SECONDS, registry=own)
+        Gauge("crag_photos_inside", "Photos waiting or being decoded", registry=own).set_function(photos)
 
     def called(self, size: int, seconds: float) -> None:
         """Note a call of the agent."""
         self._sizes.observe(size)
         self._calls.observe(seconds)
+
+    def decoded(self, seconds: float) -> None:
+        """Record the seconds that a photo took to decode, or until it was refused."""
+        self._photos.observe(seconds)
 
     def page(self) -> bytes:
         """The text format of Prometheus."""
@@ -267,12 +286,6 @@ class _Stream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
             await super().__call__(scope, receive, send)
-
-
-async def _left(request: Request) -> None:
-    """Wait until the client has closed the connection; the body has to have been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _address(request: Request) -> str:

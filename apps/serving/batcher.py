@@ -73,14 +73,18 @@ class Batcher:
         """``time.monotonic()`` of the beginning of the oldest call in progress; None where there is none."""
         return min(self._running.values(), default=None)
 
-    @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """A place that is kept while a request is read, waits and is answered; ProtocolError where there is none."""
+    def refuse_if_full(self) -> None:
+        """Raise ProtocolError where no place is free."""
         if self.inside >= self._limit:
             calls = math.ceil(self.inside / self._batch_size / self._calls)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
             busy = f"the server is busy with {self._limit} questions; try again in {seconds} s"
             raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Keep a place while a question's photo is decoded, and while it waits and is answered; ProtocolError where none is free."""
+        self.refuse_if_full()
         self.inside += 1
         try:
             yield

@@ -85,11 +85,12 @@ class CompletionReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether the agent answers, and how many questions are inside."""
+    """Whether the agent answers, and how many questions and photos are inside."""
 
     status: Literal["ok", "stuck"]
     model: str
     questions: int
+    photos: int
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:

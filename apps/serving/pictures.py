@@ -1,39 +1,144 @@
-"""Loads the photo that a request refers to by an untrusted URL."""
+"""Photos of strangers: fetched from untrusted URLs, and decoded within limits of size and time."""
 
+import asyncio
 import base64
 import io
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from agents.intake import PHOTO_FORMATS, opened
+from agents.intake import PHOTO_FORMATS, decode_in_process, opened
+from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.fetching import FetchError, fetch
 from apps.serving.protocol import ProtocolError
 
+DECODE_SECONDS = 5.0
+"""What a photo may take: half of the challenge's 10 s a turn, as in the agent."""
+
 _FETCH_SECONDS = 5.0
+_HEADER_READS = 2_000  # of a file's header; one of millions of segments keeps Pillow's Python code busy for seconds
 
 
-def photo_of(url: str, *, max_bytes: int, max_pixels: int, http: bool) -> Image.Image:
-    """The photo behind a URL, upright, 8-bit RGB; ProtocolError where it may not be followed or holds no picture within limits.
+class PhotoReader:
+    """Decodes photos within a time limit; usable from several threads.
 
-    ``max_bytes`` bounds a file that is fetched (a data URL is bounded by its request), from public addresses alone and only with ``http``;
-    pictures of more than ``max_pixels`` are refused before they are decoded.
+    What is sure to be quick is decoded in a thread. Everything else waits for one process, which is killed when its time is over or nobody
+    waits any more, so that it never keeps ordinary photos waiting.
+
+    Args:
+        max_pixels: Pixels above which a photo is refused by its header.
+        seconds: What a photo that may take long may take, its wait for the process included.
+        observe: Told the seconds that each photo took, refused ones too.
     """
-    return decoded(_data(url) if url[:5].lower() == "data:" else _fetched(url, max_bytes, http), max_pixels)
+
+    def __init__(
+        self,
+        max_pixels: int,
+        seconds: float = DECODE_SECONDS,
+        observe: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self._max_pixels, self._seconds, self._observe = max_pixels, seconds, observe
+        self._quick = ThreadPoolExecutor(os.cpu_count() or 1, "photo")
+        self._slow = ThreadPoolExecutor(1, "slow-photo")
+        self._abandoned = threading.Event()  # of the photo that the process decodes
+        self._worker = SubprocessWorker(lambda: self._abandoned.is_set())
+        self.inside = 0
+        """Photos waiting or being decoded."""
+
+    async def decode(self, data: bytes) -> Image.Image:
+        """Decode a file to a photo, upright, 8-bit RGB; cancelling it kills the process that decodes.
+
+        Raises:
+            ProtocolError: It is no picture, is too large, or takes too long.
+        """
+        loop = asyncio.get_running_loop()
+        began = time.monotonic()
+        abandoned = threading.Event()
+        self.inside += 1
+        try:
+            try:
+                return await loop.run_in_executor(self._quick, self._decode_at_once, data)
+            except _TakesLongError:
+                end = time.monotonic() + self._seconds
+                return await loop.run_in_executor(self._slow, self._decode_in_process, data, end, abandoned)
+        finally:
+            abandoned.set()
+            self.inside -= 1
+            self._observe(time.monotonic() - began)
+
+    def decode_now(self, data: bytes) -> Image.Image:
+        """Decode a file as ``decode`` does, in the thread of the caller."""
+        try:
+            return self._decode_at_once(data)
+        except _TakesLongError:
+            end = time.monotonic() + self._seconds
+            return self._slow.submit(self._decode_in_process, data, end, threading.Event()).result()
+
+    def _decode_at_once(self, data: bytes) -> Image.Image:
+        """Decode a file that is sure to be quick; raise _TakesLongError for any other."""
+        try:
+            file = _CountedReads(data)
+            with Image.open(file, formats=PHOTO_FORMATS) as image:
+                file.is_counting = False
+                if image.width * image.height > self._max_pixels:
+                    message = (
+                        f"the picture has {image.width} x {image.height} pixels; at most {self._max_pixels} are taken"
+                    )
+                    raise _refused(message, "image_too_large")
+                return opened(image, _leave_to_process)
+        except (ProtocolError, _TakesLongError):
+            raise
+        except Exception as error:
+            raise _undecodable(error) from error
+
+    def _decode_in_process(self, data: bytes, end: float, abandoned: threading.Event) -> Image.Image:
+        self._abandoned = abandoned
+        try:
+            return decode_in_process(self._worker, data, end - time.monotonic(), self._max_pixels)
+        except ValueError as error:
+            if time.monotonic() < end:
+                raise _undecodable(error) from error
+            message = f"the picture takes more than {self._seconds:g} s to decode; send it as an ordinary JPEG or PNG"
+            raise _refused(message, "image_too_slow") from error
 
 
-def decoded(data: bytes, max_pixels: int) -> Image.Image:
-    """A file's photo, upright, 8-bit RGB; ProtocolError where it holds no picture of ``FORMATS``, or one of more than ``max_pixels``."""
-    try:
-        with Image.open(io.BytesIO(data), formats=PHOTO_FORMATS) as image:
-            if image.width * image.height > max_pixels:
-                message = f"the picture has {image.width} x {image.height} pixels; at most {max_pixels} are taken"
-                raise _refused(message, "image_too_large")
-            return opened(image)
-    except ProtocolError:
-        raise
-    except Exception as error:
-        message = f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP"
-        raise _refused(message, "invalid_image") from error
+class _TakesLongError(Exception):
+    """A picture may take long to decode."""
+
+
+class _CountedReads(io.BytesIO):
+    """A file that raises _TakesLongError after ``_HEADER_READS`` reads, while it counts them."""
+
+    is_counting = True
+    _reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does."""
+        self._reads += 1
+        if self.is_counting and self._reads > _HEADER_READS:
+            raise _TakesLongError
+        return super().read(size)
+
+
+def _leave_to_process(_: bytes) -> Image.Image:
+    raise _TakesLongError
+
+
+def file_behind(url: str, *, max_bytes: int, http: bool) -> bytes:
+    """Return the file behind a URL.
+
+    Args:
+        max_bytes: Size of a file that is fetched at most; a data URL is bounded by its request.
+        http: Whether files are fetched from public http addresses.
+
+    Raises:
+        ProtocolError: The URL may not be followed, or leads to no file within limits.
+    """
+    return _data(url) if url[:5].lower() == "data:" else _fetched(url, max_bytes, http)
 
 
 def _data(url: str) -> bytes:
@@ -54,6 +159,11 @@ def _fetched(url: str, max_bytes: int, http: bool) -> bytes:
         return fetch(url, seconds=_FETCH_SECONDS, max_bytes=max_bytes).body
     except FetchError as error:
         raise _refused(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
+
+
+def _undecodable(error: Exception) -> ProtocolError:
+    message = f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP"
+    return _refused(message, "invalid_image")
 
 
 def _refused(message: str, code: str) -> ProtocolError:

@@ -7,10 +7,12 @@ import contextlib
 import io
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 from PIL import Image
@@ -26,6 +28,7 @@ from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
+from tests.support.hostile_files import scans
 
 KEY = "a-key-for-tests"
 PHOTO = Image.new("RGB", (64, 48), (200, 30, 30))
@@ -117,6 +120,30 @@ def asked(text: str, image: str | None = None) -> dict[str, Any]:
         return {"role": "user", "content": text}
     parts = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": image}}]
     return {"role": "user", "content": parts}
+
+
+def unanswered(url: str, path: str, body: bytes, head: str = "") -> socket.socket:
+    """A connection with a request whose answer nobody has read yet."""
+    connection = socket.create_connection(("127.0.0.1", httpx.URL(url).port))
+    lines = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{head}\r\n"
+    connection.sendall(lines.encode() + body)
+    return connection
+
+
+def within_a_minute(holds: Callable[[], bool]) -> bool:
+    """Whether something holds at last: on a busy machine a new process may take longer to start than a photo may take."""
+    end = time.monotonic() + 60
+    while not (held := holds()) and time.monotonic() < end:
+        pass
+    return held
+
+
+@pytest.fixture(scope="session")
+def slow() -> bytes:
+    """A JPEG of 49 megapixels and 417 KB whose thousands of scans take minutes."""
+    data = scans(3_000, side=7_000)
+    assert len(data) < 600_000
+    return data
 
 
 @pytest.fixture

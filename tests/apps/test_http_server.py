@@ -183,3 +183,20 @@ def test_large_headers_are_refused(url: str) -> None:
     with socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: " + b"a" * 70_000)
         assert b"400" in connection.recv(1000)
+
+
+@pytest.mark.parametrize(
+    ("size", "status"), [(30_000, 200), (33_000, 400), (40_000, 400), (64_000, 400), (100_000, 400)]
+)
+def test_headers_that_arrive_whole_have_the_same_limit(url: str, size: int, status: int) -> None:
+    answer = httpx.get(url, headers={"X-A": "a" * size})
+    assert answer.status_code == status
+    if size == 33_000:
+        assert answer.json()["error"]["code"] == "headers_too_large"
+
+
+@pytest.mark.parametrize("headers", [{}, {"Host": "attacker.example"}, {"X-A": "a" * 40_000}])
+def test_every_answer_is_protected_in_a_browser(url: str, headers: dict[str, str]) -> None:
+    answer = httpx.get(url, headers=headers)
+    assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["x-frame-options"] == "DENY"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]

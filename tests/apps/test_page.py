@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from agents.base_agent import BaseAgent
 from apps.answering import About, Answerer
 from apps.outcome import Outcome
-from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening
+from apps.page_guard import PageGuard
+from apps.serving.pictures import PhotoReader
+from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening, unanswered, within_a_minute
 from tests.apps.held_stage import held
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
@@ -190,7 +195,9 @@ def url(uploads: None) -> Iterator[str]:
 
 
 def sent(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
-    return httpx.post(f"{url}/gradio_api/upload", files=[("files", file) for file in files], headers=headers)
+    return httpx.post(
+        f"{url}/gradio_api/upload", files=[("files", file) for file in files], headers=headers, timeout=60
+    )
 
 
 FILE = {"meta": {"_type": "gradio.FileData"}}
@@ -298,3 +305,53 @@ def test_other_sites_can_neither_upload_nor_read(url: str) -> None:
     local = httpx.get(f"{url}/config", headers={"Origin": "http://localhost:1"})
     assert "access-control-allow-origin" not in local.headers
     assert httpx.get(url, headers={"Host": "attacker.example"}).status_code == 400
+
+
+async def received(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that tells how many bytes it was sent."""
+    if scope["type"] == "http":
+        body = (await receive())["body"]
+        await PlainTextResponse(str(len(body)))(scope, receive, send)
+
+
+def test_an_upload_that_takes_too_long_is_refused_in_words(slow: bytes) -> None:
+    with listening(PageGuard(received, PhotoReader(50_000_000, seconds=1.0))) as url:
+        refused = sent(url, ("photo.jpg", slow))
+        assert refused.status_code == 400
+        assert refused.text == "the picture takes more than 1 s to decode; send it as an ordinary JPEG or PNG"
+        assert sent(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
+        assert within_a_minute(lambda: sent(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200)
+
+
+def test_visitors_who_leave_end_the_decoding_of_their_uploads(slow: bytes) -> None:
+    photos = PhotoReader(50_000_000, seconds=600.0)
+    form = (
+        b'--b\r\nContent-Disposition: form-data; name="files"; filename="photo.jpg"\r\n\r\n' + slow + b"\r\n--b--\r\n"
+    )
+    kind = "Content-Type: multipart/form-data; boundary=b\r\n"
+    with listening(PageGuard(received, photos)) as url:
+        connections = [unanswered(url, "/gradio_api/upload", form, kind) for _ in range(8)]
+        end = time.monotonic() + 60
+        while photos.inside < 8:
+            assert time.monotonic() < end
+            httpx.get(url)
+        assert sent(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
+        for connection in connections:
+            connection.close()
+        assert sent(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200
+    assert photos.inside == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/openapi.json", "/gradio_api/openapi.json", "/dev/reload", "/gradio_api/dev/reload", "/gradio_api/dev/reload/"],
+)
+def test_routes_of_developers_are_closed(url: str, path: str) -> None:
+    assert httpx.get(f"{url}{path}").status_code == 404
+
+
+def test_no_other_site_may_show_the_page_or_be_asked_by_it(url: str) -> None:
+    answer = httpx.get(url)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "http" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["x-frame-options"] == "DENY"

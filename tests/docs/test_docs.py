@@ -19,6 +19,7 @@ from evaluation.studies.variants import MORE_PARTS, PARTS
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "mini_crag_mm").glob("*.md")),
     ROOT / "examples" / "README.md",

@@ -30,8 +30,8 @@ LEFT_BEHIND = """
 """
 
 
-def left_behind(status: int) -> subprocess.CompletedProcess[str]:
-    code = textwrap.dedent(LEFT_BEHIND).format(status=status)
+def left_behind(status: int, program: str = LEFT_BEHIND) -> subprocess.CompletedProcess[str]:
+    code = textwrap.dedent(program).format(status=status)
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
@@ -39,3 +39,31 @@ def test_a_loop_that_was_left_behind_ends_with_the_process() -> None:
     ended = left_behind(3)  # "terminate called without an active exception" and status -6, were it still running
     assert ended.stdout == "answered\n"
     assert (ended.returncode, ended.stderr) == (3, "")
+
+
+STAGE_LEFT_BEHIND = """
+    import sys, threading
+    from agents.pipeline import attempt
+    from agents.runtime.worker import HungError, Worker
+    from agents.stage import Stage
+
+    started = threading.Event()
+
+    class Endless(Stage):
+        name = "endless"
+
+        def run(self, turns, context):
+            while True:
+                started.set()
+
+    try:
+        Worker().run(lambda: attempt(Endless(), [None], None), started.is_set)
+    except HungError:
+        print("answered", flush=True)
+    sys.exit({status})
+"""
+
+
+def test_a_stage_that_was_left_behind_ends_in_silence() -> None:
+    ended = left_behind(130, STAGE_LEFT_BEHIND)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "answered\n", "")

@@ -9,6 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -304,6 +305,42 @@ def test_what_work_raises_comes_out_and_the_thread_stays() -> None:
     gc.collect()
     first.join(5.0)
     assert not first.is_alive()
+
+
+class EndsLate(Future[Any]):
+    """A result that is there just after the wait for it was over, as where the waiting thread is descheduled in between."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        try:
+            return super().result(timeout)
+        except TimeoutError:
+            if timeout is not None and not self.done():
+                go.set()
+                assert super().exception(60.0) is None or isinstance(self.exception(), TimeoutError)
+            raise
+
+
+go = threading.Event()
+"""Lets the work of ``EndsLate`` end."""
+
+
+@pytest.mark.hostile("races: work that ends while its worker looks at the time")
+def test_work_that_ends_just_after_the_wait_for_it_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.worker.Future", EndsLate)
+    go.clear()
+    assert Worker().run(lambda: go.wait(60.0) and 42, lambda: False) == 42
+
+
+@pytest.mark.hostile("races: work that ends while its worker looks at the time")
+def test_a_time_out_of_the_work_itself_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work() -> None:
+        go.wait(60.0)
+        raise TimeoutError("of the work")
+
+    monkeypatch.setattr("agents.runtime.worker.Future", EndsLate)
+    go.clear()
+    with pytest.raises(TimeoutError, match="of the work"):
+        Worker().run(work, lambda: False)
 
 
 @pytest.mark.parametrize("preset", names(PRESETS))

@@ -220,6 +220,98 @@ def test_a_picture_that_does_not_end_costs_its_own_turn_the_picture_alone() -> N
     assert agent.batch_generate_response(["What?"], [noise()], [[]]) != [IDK]
 
 
+def dialog_turn(number: int) -> list[dict[str, str]]:
+    """The history of the turn with this number, from 0."""
+    said = [("user", "What is it?"), ("assistant", "A tower.")] * number
+    return [{"role": role, "content": text} for role, text in said]
+
+
+DIALOG_ROW = "dialogs about a picture that is slow to open, or never opens"
+
+
+@pytest.mark.hostile(DIALOG_ROW)
+def test_a_dialog_about_a_picture_that_never_opens_keeps_its_limit() -> None:
+    class Endless(Exploding):
+        def load(self) -> Any:
+            plan.hang()
+            raise OSError("late")
+
+    def reply(request: Any) -> Any:
+        plan.pause(0.5)
+        return Chat().reply(request)
+
+    clock = ScriptedClock()
+    plan = Plan(call_seconds=10.0, clock=clock)
+    agent = spoilt_agent(full_settings("vlm_only"), plan)
+    plan.chat.reply = reply
+    took = []
+    try:
+        for number in range(6):
+            began = clock()
+            agent.batch_generate_response(["What is it?"], [Endless()], [dialog_turn(number)])
+            took.append(clock() - began)
+    finally:
+        plan.released.set()
+    assert took[0] > 5.0  # half of a turn for the picture, and the answer
+    assert sum(took) <= 30.0, took
+
+
+@pytest.mark.hostile(DIALOG_ROW)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_file_that_is_slow_to_open_is_opened_once_a_dialog(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    clock = ScriptedClock()
+
+    def slowly(_: Any, __: bytes, *, seconds: float, **___: Any) -> Image.Image:
+        limits.append(seconds)
+        clock.advance(4.0)
+        if fails:
+            raise ValueError("broken")
+        return noise()
+
+    monkeypatch.setattr("agents.intake.decoded_in", slowly)
+    agent = spoilt_agent(full_settings("vlm_only"), Plan(call_seconds=10.0, clock=clock))
+    records: list[Any] = []
+    agent.trace_to(None, records.extend)
+    data = encoded(noise(), "TIFF")
+    began = clock()
+    for number in range(6):
+        agent.batch_generate_response(["What is it?"], [from_bytes(data)], [dialog_turn(number)])
+    assert limits == [pytest.approx(4.5)]
+    assert clock() - began < 10.0
+    assert ["broken" in str(record["error"]) for record in records] == [fails] * 6
+    agent.batch_generate_response(["What is it?"], [from_bytes(encoded(noise(99), "TIFF"))], [dialog_turn(1)])
+    agent.batch_generate_response(["What is it?"], [from_bytes(data)], [[]])  # the dialog begins again
+    assert len(limits) == 3
+
+
+class Raising(dict[str, Any]):
+    """A message that raises when it is read."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(role="user", content="x")
+        self.error = error
+
+    def get(self, *_: Any) -> Any:
+        raise self.error
+
+
+def _exiting(*values: Any) -> Any:
+    yield from values
+    raise SystemExit(3)
+
+
+@pytest.mark.hostile("histories that raise when they are read, SystemExit too")
+@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(3), GeneratorExit()], ids=repr)
+def test_a_history_that_raises_costs_what_raises(error: BaseException) -> None:
+    good = {"role": "user", "content": "What is it?"}
+    assert open_turn("How high?", None, [good, Raising(error)]).history == (good,)
+    assert open_turn("How high?", None, _exiting(good)).history == (good,)
+    agent = spoilt_agent(short_settings("vlm_only"), Plan(call_seconds=1.0))
+    histories = [[Raising(error)], _exiting(good)]
+    assert len(agent.batch_generate_response(["a", "b"], [noise()] * 2, histories)) == 2
+
+
 def _breaking(*values: Any) -> Any:
     yield from values
     raise RuntimeError("the end of the data set")
