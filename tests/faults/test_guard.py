@@ -358,8 +358,7 @@ def short(parts: Context) -> Context:
     ("stage", "preset"), [(Rerank, "best"), (DocumentsStage, "mavis")], ids=["rerank", "documents"]
 )
 def test_with_less_time_fewer_pairs_are_scored(stage: type[Stage], preset: str) -> None:
-    asked = turn("How high is it?")
-    asked.evidence = tuple(Evidence(f"chunk {number}", "web", "Tower") for number in range(40))
+    chunks = tuple(Evidence(f"chunk {number}", "web", "Tower") for number in range(40))
     pairs: list[int] = []
 
     class Counting:
@@ -370,8 +369,8 @@ def test_with_less_time_fewer_pairs_are_scored(stage: type[Stage], preset: str) 
             return [0.5] * len(given)
 
     made = context(load_settings(preset, "gpu"), reranker=Counting())
-    run(stage, [asked], made)
-    run(stage, [asked], short(made))
+    run(stage, [turn("How high is it?", evidence=chunks)], made)
+    run(stage, [turn("How high is it?", evidence=chunks)], short(made))
     assert pairs == [40, 24]
     assert "24 chunks" in stage.when_short
 
