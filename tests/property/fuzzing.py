@@ -63,8 +63,9 @@ def blows_up(work: Callable[[str], object], make: Callable[[int], str], characte
 
 _SHORT, SIZES = 1_000, (4_000, 16_000)  # characters
 _LONGEST = 0.5  # seconds for a short text
+_NOTHING = 0.001  # seconds; quadratic work on 4,000 characters takes several times as long
 _NOTICEABLE = 0.004  # seconds; less says nothing about growth
-_TRIES = 5
+_TRIES, _REPEATS = 3, 3
 
 
 def grows_like_a_square(work: Callable[[str], object], make: Callable[[int], str]) -> bool:
@@ -76,13 +77,20 @@ def grows_like_a_square(work: Callable[[str], object], make: Callable[[int], str
     if _seconds(work, make(_SHORT)) > _LONGEST:
         return True
     for size in SIZES:
-        if _seconds(work, make(size)) < _NOTICEABLE:
+        seconds = _seconds(work, make(size))
+        if seconds < _NOTHING:
+            return False
+        if seconds < _NOTICEABLE:
             continue
-        once = min(_seconds(work, make(size // 4)) for _ in range(_TRIES))
-        four = min(_seconds(work, make(size)) for _ in range(_TRIES))
-        if four > max(_NOTICEABLE, 9.0 * once):
+        if all(_is_out_of_proportion(work, make, size) for _ in range(_REPEATS)):
             return True
     return False
+
+
+def _is_out_of_proportion(work: Callable[[str], object], make: Callable[[int], str], size: int) -> bool:
+    once = min(_seconds(work, make(size // 4)) for _ in range(_TRIES))
+    four = min(_seconds(work, make(size)) for _ in range(_TRIES))
+    return four > max(_NOTICEABLE, 9.0 * once)
 
 
 def _seconds(work: Callable[[str], object], text: str) -> float:
