@@ -39,6 +39,8 @@ def read_config(source: str | Path, *, local: bool = False) -> dict[str, Any]:
         found = cached_file(str(source), "config.json", local_files_only=local)
     except HFValidationError as error:  # a path of no folder
         raise OSError(f"{source} is no folder, and no model id") from error
+    if found is None:  # a folder without one
+        raise OSError(f"{source} has no config.json")
     content = parse_json(Path(found).read_bytes())
     if not isinstance(content, dict):
         raise ValueError("it holds no JSON object")

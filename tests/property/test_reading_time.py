@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import os
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ OWN_FILES = {"agents.settings.profiles._VARIABLE"}  # applied to profiles alone,
 EXPRESSIONS = [each for each in expressions(agents) if each.name not in OWN_FILES]
 BEGINNINGS = ("", "1. ", '{"queries": ["')
 ARGUMENTS = {"int": 5, "str": "queries"}
+
+at_length = pytest.mark.skipif("CRAG_HOSTILE" not in os.environ, reason="takes minutes: make hostile runs it")
+linear = pytest.mark.hostile("long texts against expressions and readers")
 
 
 def forms() -> Iterator[ReplyForm[Any]]:
@@ -58,12 +62,16 @@ def test_quadratic_expressions_are_noticed(pattern: str) -> None:
     assert any(grows_like_a_square(expression.work, make) for make in inputs(expression.pattern))
 
 
+@at_length
+@linear
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=lambda each: each.name.removeprefix("agents."))
 def test_time_of_an_expression_grows_with_the_text(expression: Expression) -> None:
     slow = [make(8) for make in inputs(expression.pattern) if grows_like_a_square(expression.work, make)]
     assert not slow, f"{expression.pattern.pattern!r}, applied by {sorted(expression.methods)}"
 
 
+@at_length
+@linear
 @pytest.mark.parametrize("name", FORMS)
 def test_time_of_a_reader_grows_with_the_reply(name: str) -> None:
     form = FORMS[name]
@@ -90,6 +98,8 @@ def test_a_reader_sees_the_beginning_of_a_reply(name: str) -> None:
     assert answer.reply.finish_reason == "stop" and len(answer.text) == 100_000, "the record keeps what came"
 
 
+@at_length
+@linear
 @pytest.mark.parametrize("name", WORK)
 def test_time_of_a_text_function_grows_with_the_text(name: str) -> None:
     for unit in FEW_UNITS:
