@@ -134,7 +134,7 @@ def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
 
 
 def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
-    """The page; one question is answered at a time. ``photos`` decodes what visitors upload."""
+    """Build the page, which answers one question at a time. ``photos`` decodes what visitors upload."""
     reader = photos or PhotoReader(MAX_PIXELS)
     turn = threading.Lock()
     asking, waiting = {"visible": True}, {"visible": False}

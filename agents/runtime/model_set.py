@@ -63,7 +63,7 @@ class ModelSet:
 
     @property
     def sees(self) -> bool:
-        """Whether the profile's chat model is shown pictures."""
+        """Return whether the profile's chat model is shown pictures."""
         return self._profile.sees
 
     def get(self, role: str) -> Any:

@@ -133,7 +133,7 @@ class Settings(Table):
 
     @property
     def stage_classes(self) -> dict[str, type[Stage]]:
-        """The class of each stage by the name that its table has, in their order."""
+        """Return the class of each stage by the name of its table, in their order."""
         return {stage.name: stage for stage in map(_class, self.stages)}
 
     def options(self, stage: type[Stage]) -> StageOptions:

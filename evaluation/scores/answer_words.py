@@ -81,7 +81,7 @@ def _vqa_words(text: str) -> list[str]:
 
 
 def _near(answer: str, reference: str) -> bool:
-    """Whether a reference that is a quantity and nothing else is met by the one quantity of the answer."""
+    """Return whether a reference that is a quantity and nothing else is met by the one quantity of the answer."""
     text = regular(plain(reference)).strip(" .")
     wanted, said = find(text), find(regular(plain(answer)))
     return len(wanted) == 1 and len(said) == 1 and wanted[0].text == text and _relaxed(wanted[0], said[0])

@@ -12,13 +12,13 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output, print_json
+from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.records import JudgedTurn, TurnFacts
 from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
 from evaluation.studies.figures import figures_of
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, load_labels, read_entries
-from evaluation.studies.result_tables import ResultTable, card_table, publish, rate
+from evaluation.studies.result_tables import ResultTable, rate, show_and_publish
 
 _EXAMPLES = """examples:
   two runs over the mini set, whose short right answers are references too:
@@ -196,17 +196,9 @@ def _run(options: MetricsOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
     accept = {key: forms for each in load_labels(options) for key, forms in each.accept.items()}
     found = content(entries, accept)
-    shown = tables(found)
-    for table in shown:
-        table.show(console)
-    if options.as_json:
-        print_json(found)
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        place = options.out / "answer_metrics"
-        shown = [*shown, card_table(entries.cards)]
-        title = f"Metrics of the papers (verdicts: {entries.verdicts})"
-        publish(place, found, title, shown, console)
+    place = options.out and options.out / "answer_metrics"
+    title = f"Metrics of the papers (verdicts: {entries.verdicts})"
+    show_and_publish(place, found, title, tables(found), console, cards=entries.cards, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agents.runtime.files import one_line, write_whole
+from evaluation.commands import print_json
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
 from evaluation.report.run_card import card
@@ -100,6 +101,26 @@ def publish(
     pictures = [base64.b64encode(file.read_bytes()).decode() for file in files if file.suffix == ".png"]
     page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
     console.print(f"written: {written(page, made, *files)}", markup=False, soft_wrap=True)
+
+
+def show_and_publish(
+    place: Path | None,
+    content: Mapping[str, Any],
+    title: str,
+    tables: Sequence[ResultTable],
+    console: Console,
+    *,
+    cards: Mapping[str, Mapping[str, str]],
+    as_json: bool,
+) -> None:
+    """Print the tables of a study, its content as JSON where that is asked for, and ``publish`` both with the cards of its runs."""
+    for table in tables:
+        table.show(console)
+    if as_json:
+        print_json(content)
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        publish(place, content, title, [*tables, card_table(cards)], console)
 
 
 def written(*files: Path) -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from agents.asking.record import BoxFound, TurnRecord
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output, print_json
+from evaluation.commands import exit_status, output
 from evaluation.data.diagnostics import (
     FORMS,
     INDEX_SPLIT,
@@ -33,7 +33,7 @@ from evaluation.judge.plain_text import plain, tokens
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.slices import group_of
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
-from evaluation.studies.result_tables import ResultTable, card_table, publish, rate, with_interval
+from evaluation.studies.result_tables import ResultTable, rate, show_and_publish, with_interval
 
 _EXAMPLES = """examples:
   what each stage of the default agent finds, and what knowing the name or the box would bring:
@@ -320,15 +320,8 @@ def _run(options: StageTruthOptions, console: Console) -> None:
     # Labels of the questions come from this data set alone, which is none of CRAG-MM's layout.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
     found = content(entries, data)
-    shown = tables(found)
-    for table in shown:
-        table.show(console)
-    if options.as_json:
-        print_json(found)
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        shown = [*shown, card_table(entries.cards)]
-        publish(options.out / "stage_truth", found, f"Stages (verdicts: {entries.verdicts})", shown, console)
+    place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"
+    show_and_publish(place, found, title, tables(found), console, cards=entries.cards, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -37,11 +37,9 @@ def looked(reply: ChatReply) -> Looked:
         return one_line(value) if isinstance(value, str) else ""
 
     name, answer = known_name(text("name")), text("answer")
-    said = (
-        query.rstrip(" ;") for query in strings(found.get("queries", []), MAX_QUERIES)
-    )  # as the lines of the text end
-    queries = filter(None, said)
-    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(queries))
+    # Some models end a query as the prompt has them end the lines of the text
+    said = (query.rstrip(" ;") for query in strings(found.get("queries", []), MAX_QUERIES))
+    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(filter(None, said)))
     return Looked(look, text("text"), Draft((), name, answer) if answer else None)
 
 
