@@ -169,6 +169,20 @@ class Verification:
 
 
 @dataclass(frozen=True)
+class SourceVotes:
+    """Votes of the sources, each asked alone: for the candidate, and for the other answer that most of them agree on."""
+
+    supporting: int = 0
+    opposing: int = 0
+    rival: str | None = None  # that other answer
+
+    @property
+    def lead(self) -> int:
+        """Votes by which the candidate is ahead of every other answer; negative where one is ahead of it."""
+        return self.supporting - self.opposing
+
+
+@dataclass(frozen=True)
 class KnowledgeEntry:
     """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about what it shows."""
 
@@ -228,6 +242,9 @@ class Turn:
     consistent: bool | None = None  # whether candidate and parametric answer agree
     chain: ChainOfVerification | None = None
     verification: Verification = Verification()
+    votes: SourceVotes | None = (
+        None  # of the sources, each asked alone; None where there is one source or none was asked
+    )
     cited: tuple[CitedSentence, ...] | None = None  # the sentences that are given; None where none were checked
     answer: str = IDK
 

@@ -51,6 +51,11 @@ class FinaliseOptions(StageOptions):
         "gives no probabilities (QA-Dragon); or witnesses: both have to approve, but a draft that says the same outweighs low token "
         "probabilities (`agents/methods/witnesses.py`)",
     )
+    min_lead: int | None = Field(
+        None,
+        description="votes by which an answer has to lead every other that sources give, each asked alone; the stage isolated_answers runs "
+        "before this one then, whatever the preset; None: sources are not asked alone",
+    )
     algorithm1: FinalVerification | None = Field(
         None, description="decide by Algorithm 1 of CRUISE (consistency and chain_of_verification have to run before)"
     )
@@ -100,6 +105,8 @@ def ruled_out(turn: Turn, options: FinaliseOptions, stages: Sequence[str] = (), 
         return "no sentence of the answer is supported"
     if guarded and not trusts_draft(turn) and rests_on_orders(turn.candidate.text, turn.question, *_read(turn)):
         return FOLLOWS_ORDERS
+    if options.min_lead is not None and turn.votes is not None and turn.votes.lead < options.min_lead:
+        return "another source answers otherwise" if turn.votes.rival else "no source alone gives the answer"
     if options.abstain_real_time and turn.real_time:
         return "the question is about the present moment"
     if options.gate is None and not trusts_draft(turn) and (reason := _unverified(turn, options)):
@@ -201,8 +208,11 @@ class Finalise(Stage):
     doing = "deciding whether to answer"
 
     def needs(self) -> tuple[str, ...]:
-        """Answers with markers take the stage that checks them."""
-        return ("cite",) if self.options.cite else ()
+        """Return the stages that check markers and that ask each source alone, where their rules are on."""
+        return (
+            *(("cite",) if self.options.cite else ()),
+            *(("isolated_answers",) if self.options.min_lead is not None else ()),
+        )
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``answer``."""

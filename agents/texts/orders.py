@@ -87,7 +87,7 @@ def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]]
     Names and numbers of the answer count, or all its words where it has neither. ``shown`` are title and text of the evidence; ``said`` are
     further texts that a model read, such as the conversation. An answer of which nothing stands anywhere is the model's own.
     """
-    added = _added(answer, question)
+    added = answer_keywords(answer, question)
     if not added:
         return False
     ordered: set[str] = set()
@@ -108,8 +108,8 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(unicodedata.normalize("NFKC", text).lower()))
 
 
-def _added(answer: str, question: str) -> set[str]:
-    """The words of an answer that carry it: its names and numbers that the question does not hold, else its other words."""
+def answer_keywords(answer: str, question: str) -> set[str]:
+    """Return the words that carry an answer: its names and numbers that the question lacks, else its other words."""
     known = _words(question) | _LITTLE
     words = _WORD.findall(unicodedata.normalize("NFKC", answer))
     new = [(place, word) for place, word in enumerate(words) if word.lower() not in known]

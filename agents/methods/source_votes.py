@@ -1,0 +1,44 @@
+"""Isolate-then-aggregate: do the sources of an answer, each asked alone, agree with it? (RobustRAG, Xiang et al., arXiv 2405.15556)
+
+A text that a stranger planted changes the answers of its own source alone, so one source cannot outvote the others. RobustRAG counts the
+keywords of isolated responses; here the names and numbers of an answer are its keywords.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.methods.knowledge_conflict import same_answer, says_something
+from agents.texts.orders import answer_keywords
+from agents.turn import SourceVotes
+
+GRAPH_VOTES = 2
+"""Votes of the image knowledge graph: strangers write pages and signs, not the graph. One page cannot overrule it, two that agree can."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What the model answers from one source alone."""
+
+    answer: str
+    votes: int = 1
+
+
+def same_claim(first: str, second: str, question: str) -> bool:
+    """Return whether two answers to a question say the same: in words, or in the names and numbers that they add to it."""
+    if same_answer(first, second):
+        return True
+    one, other = answer_keywords(first, question), answer_keywords(second, question)
+    return bool(one and other) and (one <= other or other <= one)
+
+
+def count_votes(answer: str, question: str, votes: Sequence[Vote]) -> SourceVotes:
+    """Count the votes for an answer against those of the largest group that agrees on another; refusals do not vote."""
+    heard = [vote for vote in votes if says_something(vote.answer)]
+    supporting = sum(vote.votes for vote in heard if same_claim(vote.answer, answer, question))
+    others = [vote for vote in heard if not same_claim(vote.answer, answer, question)]
+    groups = [
+        (sum(vote.votes for vote in others if same_claim(vote.answer, each.answer, question)), each.answer)
+        for each in others
+    ]
+    opposing, rival = max(groups, key=lambda group: group[0], default=(0, None))
+    return SourceVotes(supporting, opposing, rival)

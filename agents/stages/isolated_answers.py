@@ -1,0 +1,59 @@
+from collections.abc import Sequence
+
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.answers import ANSWER
+from agents.asking.record import Signal
+from agents.methods.candidates import answered
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes
+from agents.stage import Context, Stage
+from agents.turn import Candidate, Evidence, Turn
+
+ALONE = Ask("answer_with_evidence", ANSWER)
+
+
+class IsolatedAnswers(Stage):
+    """Answers from each source alone, counted as votes for the candidate or against it (RobustRAG, arXiv 2405.15556); one batched call.
+
+    The knowledge graph, each page and the text of the photo are sources. Earlier turns are not shown: an order in them cannot vote. Turns
+    whose evidence has one source are left as they are, and so are questions answered in steps, which no source answers alone.
+    ``finalise.min_lead`` says how far ahead the candidate has to be.
+    """
+
+    fills = ("votes",)
+    doing = "asking each source alone"
+    asked = (ALONE,)
+    min_seconds, wanted_seconds = 1.0, 2.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``votes``."""
+        questions: list[tuple[Turn, str, Question[Candidate | None]]] = []
+        for turn, _ in answered(turns):
+            sources = by_source(turn.shown)
+            if len(sources) < 2 or "step" in {chunk.source for chunk in turn.shown}:
+                continue
+            for source, chunks in sources.items():
+                values = {**turn.values, "evidence": chunks, "history": ()}
+                questions.append((turn, source, Question(ALONE, values, (turn,))))
+        said: dict[int, list[Vote]] = {}
+        for (turn, source, _), answer in zip(questions, context.put([each for *_, each in questions]), strict=True):
+            if answer.failed:
+                turn.error = turn.error or f"isolated_answers: {answer.error}"
+            elif answer.value is not None:
+                said.setdefault(id(turn), []).append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
+                turn.found(answers={f"alone: {source}": answer.value.text})
+        for turn, candidate in answered(turns):
+            if id(turn) in said:
+                turn.votes = count_votes(candidate.text, turn.question, said[id(turn)])
+                turn.found(
+                    checks={"votes for it": turn.votes.supporting, "votes for another": turn.votes.opposing},
+                    signals={"isolated_answers.lead": Signal(float(turn.votes.lead))},
+                )
+
+
+def by_source(chunks: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+    """Group chunks by who wrote them: the knowledge graph, each page by its URL, the text of the photo."""
+    groups: dict[str, list[Evidence]] = {}
+    for chunk in chunks:
+        name = (chunk.url or chunk.title) if chunk.source == "web" else chunk.source
+        groups.setdefault(name, []).append(chunk)
+    return groups
