@@ -4,11 +4,11 @@ A text that a stranger planted changes the answers of its own source alone, so o
 keywords of isolated responses; here the names and numbers of an answer are its keywords.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.methods.knowledge_conflict import same_answer, says_something
-from agents.texts.orders import answer_keywords
+from agents.texts.orders import answer_keywords, words_in
 from agents.turn import SourceVotes
 
 GRAPH_VOTES = 2
@@ -21,6 +21,12 @@ class Vote:
 
     answer: str
     votes: int = 1
+
+
+def stands_in(answer: str, question: str, texts: Iterable[str]) -> bool:
+    """Return whether texts hold every name and number that an answer adds to its question: what a model made up is no source's vote."""
+    added = answer_keywords(answer, question)
+    return bool(added) and added <= {word for text in texts for word in words_in(text)}
 
 
 def same_claim(first: str, second: str, question: str) -> bool:

@@ -4,7 +4,7 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
 from agents.asking.record import Signal
 from agents.methods.candidates import answered
-from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, stands_in
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Evidence, Turn
 
@@ -14,9 +14,9 @@ ALONE = Ask("answer_with_evidence", ANSWER)
 class IsolatedAnswers(Stage):
     """Answers from each source alone, counted as votes for the candidate or against it (RobustRAG, arXiv 2405.15556); one batched call.
 
-    The knowledge graph, each page and the text of the photo are sources. Earlier turns are not shown: an order in them cannot vote. Turns
-    whose evidence has one source are left as they are, and so are questions answered in steps, which no source answers alone.
-    ``finalise.min_lead`` says how far ahead the candidate has to be.
+    The knowledge graph, each page and the text of the photo are sources; one votes where its own text holds what it answers. Earlier turns
+    are not shown: an order in them cannot vote. Turns whose evidence has one source are left as they are, and so are questions answered in
+    steps, which no source answers alone. ``finalise.min_lead`` says how far ahead the candidate has to be.
     """
 
     fills = ("votes",)
@@ -27,23 +27,26 @@ class IsolatedAnswers(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``votes``."""
         questions: list[tuple[Turn, str, Question[Candidate | None]]] = []
+        votes: dict[int, list[Vote]] = {}  # by the identity of a turn
         for turn, _ in answered(turns):
             sources = by_source(turn.shown)
             if len(sources) < 2 or "step" in {chunk.source for chunk in turn.shown}:
                 continue
+            votes[id(turn)] = []
             for source, chunks in sources.items():
                 values = {**turn.values, "evidence": chunks, "history": ()}
                 questions.append((turn, source, Question(ALONE, values, (turn,))))
-        said: dict[int, list[Vote]] = {}
-        for (turn, source, _), answer in zip(questions, context.put([each for *_, each in questions]), strict=True):
+        for (turn, source, asked), answer in zip(questions, context.put([each for *_, each in questions]), strict=True):
             if answer.failed:
                 turn.error = turn.error or f"isolated_answers: {answer.error}"
             elif answer.value is not None:
-                said.setdefault(id(turn), []).append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
                 turn.found(answers={f"alone: {source}": answer.value.text})
+                texts = (f"{chunk.title} {chunk.text}" for chunk in asked.values["evidence"])
+                if stands_in(answer.value.text, turn.question, texts):
+                    votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
         for turn, candidate in answered(turns):
-            if id(turn) in said:
-                turn.votes = count_votes(candidate.text, turn.question, said[id(turn)])
+            if id(turn) in votes:
+                turn.votes = count_votes(candidate.text, turn.question, votes[id(turn)])
                 turn.found(
                     checks={"votes for it": turn.votes.supporting, "votes for another": turn.votes.opposing},
                     signals={"isolated_answers.lead": Signal(float(turn.votes.lead))},

@@ -91,12 +91,12 @@ def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]]
     if not added:
         return False
     ordered: set[str] = set()
-    told = {word for text in said for word in _words(text)}
+    told = {word for text in said for word in words_in(text)}
     for title, text in ((title[:_MAX_CHARACTERS], text[:_MAX_CHARACTERS]) for title, text in shown):
         # A name that gives orders would make one of each sentence that it stands in.
         about = text.replace(title, " ") if len(title) > 2 else text
         for sentence in chain(_SENTENCE.split(title), _SENTENCE.split(about)):
-            (ordered if orders_in(sentence) else told).update(_words(sentence))
+            (ordered if orders_in(sentence) else told).update(words_in(sentence))
     return not added & told and bool(added & ordered)
 
 
@@ -104,13 +104,14 @@ def _unleeted(letters: dict[int, int], word: re.Match[str]) -> str:
     return word[0].translate(letters)
 
 
-def _words(text: str) -> set[str]:
+def words_in(text: str) -> set[str]:
+    """Return the words and numbers of a text in lower case."""
     return set(_WORD.findall(unicodedata.normalize("NFKC", text).lower()))
 
 
 def answer_keywords(answer: str, question: str) -> set[str]:
     """Return the words that carry an answer: its names and numbers that the question lacks, else its other words."""
-    known = _words(question) | _LITTLE
+    known = words_in(question) | _LITTLE
     words = _WORD.findall(unicodedata.normalize("NFKC", answer))
     new = [(place, word) for place, word in enumerate(words) if word.lower() not in known]
     marked = {word.lower() for place, word in new if any(map(str.isdigit, word)) or (place > 0 and word[0].isupper())}

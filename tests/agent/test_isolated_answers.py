@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, same_claim
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, same_claim, stands_in
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import load_settings, settings_from
 from agents.stages.finalise import Finalise
@@ -48,6 +48,18 @@ def test_answers_are_compared_by_what_they_add_to_the_question(first: str, secon
 )
 def test_the_largest_group_that_says_otherwise_is_counted(votes: list[Vote], counted: SourceVotes) -> None:
     assert count_votes("The tower is 330 m high.", QUESTION, votes) == counted
+
+
+def test_what_a_source_does_not_hold_is_not_its_vote() -> None:
+    assert stands_in("The tower is 330 m high.", QUESTION, ["It rises", "to 330 m."])
+    assert not stands_in("The tower is 324 m high.", QUESTION, ["It rises to 330 m."])
+    assert not stands_in("It is high.", QUESTION, ["It is high."])  # nothing is added to the question
+    chat = ScriptedChat(
+        lambda request: ChatReply("7 m" if "rises" in request.messages[-1].content else "330 m", "stop")
+    )
+    made = asked(ROW, PAGE)
+    run(IsolatedAnswers, [made], context(load_settings("best", "embedded"), chat=chat))
+    assert made.votes == SourceVotes(GRAPH_VOTES, 0, None)
 
 
 @given(st.lists(st.sampled_from(["330 m", "40 m", "7 m", IDK])), st.integers(1, 3))
