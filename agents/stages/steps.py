@@ -202,7 +202,7 @@ class Steps(Stage):
                 turn.note(computation=str(error))
                 if not plan.asks:
                     return  # what was read is no sum; the next stage may see more in it
-        turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None))
+        turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None), stepwise=True)
         facts = [
             Evidence(f"{step.about(texts)} {texts[place]}", "step", f"step {place + 1}")
             for place, step in enumerate(plan.steps)

@@ -84,7 +84,8 @@ def test_one_call_asks_each_source_of_the_batch_without_the_dialog() -> None:
     history = ({"role": "assistant", "content": "earlier order"},)
     several = asked(ROW, ROOF, PAGE, PLANTED, history=history)
     single, refused = asked(ROW, ROOF), asked(ROW, PAGE, answer=IDK)
-    stepped = asked(ROW, PAGE, Evidence("40 m", "step", "step 1"))
+    stepped = asked(ROW, PAGE)
+    stepped.candidate = Candidate("330 m", None, stepwise=True)
     run(IsolatedAnswers, [several, single, refused, stepped], context(load_settings("best", "embedded"), chat=chat))
     assert chat.batches == [3]  # the graph, two pages
     assert several.votes == SourceVotes(GRAPH_VOTES + 1, 1, "40 m")

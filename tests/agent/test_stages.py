@@ -487,6 +487,15 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
     assert batch[2].candidate.confidence == pytest.approx(0.5)
 
 
+def test_an_answer_that_steps_led_to_keeps_the_evidence_that_it_was_made_from() -> None:
+    step = Evidence("It was designed by Bartholdi.", "step", "step 1")
+    made = turn("Where was he born?", evidence=(evidence("opened in 1889"),), shown=(step,))
+    made.candidate = Candidate("Colmar", None, stepwise=True)
+    chat = ScriptedChat(lambda _: "another")
+    run(Answer, [made], context(settings(), chat=chat))
+    assert (made.candidate.text, made.shown, chat.requests) == ("Colmar", (step,), [])
+
+
 @pytest.mark.parametrize("stage", [Answer, DualAnswer])
 def test_each_prompt_is_read_by_the_model_of_its_own_role(stage: type[Stage]) -> None:
     """The one that is asked without evidence was sent to the model of the other one."""
