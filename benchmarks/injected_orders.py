@@ -23,9 +23,9 @@ from pydantic import Field
 from rich.progress import track
 from scipy.stats import binomtest
 
+from agents.base.command_options import Flag
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
-from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
 from benchmarks.common import ProfileOptions, run, table_of, through
 from evaluation.commands import output
@@ -119,8 +119,8 @@ def laid_out(asked: Asked, order: Order | None, *, guarded: bool, step: bool = F
 
     With ``step`` the question is one that a hop names its thing in.
     """
-    from agents.intake import open_turn
-    from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
+    from agents.runner.intake import open_turn
+    from agents.search.retrieved import cleaned_page, safe_page, safe_picture
 
     text = order.text.replace("TARGET", asked.target) if order is not None else ""
     where = order.where if order is not None else ""
@@ -164,7 +164,7 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     """Each question without an order, then each order on one of the questions in turn."""
     config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     questions, orders = read_corpus(options.cache)
-    from agents.asking.reply_cache import ReplyStore
+    from agents.models.reply_cache import ReplyStore
     from agents.search.gateway import SearchGateway
 
     step = max(1, len(orders) // (options.num_orders or len(orders)))

@@ -1,1 +1,1 @@
-"""Presets, profiles and the configuration of a run; look-up of names, paths and import paths."""
+"""Presets and the configuration of a run."""

@@ -2,9 +2,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.search.hits import WebHit
-from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.texts.evidence_chunks import (
+from agents.evidence.chunks import (
     ChunkOptions,
     attribute_chunks,
     breadcrumb,
@@ -14,6 +12,8 @@ from agents.texts.evidence_chunks import (
     in_turn,
     page_chunks,
 )
+from agents.search.hits import WebHit
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24

@@ -1,1 +1,1 @@
-"""Texts: from retrieved pages, attributes, printed rows and replies to what a stage can use."""
+"""Strings in, strings out: cleaning, wiki markup, orders to the model, refusals, replies in JSON."""
