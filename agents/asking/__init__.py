@@ -1,1 +1,1 @@
-"""Asking a model: prompts, requests, readers of replies."""
+"""Asking a model: prompts, requests, replies that are read."""

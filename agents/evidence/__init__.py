@@ -1,1 +1,1 @@
-"""Evidence: search results cut to chunks, chunks as passages for prompts and rerankers."""
+"""Evidence: search results cut into chunks, chunks as prompts and rerankers read them."""

@@ -1,1 +1,1 @@
-"""What the papers compute and decide, as functions that know no prompt, no model's library and no stage."""
+"""What the papers compute and decide: formulas, and rules over words, boxes, probabilities and scores."""

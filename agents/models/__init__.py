@@ -1,1 +1,1 @@
-"""Adapters to models behind the protocols of base.py, the kinds that a profile may name, the cache of replies."""
+"""Models: the protocols of each role, the kinds that a profile may name, the cache of replies."""

@@ -1,1 +1,1 @@
-"""The machine: profiles, the loaded models of their roles, where weights are, what can be reached."""
+"""The machine: profiles with their limits, the loaded model of each role, where weights are, what can be reached."""

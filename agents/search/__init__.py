@@ -1,1 +1,1 @@
-"""The searches and what they return: hits, web pages, pictures; what opens and builds an index."""
+"""Image and web search: the gateway that all stages search through, hits, evidence passed with a call, the index builder."""

@@ -1,1 +1,1 @@
-"""Presets and the configuration of a run."""
+"""Presets, what their stages need, and a preset under a profile as the configuration of a run."""

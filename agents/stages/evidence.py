@@ -20,7 +20,7 @@ _CHUNKS_WHEN_SHORT = 24
 
 
 class EvidenceStage(Stage):
-    """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence_chunks.py``."""
+    """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence/chunks.py``."""
 
     class Options(ChunkOptions, StageOptions):
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")

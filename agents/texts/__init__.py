@@ -1,1 +1,1 @@
-"""Strings in, strings out: cleaning, wiki markup, orders to the model, refusals, replies in JSON."""
+"""Texts, strings in and out: cleaning, wiki markup, orders to the model, refusals, replies that were cut."""
