@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from agents.asking.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
+from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         print(f"crag: error: there is no command {name!r}{meant} known: {', '.join(names)}", file=sys.stderr)
         return 2
-    from agents.settings.command_options import called
+    from agents.base.command_options import called
 
     with called(f"crag {name}"):
         return int(command.load().main(rest))
@@ -88,7 +88,7 @@ profiles: {", ".join(profile_names())}"""
 
 
 def _complete(rest: Sequence[str]) -> int:
-    from agents.settings.command_options import completion
+    from agents.base.command_options import completion
 
     if len(rest) != 1 or rest[0] not in _SHELLS:
         print(f"crag {_COMPLETION}: error: name a shell: {', '.join(_SHELLS)}", file=sys.stderr)

@@ -23,9 +23,9 @@ from pydantic import Field
 from rich.progress import track
 from scipy.stats import binomtest
 
+from agents.base.command_options import Flag
 from agents.base_agent import Message
 from agents.search.hits import WebHit
-from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
 from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.planting import Planted, PlantedSearch
@@ -204,9 +204,9 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     """Answer each case by the whole preset, over the real indices with what is planted."""
     config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     corpus = read_corpus(options.cache)
-    from agents.asking.reply_cache import ReplyStore
     from agents.crag_agent import CragAgent
-    from agents.intake import open_turns
+    from agents.models.reply_cache import ReplyStore
+    from agents.runner.intake import open_turns
 
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     search = PlantedSearch(config.pipeline(split="validation"))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import Field
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.mavis import Grader, score, summary

@@ -22,9 +22,9 @@ from pydantic import Field
 from agents.asking.prompts import Prompt
 from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, candidate_of
 from agents.asking.readers.verdicts import YES_NO
-from agents.asking.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
+from agents.base.command_options import Flag
 from agents.models.base import ChatReply
-from agents.settings.command_options import Flag
+from agents.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table

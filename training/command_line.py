@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from rich.console import Console
 
+from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.settings.command_options import Flag, Options
-from agents.settings.profiles import SettingsError
+from agents.profiles.profile import SettingsError
 from agents.settings.run_config import DEFAULT_CACHE
 from evaluation import commands
 from evaluation.files.manifest import write_json

@@ -27,13 +27,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from agents.asking.ask import Ask, Question, ReplyForm, put
 from agents.asking.prompts import Prompt, PromptLibrary
 from agents.asking.readers.answers import ANSWER, STEP_ANSWER
-from agents.asking.reply_cache import ReplyStore
+from agents.base.command_options import Flag
+from agents.evidence.chunks import ChunkOptions, cutter
+from agents.evidence.passages import within_tokens
 from agents.models.base import ChatReply
-from agents.settings.command_options import Flag
+from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig
 from agents.stages.answer import Answer
-from agents.texts.evidence_chunks import ChunkOptions, cutter
-from agents.texts.evidence_text import within_tokens
 from agents.texts.refusals import refuses
 from agents.texts.replies import labelled
 from agents.turn import IDK, Evidence

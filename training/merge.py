@@ -23,11 +23,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agents.base.command_options import Flag, Options
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.pretrained import DTYPES
-from agents.settings.command_options import Flag, Options
 from training.chat_examples import TrainingDataError
 from training.command_line import run_command
 

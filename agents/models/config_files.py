@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.base.files import parse_json
 from agents.models.base import ModelError
-from agents.runtime.files import parse_json
 
 ARCHITECTURES = frozenset(
     "bert blip-2 blip_2_qformer blip_2_vision_model clip clip_text_model clip_vision_model gemma gemma2 gemma3 gemma3_text grounding-dino "

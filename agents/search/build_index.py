@@ -8,8 +8,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.runtime.cluster import ClusterError, Each, cluster, in_turn, spread
-from agents.runtime.files import doing, is_of_files, told, well_formed
+from agents.base.cluster import ClusterError, Each, cluster, in_turn, spread
+from agents.base.command_options import Flag, Options
+from agents.base.files import doing, is_of_files, told, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
@@ -17,9 +18,8 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
+from agents.search.pages.page_text import main_content
 from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
-from agents.settings.command_options import Flag, Options
-from agents.texts.page_text import main_content
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"

@@ -5,9 +5,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
+from agents.evidence.passages import evidence_found
 from agents.methods.candidates import candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
 
 _DIRECT = ("answer_with_evidence", "answer_without_evidence")

@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.asking.record import Signal
 from agents.methods.candidates import answered
 from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, stands_in
+from agents.record import Signal
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Evidence, Turn
 

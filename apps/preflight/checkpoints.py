@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.models.registry import options_of
-from agents.pipeline import roles_of, searches_of
-from agents.settings.profiles import SettingsError
+from agents.profiles.profile import SettingsError
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import roles_of, searches_of
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"

@@ -7,8 +7,8 @@ forward pass, counted from the shapes in transformers' and vLLM's model code.
 from dataclasses import dataclass
 
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
-from agents.pipeline import images_of
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import images_of
 from apps.preflight.checkpoints import Checkpoint, checkpoints_of
 
 L40S_BYTES = 47_000_000_000

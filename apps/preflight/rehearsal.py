@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.base.command_options import Options
 from agents.crag_agent import CragAgent
-from agents.runtime.start_up import LIMIT_SECONDS
+from agents.profiles.profile import ROOT, Limits
+from agents.runner.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
-from agents.settings.command_options import Options
-from agents.settings.profiles import ROOT, Limits
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, output_of
 

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.pipeline import searches_of
-from agents.runtime.files import first_fault, parse_json, told, write_whole
-from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
+from agents.base.files import first_fault, parse_json, told, write_whole
+from agents.profiles.profile import Limits
+from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings.presets import Settings
-from agents.settings.profiles import Limits
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import searches_of
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, checkpoints_of
 

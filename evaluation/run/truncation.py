@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from agents.runtime.hub_reach import no_hub
+from agents.base.hub_reach import no_hub
 from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 

@@ -17,6 +17,7 @@ from agents.asking.readers.drafts import parse_draft
 from agents.methods.ranking import cumulative
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.retrieved import safe_page
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
@@ -34,7 +35,6 @@ from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.retrieved import safe_page
 from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,

@@ -10,8 +10,8 @@ import tomllib
 
 import pytest
 
-from agents.settings.command_options import Options
-from agents.settings.profiles import ROOT
+from agents.base.command_options import Options
+from agents.profiles.profile import ROOT
 from agents.settings.run_config import preset_names, profile_names
 from apps import crag
 

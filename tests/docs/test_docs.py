@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, names
 from agents.settings.presets import GROUPS, load_settings
-from agents.settings.profiles import PRESETS, PROFILES, ROOT, names
 from apps.crag import COMMANDS
 from evaluation.studies.variants import MORE_PARTS, PARTS
 

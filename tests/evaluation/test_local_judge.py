@@ -15,11 +15,11 @@ from rich.console import Console
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.deadline import Deadline
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import PROMPTS, Profile
 from agents.settings import run_config
-from agents.settings.profiles import PROMPTS, Profile
 from agents.settings.run_config import RunConfig
+from agents.time_limits.deadline import Deadline
 from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, YesOrNo, load_cut

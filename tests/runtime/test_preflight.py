@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
-from agents.runtime.weights import cached_revision, loadable, with_found_weights
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import ROOT, LoraSettings, Profile
+from agents.profiles.weights import cached_revision, loadable, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
-from agents.settings.profiles import ROOT, LoraSettings, Profile
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
 
 
 def pins(name: str) -> dict[str, str]:

@@ -24,9 +24,9 @@ from urllib.request import Request, urlopen
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Options
+from agents.base.hub_reach import HUB_SECONDS
 from agents.models.base import ModelError
-from agents.runtime.hub_reach import HUB_SECONDS
-from agents.settings.command_options import Options
 
 VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
 

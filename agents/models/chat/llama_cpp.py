@@ -18,7 +18,7 @@ from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""

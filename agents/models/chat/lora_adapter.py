@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.base.files import parse_json
 from agents.models.base import ModelError
-from agents.runtime.files import parse_json
 
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")

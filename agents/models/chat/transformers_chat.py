@@ -20,7 +20,7 @@ from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _ABORTED = ChatReply("", "abort")
 

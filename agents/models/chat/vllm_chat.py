@@ -21,7 +21,7 @@ from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.vllm_compat import VllmEngine, is_dead, lora_rank, lora_request
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed

@@ -10,11 +10,20 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from PIL import Image
 
+from agents.base.files import write_whole
 from agents.models.picture_files import picture_of
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.files import write_whole
-from agents.runtime.subprocess_worker import SubprocessWorker
-from agents.search.fetching import Allowed, Fetched, FetchError, fetch, is_public, offline, over_http, side_by_side
+from agents.search.pages.fetching import (
+    Allowed,
+    Fetched,
+    FetchError,
+    fetch,
+    is_public,
+    offline,
+    over_http,
+    side_by_side,
+)
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 _UNREADABLE = (OSError, ValueError, LookupError, SyntaxError)
@@ -32,7 +41,7 @@ CACHE_SUFFIXES = ("", ".html", ".txt")  # endings that a cached page may have; n
 
 MAX_PAGE_BYTES = 8_000_000
 """Longer pages are not fetched, and of longer files only so much is taken. Scripts and styles take most of a page: the limit on its text
-is set where the text is taken from it (``agents.texts.page_text``)."""
+is set where the text is taken from it (``agents.search.pages.page_text``)."""
 
 Content = TypeVar("Content")
 

@@ -7,10 +7,10 @@ tags are read.
 
 from collections.abc import Sequence
 
-from agents.runtime.deadline import Deadline
-from agents.runtime.subprocess_worker import SubprocessError, SubprocessWorker
+from agents.search import retrieved
 from agents.search.hits import PageText
-from agents.texts import retrieved
+from agents.time_limits.deadline import Deadline
+from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWorker
 
 MAX_TAGS = 2_000  # of a page that is read at once: 0.06 s at most
 MAX_CHARACTERS = 200_000  # of the same

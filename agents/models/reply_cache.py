@@ -16,11 +16,11 @@ from typing import Any
 
 import diskcache
 
+from agents.base.files import parse_json
+from agents.base.no_pickles import PlainDisk
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.pixels import pixels_digest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.files import parse_json
-from agents.runtime.no_pickles import PlainDisk
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 FORMAT = 3  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well

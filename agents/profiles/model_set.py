@@ -22,7 +22,7 @@ from agents.models.base import (
 )
 from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry
-from agents.settings.profiles import Profile
+from agents.profiles.profile import Profile
 
 Model = TypeVar("Model")
 RegistryFactory = Callable[[Path, Describe | None, Mapping[str, str] | None], ModelRegistry]

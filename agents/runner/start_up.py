@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from agents.base.files import one_line
 from agents.models.base import ModelError, MultimodalPair
-from agents.runtime.files import one_line
 
 if TYPE_CHECKING:
-    from agents.runtime.model_set import ModelSet
+    from agents.profiles.model_set import ModelSet
 
 LIMIT_SECONDS = 600.0  # the evaluator gives an agent 10 minutes to be built (CRAG-MM rules)
 

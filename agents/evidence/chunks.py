@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
+from agents.evidence.passages import attribute_sentence, paragraphs
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.texts.evidence_text import attribute_sentence, paragraphs
 from agents.texts.infobox import facts
 from agents.texts.injection import neutral
 from agents.turn import Evidence, Turn

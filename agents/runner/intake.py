@@ -12,10 +12,10 @@ from PIL import Image, ImageFile
 from agents.base_agent import Message
 from agents.methods.domains import domain_of_label
 from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, file_of, reduced_rgb
-from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.provided_context import parse_provided
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
+from agents.time_limits.subprocess_worker import SubprocessWorker
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)

@@ -9,16 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agents.asking.prompts import PromptLibrary
-from agents.asking.record import Cause, Status
+from agents.base.secrets import scrubbed
 from agents.models.base import ModelError
-from agents.runtime.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
-from agents.runtime.guard import MAX_MARGIN, Estimates, plan
-from agents.runtime.model_set import ModelSet
-from agents.runtime.secrets import scrubbed
-from agents.runtime.worker import HungError, ProcessEndsError, Worker, where
+from agents.profiles.model_set import ModelSet
+from agents.record import Cause, Status
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
-from agents.stage import Context, Stage, stage_class
+from agents.settings.stage_needs import stages_of
+from agents.stage import Context, Stage
+from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
+from agents.time_limits.guard import MAX_MARGIN, Estimates, plan
+from agents.time_limits.worker import HungError, ProcessEndsError, Worker, where
 from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -33,40 +34,19 @@ _LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has
 _MAX_HANGING = 2  # threads that hang in one stage outside of engines: it is the stage's fault then
 _NO_ENGINE = (
     "agents.texts.",
+    "agents.evidence.",
     "agents.models.picture_files.",
     "agents.search.gateway.",
     "agents.search.hits.",
-    "agents.search.web_cache.",
-    "agents.runtime.subprocess_worker.",
+    "agents.search.pages.page_reader.",
+    "agents.search.pages.page_text.",
+    "agents.search.pages.web_cache.",
+    "agents.search.retrieved.",
+    "agents.time_limits.subprocess_worker.",
 )
 """Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
 Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
 _MAX_REASON = 500  # characters; an error may quote megabytes of what it choked on
-
-
-def stages_of(settings: Settings) -> list[Stage]:
-    """The stages of a preset with their options, in their order."""
-    return [stage(settings.options(stage)) for stage in map(stage_class, settings.stages)]
-
-
-def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
-    """The roles that the stages of a preset can ask for, each once, in their order; PromptError where a prompt is missing or malformed."""
-    found: dict[str, None] = {}
-    for stage in stages_of(settings):
-        asked = [prompts[ask.prompt].settings.model for ask in stage.asks()]
-        found.update(dict.fromkeys([*asked, *stage.roles()]))
-    return tuple(found)
-
-
-def searches_of(settings: Settings) -> tuple[bool, bool]:
-    """Whether a preset searches images, and whether it searches the web."""
-    return "image_search" in settings.stages, "web_search" in settings.stages
-
-
-def images_of(settings: Settings) -> int:
-    """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
-    limit = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
-    return limit if settings.limits.pictures is None else min(limit, settings.limits.pictures)
 
 
 class Pipeline:

@@ -9,7 +9,9 @@ from typing import Any
 
 from PIL import Image
 
-from agents.asking.record import (
+from agents.base.files import well_formed
+from agents.base.secrets import scrubber
+from agents.record import (
     PICTURE_FIELDS,
     QUOTING_FIELDS,
     REQUEST_IMAGES,
@@ -18,9 +20,7 @@ from agents.asking.record import (
     StageRecord,
     TurnRecord,
 )
-from agents.asking.request_images import RequestImages
-from agents.runtime.files import well_formed
-from agents.runtime.secrets import scrubber
+from agents.runner.request_images import RequestImages
 from agents.settings.presets import TraceSettings
 from agents.turn import Turn
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from agents.runtime.files import parse_json
-from agents.settings.profiles import ROOT, Profile
+from agents.base.files import parse_json
+from agents.profiles.profile import ROOT, Profile
 
 SUBMISSION = ROOT / "aicrowd.json"
 """The models of a submission with the commit of each; the evaluator's cache is filled from it."""

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from agents.runtime.files import first_fault, one_line, read_toml, told
-from agents.settings.named import find_file
+from agents.base.files import first_fault, one_line, read_toml, told
+from agents.base.named import find_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ROOT / "presets"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.runtime.files import first_fault, one_line, parse_json, shortened
+from agents.base.files import first_fault, one_line, parse_json, shortened
 
 VERSION = 2
 """Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""

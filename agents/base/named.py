@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.runtime.files import one_line, shortened
+from agents.base.files import one_line, shortened
 
 SUFFIX = ".toml"
 _IDENTIFIER = r"[^\W\d]\w*"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agents.runtime.files import first_fault, shortened, write_whole
+from agents.base.files import first_fault, shortened, write_whole
 
 Floats = npt.NDArray[np.floating[Any]]
 Row = tuple[float, ...]

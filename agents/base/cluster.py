@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from agents.runtime.secrets import keep_out_of_logs
+from agents.base.secrets import keep_out_of_logs
 
 T = TypeVar("T")
 R = TypeVar("R")

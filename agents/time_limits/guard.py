@@ -7,14 +7,11 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from PIL import Image
 
-from agents.runtime.deadline import Clock, Deadline
-from agents.settings.profiles import Limits
-from agents.stage import Stage
-from agents.turn import Turn
+from agents.time_limits.deadline import Clock, Deadline
 
 VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
 _MAX_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
@@ -34,6 +31,46 @@ _SIDE = 32  # a picture is recognised by so many pixels of each side
 Way = Literal["whole", "short", "skipped"]
 
 
+class TimedStage(Protocol):
+    """What is read of a stage (``agents.stage.Stage``)."""
+
+    min_seconds: float
+    wanted_seconds: float
+
+    @property
+    def name(self) -> str:
+        """Its name, by which its times are kept."""
+
+    @property
+    def kind(self) -> str:
+        """Whether it answers or verifies."""
+
+
+class DialogTurn(Protocol):
+    """What a dialog is recognised by (``agents.turn.Turn``)."""
+
+    query: str
+    history: tuple[dict[str, str], ...]
+    image: Image.Image | None
+    photo_id: bytes
+
+
+class DialogLimits(Protocol):
+    """What is read of a profile's limits (``agents.profiles.profile.Limits``)."""
+
+    @property
+    def margin_seconds(self) -> float:
+        """What is kept back of a call."""
+
+    @property
+    def seconds_per_turn(self) -> float:
+        """What a turn may take."""
+
+    @property
+    def seconds_per_dialog(self) -> float:
+        """What all turns of a dialog may take."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a stage is to be run."""
@@ -43,7 +80,9 @@ class Plan:
     reason: str | None = None  # why it is not run whole; always for want of time
 
 
-def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, left: float, whole_call: float) -> Plan:
+def plan(
+    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
+) -> Plan:
     """How to run a stage for so many turns.
 
     One whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced where else later
@@ -64,7 +103,7 @@ def plan(stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, lef
     return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
 
 
-def reduced(stage: Stage, times: Estimates, turns: int) -> float:
+def reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
     """Seconds of a stage that does less; where it was never seen to, half of what it takes when it is run whole."""
     whole = times.seconds(stage.name, turns, math.inf)
     unseen = stage.min_seconds
@@ -73,7 +112,7 @@ def reduced(stage: Stage, times: Estimates, turns: int) -> float:
     return min(times.seconds(stage.name, turns, unseen, short=True), whole)
 
 
-def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: float) -> float:
+def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_call: float) -> float:
     """Seconds to keep for the stages to come that answer and verify."""
 
     def minimum(kind: str) -> float:
@@ -151,27 +190,27 @@ class DialogTimes:
     evaluator counts ("10 s x batch size"). Of more than ``limit`` dialogs the one unused for longest is forgotten first.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
+    def __init__(self, limits: DialogLimits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
         self._limits, self._clock, self._limit = limits, clock, limit
         self._spent: OrderedDict[bytes, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._spent)
 
-    def deadline(self, call: Deadline, turns: Sequence[Turn]) -> Deadline:
+    def deadline(self, call: Deadline, turns: Sequence[DialogTurn]) -> Deadline:
         """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
         margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
         return call.within(allowed - margin - call.elapsed())
 
-    def allowance(self, turn: Turn) -> float:
+    def allowance(self, turn: DialogTurn) -> float:
         """The seconds a turn may take: its own limit, but no more than half of what its dialog has left."""
         own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
         if not turn.history:
             return min(own, dialog)
         return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent_by(turn)))
 
-    def charge(self, turns: Sequence[Turn], seconds: float) -> None:
+    def charge(self, turns: Sequence[DialogTurn], seconds: float) -> None:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
             spent = seconds / len(turns) + (self._spent_by(turn) if turn.history else 0.0)
@@ -181,16 +220,16 @@ class DialogTimes:
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
-    def _spent_by(self, turn: Turn) -> float:
+    def _spent_by(self, turn: DialogTurn) -> float:
         return max(self._spent.get(key, 0.0) for key in _keys(turn))
 
 
-def undecoded_key(turn: Turn) -> bytes:
+def undecoded_key(turn: DialogTurn) -> bytes:
     """Return the key of a turn's dialog by its undecoded photo."""
     return _digest_of_question(turn).digest() + turn.photo_id
 
 
-def _keys(turn: Turn) -> list[bytes]:
+def _keys(turn: DialogTurn) -> list[bytes]:
     """Return the keys of a turn's dialog: by its undecoded photo, which is known before the other, and by its pixels."""
     if turn.photo_id and turn.image is None:
         return [undecoded_key(turn)]
@@ -201,6 +240,6 @@ def _keys(turn: Turn) -> list[bytes]:
     return [digest.digest(), undecoded_key(turn)] if turn.photo_id else [digest.digest()]
 
 
-def _digest_of_question(turn: Turn) -> hashlib._Hash:
+def _digest_of_question(turn: DialogTurn) -> hashlib._Hash:
     first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
     return hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)

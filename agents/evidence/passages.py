@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from agents.asking.record import EvidenceFound
+from agents.record import EvidenceFound
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4

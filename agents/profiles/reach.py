@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agents.base.files import one_line
+from agents.base.hub_reach import no_hub
 from agents.models.base import ModelError
-from agents.runtime.files import one_line
-from agents.runtime.hub_reach import no_hub
-from agents.runtime.weights import cached, is_hub_id
-from agents.settings.profiles import SERVED, Profile
+from agents.profiles.profile import SERVED, Profile
+from agents.profiles.weights import cached, is_hub_id
 
 
 def unreachable(

@@ -38,8 +38,8 @@ from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args, 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from agents.runtime.files import one_line
-from agents.runtime.secrets import keep_out_of_logs
+from agents.base.files import one_line
+from agents.base.secrets import keep_out_of_logs
 
 _called: ContextVar[str] = ContextVar("called", default="")
 

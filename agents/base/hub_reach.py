@@ -1,6 +1,6 @@
 """Whether a hub of models and data sets can be asked."""
 
-from agents.runtime.files import one_line
+from agents.base.files import one_line
 
 HUB_SECONDS = 5.0
 """A hub that does not answer by then is taken for out of reach."""

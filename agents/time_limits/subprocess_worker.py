@@ -26,7 +26,7 @@ MAX_MEMORY = (
 _START_SECONDS = 30.0  # for the interpreter and its imports, 0.3 s on an idle core; later another is started
 _POLL_SECONDS = 0.05  # how late it may be noticed that nobody waits any more
 _SPARE_SECONDS = 1.0  # after its time a process ends by itself: the one that would kill it may be gone
-_MAIN = "from agents.runtime.subprocess_worker import serve; serve({fd})"
+_MAIN = "from agents.time_limits.subprocess_worker import serve; serve({fd})"
 _DONE, _FAILED = b"+", b"-"
 
 

@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.pages.page_text import main_content
 from agents.texts.injection import gives_orders, neutral
-from agents.texts.page_text import main_content
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import KEPT_VALUES, plain
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from agents.base.files import write_whole
 from agents.models.pixels import pixels_digest, to_rgb
-from agents.runtime.files import write_whole
 
 _COMPRESSION = 1  # of PNG, 0 to 9: a recorded run waits for each picture
 
