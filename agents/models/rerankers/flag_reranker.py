@@ -9,6 +9,7 @@ import numpy as np
 
 from agents.models.base import FloatArray, ModelError
 from agents.models.pretrained import CANNOT_LOAD, Pretrained, distinct
+from agents.runtime.revisions import snapshot
 
 REQUIREMENTS = "FlagEmbedding==1.4.2"
 
@@ -43,7 +44,7 @@ class FlagEmbeddingReranker(Pretrained):
             raise ModelError(f"This reranker takes: pip install {REQUIREMENTS} ({error})") from error
         try:
             return FlagReranker(
-                str(self.path),
+                snapshot(self.path, self.revision),
                 use_fp16=self.dtype == "float16",
                 devices=self.device,
                 batch_size=self.batch_size,
