@@ -15,7 +15,7 @@ from typing import Any
 import tomlkit
 from pydantic import Field
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable
+from tomlkit.items import InlineTable, Table
 
 from agents.runtime.files import one_line, parse_json, told, write_whole
 from agents.runtime.hub_reach import no_hub
@@ -184,7 +184,10 @@ def _read_profile(path: Path) -> LockedFile:
 
 
 def _read_submission(path: Path) -> LockedFile:
-    content = parse_json(path.read_bytes())
+    try:
+        content = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise LockError(f"{path} is no JSON: {one_line(error)}") from error
     models = content.get("hf_models") if isinstance(content, dict) else None
     if not isinstance(models, list) or not all(isinstance(each, dict) and "repo_id" in each for each in models):
         raise LockError(f"{path} has no list hf_models of models; write it with: python -m apps.preflight --task 1|2|3")
@@ -197,13 +200,16 @@ def _submitted(models: Sequence[dict[str, Any]]) -> Iterator[NamedWeights]:
 
 
 def _pin(weights: NamedWeights, commit: str) -> None:
-    """Write a commit into a table."""
-    if isinstance(weights.table, InlineTable) and weights.key not in weights.table:
-        value = tomlkit.item(commit)
+    """Write a commit into a table: in place of the old one, else in the line after the name."""
+    table, value = weights.table, tomlkit.item(commit)
+    if isinstance(table, Table) and weights.key not in table:
+        # Appended, it may come after a comment that belongs to the next table.
+        table.value._insert_after(weights.after, weights.key, value)
+    elif isinstance(table, InlineTable) and weights.key not in table:
         value.trivia.trail = " "  # before the brace
-        weights.table[weights.key] = value
+        table[weights.key] = value
     else:
-        weights.table[weights.key] = commit
+        table[weights.key] = commit
 
 
 if __name__ == "__main__":
