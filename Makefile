@@ -37,7 +37,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
+.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -155,6 +155,9 @@ lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
 
 lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
+
+lock-models: $(INSTALLED) ## Write the commit of every model of the hub into profiles/*.toml and aicrowd.json
+	$(BIN)/python -m apps.preflight.lock_models
 
 screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from the run of `make demo`
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)

@@ -6,6 +6,8 @@ path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's
 
 ``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
 
+``revision`` beside a ``path`` is the commit that is loaded (``agents.base.revisions``).
+
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
 
@@ -22,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from agents.base.files import first_fault, one_line, read_toml, told
 from agents.base.named import find_file
+from agents.base.revisions import MAIN, split_revision
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ROOT / "presets"
@@ -88,6 +91,7 @@ class LoraSettings(Table):
 
     name: str = Field(description="its name in the engine")
     path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
+    revision: str = Field(MAIN, description="commit of a model id")
 
 
 class SearchModels(Table):
@@ -95,7 +99,9 @@ class SearchModels(Table):
 
     kind: Literal["organiser", "embedded"] = "organiser"
     image_model: str = "openai/clip-vit-large-patch14-336"
+    image_revision: str = MAIN  # commit of a model id
     text_model: str = "BAAI/bge-large-en-v1.5"
+    text_revision: str = MAIN
     image_index: str = "crag-mm-2025/image-search-index-{split}"
     web_index: str = "crag-mm-2025/web-search-index-{split}"
 
@@ -155,11 +161,13 @@ class Profile(Table):
     def under(self, preset: str) -> Profile:
         """The profile with the options that it has for a preset."""
         changed = self.presets.get(preset, {})
-        models = {role: {**spec, **changed.get(role, {})} for role, spec in self.models.items()}
+        models = {role: _changed_options(spec, changed.get(role, {})) for role, spec in self.models.items()}
         return self.model_copy(update={"models": models}) if changed else self
 
     def with_chat_model(self, name: str) -> Profile:
-        """The profile with other weights, or another model of its server, as its chat model, and wherever else it has the same.
+        """Return the profile with other weights, or another model of its server, for its chat model and wherever else it has the same.
+
+        Weights may be ``ORG/NAME@REVISION``.
 
         SettingsError where its chat model has neither.
         """
@@ -170,9 +178,13 @@ class Profile(Table):
                 f"the chat model of profile {self.name!r} has no weights or model to replace by {name!r}; gpu and server have"
             )
         was = {key: chat.get(key) for key in ("kind", option)}
+        options: dict[str, str] = {option: name}
+        if option == "path":
+            path, revision = split_revision(name)
+            options = {"path": path} if revision == MAIN else {"path": path, "revision": revision}
 
         def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-            return {**spec, option: name} if {key: spec.get(key) for key in was} == was else spec
+            return _changed_options(spec, options) if {key: spec.get(key) for key in was} == was else spec
 
         return self._with_models(changed)
 
@@ -216,6 +228,12 @@ class Profile(Table):
                 "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
             )
         return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
+
+
+def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge options into a specification; the revision of weights that are replaced goes with them."""
+    kept = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
+    return {**kept, **changed}
 
 
 def chat_model_name(spec: Mapping[str, Any]) -> str:
@@ -279,7 +297,9 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
 def _with_variables(value: Any, read: set[str]) -> Any:
     """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says; ``read`` collects the names."""
     if isinstance(value, Mapping):
-        return {key: _with_variables(inner, read) for key, inner in value.items()}
+        made = {key: _with_variables(inner, read) for key, inner in value.items()}
+        named = any(os.environ.get(name) for name, _ in _VARIABLE.findall(str(value.get("path", ""))))
+        return {key: inner for key, inner in made.items() if not (named and key == "revision")}  # it is of the default
     if isinstance(value, str):
         read.update(name for name, _ in _VARIABLE.findall(value))
         return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from agents.base.files import one_line
 from agents.base.hub_reach import no_hub
+from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.profiles.profile import SERVED, Profile
 from agents.profiles.weights import cached, is_hub_id
@@ -19,12 +20,17 @@ def unreachable(
     """Why models of these roles, or the organiser's search, cannot be had, in one line with what to do; None where they can.
 
     Args:
-        indices: Ids of the data sets that are searched; ``encoders``: of the models that search them.
+        indices: Ids of the data sets that are searched; ``encoders``: of the models that search them, as ``ORG/NAME@REVISION``.
         servers: Whether servers are asked, for one token each.
     """
     specs = [spec for role in roles for spec in _specs(profile.models.get(role, {}))]
-    models = [*encoders, *(str(spec["path"]) for spec in specs if "path" in spec)]
-    lacking = [name for name in dict.fromkeys(models) if is_hub_id(name) and not cached(name)]
+    models = [*map(split_revision, encoders)]
+    models += [split_revision(spec["path"], spec.get("revision", MAIN)) for spec in specs if "path" in spec]
+    lacking = [
+        with_revision(name, revision)
+        for name, revision in dict.fromkeys(models)
+        if is_hub_id(name) and not cached(name, revision=revision)
+    ]
     lacking += [name for name in indices if not cached(name, "datasets")]
     if lacking and (why := no_hub()) is not None:
         return (

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.base.files import parse_json
+from agents.base.hub_reach import no_hub
+from agents.base.revisions import MAIN, is_commit
 from agents.profiles.profile import ROOT, Profile
 
 SUBMISSION = ROOT / "aicrowd.json"
@@ -27,9 +29,11 @@ def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
         return {}
 
 
-def cached(name: str, kind: Literal["models", "datasets"] = "models") -> bool:
-    """Whether the local cache has any revision of a model or data set."""
+def cached(name: str, kind: Literal["models", "datasets"] = "models", revision: str = MAIN) -> bool:
+    """Return whether the local cache has a model or data set: that commit of it, or any revision where none is named."""
     snapshots = _folder(name, kind) / "snapshots"
+    if is_commit(revision):
+        return (snapshots / revision).is_dir()
     return snapshots.is_dir() and any(snapshots.iterdir())
 
 
@@ -42,14 +46,18 @@ def cached_revision(model: str) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def loadable(model: str, revision: str = "") -> str:
-    """What to load a model by: its id, or the folder of its snapshot where the cache cannot find it by id.
+def loadable(model: str, revision: str = "", *, pinned: bool = False) -> str:
+    """Return what to load a model by: its id, or the folder of its snapshot where the cache cannot find it by id.
 
     A cache that was filled by commit, as the evaluator's is, has no ``refs/main``, and offline a library that asks for the model by id
-    looks for just that (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one.
+    looks for just that (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one; for a
+    commit that is ``pinned`` only its own, and only where no hub could complete it.
     """
     if (_folder(model) / "refs" / "main").is_file():
         return model
+    if pinned:
+        snapshot = _folder(model) / "snapshots" / revision
+        return str(snapshot) if snapshot.is_dir() and no_hub() is not None else model
     for commit in (revision, cached_revision(model)):
         snapshot = _folder(model) / "snapshots" / commit
         if commit and snapshot.is_dir():
@@ -65,7 +73,8 @@ def with_found_weights(profile: Profile) -> Profile:
         inner = {key: found(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
         path = inner.get("path")
         if isinstance(path, str) and is_hub_id(path):
-            inner["path"] = loadable(path, known.get(path, ""))
+            own = str(inner.get("revision", MAIN))
+            inner["path"] = loadable(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
         return inner
 
     return profile.model_copy(update={"models": {role: found(spec) for role, spec in profile.models.items()}})

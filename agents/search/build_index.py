@@ -59,8 +59,8 @@ class IndexOptions(Options):
     web_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
         None, description=f"data set id; not given: {WEB_ID.format(tag='SPLIT')}"
     )
-    image_model: str = Field(EFFICIENTNET, description="efficientnet-lite2, or a CLIP folder or id")
-    text_model: str = Field(MINILM, description="minilm, or an encoder's folder or id")
+    image_model: str = Field(EFFICIENTNET, description="efficientnet-lite2, or a CLIP folder or ORG/NAME@COMMIT")
+    text_model: str = Field(MINILM, description="minilm, or an encoder's folder or ORG/NAME@COMMIT")
     batch_size: int = Field(16, ge=1, description="images or texts in one pass; 16 is fastest on a CPU")
     workers: Annotated[int, Flag(metavar="N")] = Field(
         0,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.named import canonical, name_of
+from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.paths import organiser_pages
 from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
@@ -180,9 +181,9 @@ class RunConfig:
         from agents.settings.stage_needs import roles_of
 
         search, tag = self.profile.search, _tag(split)
-        wanted = [(search.image_model, search.image_index)] * (web or images) + [
-            (search.text_model, search.web_index)
-        ] * web
+        image_model = with_revision(search.image_model, search.image_revision)
+        text_model = with_revision(search.text_model, search.text_revision)
+        wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
         roles = roles_of(self.settings, self.prompts) if models else ()
@@ -199,8 +200,8 @@ class RunConfig:
             self._check_indices(split, web=web)
         pipeline = open_pipeline(
             kind=search.kind,
-            image_model=search.image_model,
-            text_model=search.text_model,
+            image_model=with_revision(search.image_model, search.image_revision),
+            text_model=with_revision(search.text_model, search.text_revision),
             image_index=search.image_index.format(split=tag),
             web_index=search.web_index.format(split=tag) if web else None,
             cache=self.cache,
