@@ -21,6 +21,7 @@ VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
+AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
 # The demo uses all cores; tests share them among their workers.
@@ -33,6 +34,7 @@ INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
+INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
@@ -40,7 +42,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
+.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -145,6 +147,12 @@ constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be res
 	tools/check_locks.sh $(BIN)/uv requirements.txt
 	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-cuda.txt requirements/dev.txt
 
+$(INSTALLED_AUDIT): $(INSTALLED) requirements/audit.txt
+	$(call layered,$(AUDIT_VENV),requirements/audit.txt)
+
+audit: $(INSTALLED_AUDIT) ## Look up the known vulnerabilities of all locks; fail on those that are not accepted
+	$(AUDIT_VENV)/bin/python -m tools.audit
+
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m apps.preflight --preset $(PRESET)
 
@@ -159,4 +167,4 @@ screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -57,7 +57,7 @@ awk -v torch="torch==$torch" -v sums="$(cut -d' ' -f1 <<< "$wheels" | tr '\n' ' 
 publish requirements-cpu.txt requirements/cpu.in
 publish requirements/torch-cuda.txt requirements/cpu.in
 
-for name in dev train web web-tests scale transformers5; do on_top "$name" "${options[@]}"; done
+for name in dev train web web-tests scale transformers5 audit; do on_top "$name" "${options[@]}"; done
 for name in weights gguf-converter; do
   [ -e "requirements/$name.txt" ] && cp "requirements/$name.txt" "$work/$name.txt"
   compile "requirements/$name.in" "$work/$name.txt" --no-deps "${options[@]}"

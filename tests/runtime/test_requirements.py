@@ -12,7 +12,9 @@ from packaging.utils import canonicalize_name
 from agents.settings.profiles import ROOT
 
 LOCKS = {"requirements.txt": "gpu.in", "requirements-cpu.txt": "cpu.in", "requirements/torch-cuda.txt": None} | {
-    f"requirements/{path.stem}.txt": path.name for path in (ROOT / "requirements").glob("*.in") if path.stem not in ("cpu", "gpu")
+    f"requirements/{path.stem}.txt": path.name
+    for path in (ROOT / "requirements").glob("*.in")
+    if path.stem not in ("cpu", "gpu")
 }
 INSTALLING = ("Makefile", "Dockerfile", "Dockerfile.cpu")
 
@@ -60,7 +62,9 @@ def test_a_lock_holds_what_is_asked_for_by_name(name: str, source: str) -> None:
 def test_torch_is_taken_from_either_index() -> None:
     torch = entries("requirements-cpu.txt")["torch"]
     lines = (ROOT / "requirements/torch-cpu.sha256").read_text(encoding="utf-8").splitlines()
-    cpu_builds = {digest for digest, file in map(str.split, lines) if file.startswith(f"torch-{torch.version[2:]}+cpu-")}
+    cpu_builds = {
+        digest for digest, file in map(str.split, lines) if file.startswith(f"torch-{torch.version[2:]}+cpu-")
+    }
     assert cpu_builds and cpu_builds < torch.hashes
 
 
@@ -73,7 +77,12 @@ def test_locks_of_one_environment_do_not_contradict_each_other() -> None:
 
 @pytest.mark.parametrize("name", INSTALLING)
 def test_a_lock_is_installed_with_its_hashes(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8").replace("$(LOCKED)", "--no-deps --require-hashes").replace("\\\n", " ")
+    text = (
+        (ROOT / name)
+        .read_text(encoding="utf-8")
+        .replace("$(LOCKED)", "--no-deps --require-hashes")
+        .replace("\\\n", " ")
+    )
     lines = [line for line in text.splitlines() if re.search(r"pip\b.* (-r|--requirement) ", line)]
     assert lines
     for line in lines:
@@ -82,6 +91,6 @@ def test_a_lock_is_installed_with_its_hashes(name: str) -> None:
 
 def test_libraries_of_the_agent_have_one_version_everywhere() -> None:
     ours, theirs = pins("requirements/gpu.in"), pins("requirements/cpu.in")
-    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pyarrow")}
+    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pillow")}
     assert shared >= {"transformers", "chromadb", "cragmm-search-pipeline"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
