@@ -41,8 +41,10 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 # Whatever loads through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
+# What a change of one stage, method, prompt or preset can break, with scripted models.
+FAST_TESTS := tests/agent tests/injection tests/layout tests/docs tests/faults/test_guard.py tests/runtime/test_roles.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -112,6 +114,9 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 
 test: lint ## Run the linters, then all tests
 	$(RUN) -m pytest -n 2 --dist loadscope
+
+test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
+	$(RUN) -m pytest -n 2 --dist loadscope $(FAST_TESTS)
 
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
+_PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help"):
         print(_help())
         return 0
+    if name == "--version":
+        print(f"crag {version()}")
+        return 0
     if name == _COMPLETION:
         return _complete(rest)
     command = next((each for each in COMMANDS if each.name == name), None)
@@ -69,12 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(command.load().main(rest))
 
 
+def version() -> str:
+    """Return the version of this checkout, as its pyproject.toml has it; an installation's metadata may be older."""
+    return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
+
+
 def _help() -> str:
     from agents.settings.run_config import preset_names, profile_names
 
     width = max(len(each.name) for each in COMMANDS) + 2
     listed = "\n".join(f"  {each.name:<{width}}{each.help}" for each in COMMANDS)
     return f"""usage: crag COMMAND [-h] ...
+       crag --version
 
 A CRAG-MM agent: questions about photos, answered from an image knowledge graph and web pages.
 

@@ -18,11 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from agents.settings.command_options import Options
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from agents.settings.command_options import Options
 
 ROOT = Path(__file__).parents[1]
 ACCEPTED = ROOT / "requirements" / "accepted_vulnerabilities.toml"
