@@ -200,7 +200,7 @@ def test_the_best_cut_by_hand() -> None:
         judge_fit.best_cut(np.array([0.1, 0.2]), np.array([True, True]))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
 def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
     found = judge_fit.best_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
