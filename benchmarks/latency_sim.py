@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from agents.settings.run_config import RunConfig, preset_names
-from apps.preflight.memory import memory_of
+from apps.preflight.memory import estimate_memory
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.call_seconds import placed_models, seconds_of, with_configs
 from benchmarks.latency.cost import Machine
@@ -107,7 +107,7 @@ def _measure(options: LatencyOptions) -> int:
     for preset in options.presets or preset_names():
         config = RunConfig.read(preset, options.profile, cache=options.cache)
         made = {size: simulate(config, options, size, machine, known) for size in options.batches}
-        memory, at_once = memory_of(with_configs(config)).needed / 1e9, placed_models(config)["chat"].at_once
+        memory, at_once = estimate_memory(with_configs(config)).needed / 1e9, placed_models(config)["chat"].at_once
         for size, found in made.items():
             late = found.late(config.settings.limits.seconds_per_dialog)
             mean = statistics.mean(found.times)

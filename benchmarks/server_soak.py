@@ -36,7 +36,7 @@ from pydantic import Field
 from agents.base_agent import BaseAgent
 from agents.settings.command_options import Options
 from apps.answering import Answerer
-from apps.http_server import configured, guarded
+from apps.http_server import configure, protect
 from apps.serving.app import Server, ServerLimits
 from benchmarks.common import table_of
 from evaluation.commands import exit_status, output
@@ -100,7 +100,7 @@ def serve(clients: int, told: Connection) -> None:
     places = clients + -(-clients // _LEAVING_SHARE)  # a client who left and asks again may have two for a moment
     limits = ServerLimits(questions=places, requests_per_minute=10**9)
     server = Server(Answerer(EchoAgent()), model=_MODEL, key=None, limits=limits)
-    web = uvicorn.Server(configured(guarded(server.app)))
+    web = uvicorn.Server(configure(protect(server.app)))
 
     def wait() -> None:
         told.poll(None)

@@ -26,10 +26,10 @@ from agents.settings.command_options import Options
 from agents.settings.profiles import ROOT
 from agents.settings.run_config import DEFAULT_CACHE
 from apps.answering import About, AgentError, Answerer, Question
-from apps.http_server import configured, guarded
-from apps.outcome import Outcome, outcome_of
-from apps.page import Example, page_app
-from apps.web import examples
+from apps.http_server import configure, protect
+from apps.outcome import Outcome, build_outcome
+from apps.page import Example, build_page_app
+from apps.web import choose_examples
 from evaluation.files.manifest import read_manifest
 from evaluation.files.traces import read_traces
 from evaluation.records import EvaluationError
@@ -73,7 +73,7 @@ class RecordedAnswerer(Answerer):
         records = [self._known.get(question.text) for question in questions]
         if None in records:
             raise AgentError("the run was not asked this")
-        return [outcome_of(record.answer, record) for record in records if record is not None]
+        return [build_outcome(record.answer, record) for record in records if record is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         told = read_manifest(options.run / "single-turn")
         about = About(told["preset"], told["profile"], options.split)
         answered = {record.query for record in records if record.decision is not None and record.decision.given}
-        shown = [Example(*each) for each in examples(about, options.cache)]
+        shown = [Example(*each) for each in choose_examples(about, options.cache)]
         place = next((place for place, each in enumerate(shown) if each.question in answered), None)
         if place is None:
             raise EvaluationError(f"{options.run} answers none of the page's examples; run more conversations")
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error!r}; make demo makes a run", file=sys.stderr)
         return 2
     with chromium() as browser:
-        with _served(page_app(RecordedAnswerer(records, about), shown)) as url:
+        with _served(build_page_app(RecordedAnswerer(records, about), shown)) as url:
             write(ask_example(browser, url, place), options.figures / "page.png")
         write(shot_of_report(browser, options.run / "report.html"), options.figures / "report.png")
     return 0
@@ -110,7 +110,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def _served(app: Any) -> Iterator[str]:
-    server = uvicorn.Server(configured(guarded(app)))
+    server = uvicorn.Server(configure(protect(app)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)

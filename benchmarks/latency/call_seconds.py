@@ -13,7 +13,7 @@ from agents.models.architecture import Architecture
 from agents.settings.profiles import Profile
 from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
-from apps.preflight.memory import memory_of
+from apps.preflight.memory import estimate_memory
 from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
 from benchmarks.latency.meter import ModelCall
 
@@ -47,7 +47,7 @@ def placed_models(config: RunConfig) -> dict[str, Placed]:
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}
-    for row in memory_of(with_configs(config)).rows:
+    for row in estimate_memory(with_configs(config)).rows:
         size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
             found[role] = Placed(row.architecture, row.dtype, size, row.engine)
