@@ -22,7 +22,7 @@ from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import Split
-from mini_crag_mm.loader import index_image, read_kg
+from mini_crag_mm.loader import read_index_image, read_kg
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """What a benchmark tells in one line; anything else is a fault of its own."""
@@ -82,4 +82,6 @@ def through(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **
 def graph_index(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:
     """Entity ids of the split's image KG, and the embeddings of their photographs in the same order, shape (entities, d)."""
     images = read_kg(split)
-    return [Path(image["image"]).stem for image in images], encoder.encode([index_image(image) for image in images])
+    return [Path(image["image"]).stem for image in images], encoder.encode(
+        [read_index_image(image) for image in images]
+    )

@@ -72,7 +72,7 @@ def _says(text: AnswerText, form: AnswerText) -> bool:
 
 
 def place_of(record: TurnRecord, names: frozenset[str], facts: dict[str, Any], accept: Sequence[str]) -> Place:
-    """Where a turn stands, by its record and by what the set knows of it (``turn_facts``)."""
+    """Where a turn stands, by its record and by what the set knows of it (``collect_turn_facts``)."""
     right = settled_on(record, names)
     shown = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
     return Place(facts["hops"] > 1, not right, says_answer(shown, accept) if right else None)

@@ -42,7 +42,7 @@ class Truth:
 
 
 class Truths:
-    """What the set says of turns, from the facts of ``turn_facts``."""
+    """What the set says of turns, from the facts of ``collect_turn_facts``."""
 
     def __init__(self, content: Content, split: Split) -> None:
         self._photos = {Path(image["image"]).stem: image["image_url"] for image in read_kg(split)}

@@ -18,7 +18,7 @@ from benchmarks.other_photos import (
     read_photos,
     search,
 )
-from mini_crag_mm.loader import SetPaths, index_image, read_kg
+from mini_crag_mm.loader import SetPaths, read_index_image, read_kg
 from tests.support.mean_colour import MeanColour
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}
@@ -83,8 +83,8 @@ def test_other_photographs_in_a_small_real_index() -> None:
     assert len(images) == 6
     encoder = EfficientNetLite2()
     entities = [Path(image["image"]).stem for image in images]
-    index = encoder.encode([index_image(image) for image in images])
-    own = [Query(index_image(image), entity, "own") for image, entity in zip(images, entities, strict=True)]
+    index = encoder.encode([read_index_image(image) for image in images])
+    own = [Query(read_index_image(image), entity, "own") for image, entity in zip(images, entities, strict=True)]
     other = []
     for entity in entities:
         with Image.open(paths.other_photos / f"{entity}.webp") as photo:
