@@ -20,7 +20,7 @@ from apps.preflight.memory import (
     estimate_cache_bytes,
     estimate_memory,
 )
-from benchmarks.latency.call_seconds import CONFIGS, with_configs
+from benchmarks.latency.call_seconds import CONFIGS, use_local_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
@@ -100,7 +100,7 @@ def test_activations_by_hand() -> None:
     config = RunConfig(
         "p", Profile(name="p", models={"text_encoder": encoder}, search=SearchModels(kind="embedded")), rules
     )
-    (row,) = estimate_memory(with_configs(config)).rows
+    (row,) = estimate_memory(use_local_configs(config)).rows
     assert row.activations == 2 * 256 * (6 * 1024 + 3 * 4096) * BYTES[row.dtype]
 
 
@@ -144,7 +144,7 @@ def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     found = architecture_of(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
     assert found.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
     assert found.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
-    (row,) = estimate_memory(with_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
+    (row,) = estimate_memory(use_local_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
     assert found.parameters == architecture_of(LLAMA_11B).parameters == 10_670_220_835
     assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
 
@@ -184,7 +184,7 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
 @pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen"])
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, profile: str) -> None:
-    memory = estimate_memory(with_configs(RunConfig.read(preset, profile)))
+    memory = estimate_memory(use_local_configs(RunConfig.read(preset, profile)))
     assert memory.problems() == [] and memory.needed <= L40S_BYTES == 47_000_000_000
     (engine,) = (row for row in memory.rows if row.engine)
     share = engine.checkpoint.options["gpu_memory_utilization"] * L40S_BYTES
@@ -228,7 +228,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         search=SearchModels(kind="embedded"),
     )
     settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
-    memory = estimate_memory(with_configs(RunConfig("p", profile, settings)))
+    memory = estimate_memory(use_local_configs(RunConfig("p", profile, settings)))
     weights = sum(row.weights for row in memory.rows)
     assert len(memory.rows) == 2
     assert memory.needed == weights + max(row.activations for row in memory.rows) + memory.context

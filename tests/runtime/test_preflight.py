@@ -33,7 +33,7 @@ from apps.preflight.submission import (
     list_models,
     write_submission,
 )
-from benchmarks.latency.call_seconds import with_configs
+from benchmarks.latency.call_seconds import use_local_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.search.conftest import write_sources
 
@@ -320,5 +320,5 @@ def test_this_repository_has_neither() -> None:
 def test_models_without_config_json_are_told_and_nothing_fails() -> None:
     found = check_memory(BEST, L40S_BYTES)
     assert found.state == "skipped" and "no config.json of meta-llama" in found.found
-    assert check_memory(with_configs(BEST), L40S_BYTES).state == "ok"
-    assert check_memory(with_configs(BEST), 24_000_000_000).state == "failed"
+    assert check_memory(use_local_configs(BEST), L40S_BYTES).state == "ok"
+    assert check_memory(use_local_configs(BEST), 24_000_000_000).state == "failed"
