@@ -1,6 +1,6 @@
-"""Makes the pictures of page and report in docs/figures from a run: ``make screenshots``, with the machine's Chromium.
+"""Make the pictures of page and report in docs/figures from a run: ``make screenshots``.
 
-The page answers as the agent answered in the run, from its traces, so that no model is loaded.
+It needs the machine's Chromium. The page answers as the agent answered in the run, from its traces, so that no model is loaded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ScreenshotOptions(Options):
 
 
 class _Run(BaseAgent):
-    """Stands where an agent stands; the run is over."""
+    """Placeholder of an agent, because the run is over."""
 
     def get_batch_size(self) -> int:
         return 1
@@ -62,14 +62,14 @@ class _Run(BaseAgent):
 
 
 class RecordedAnswerer(Answerer):
-    """Answers as a run did; AgentError for what it was not asked."""
+    """Answerer that repeats the answers of a run; AgentError for other questions."""
 
     def __init__(self, records: Sequence[TurnRecord], about: About) -> None:
         super().__init__(_Run(), about=about)
         self._known = {record.query: record for record in records}
 
     def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
-        """See ``Answerer.answer``."""
+        """Answer as ``Answerer.answer`` does."""
         records = [self._known.get(question.text) for question in questions]
         if None in records:
             raise AgentError("the run was not asked this")
@@ -77,7 +77,11 @@ class RecordedAnswerer(Answerer):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write page.png and report.png; 2 where the run is missing or has no answer to one of the page's examples."""
+    """Write page.png and report.png.
+
+    Returns:
+        0, or 2 if the run is missing or answers none of the page's examples.
+    """
     options = ScreenshotOptions.parse(arguments)
     try:
         records = [*read_traces(options.run / "single-turn" / "trace.jsonl", needed=True).values()]
@@ -100,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium of this machine."""
+    """Start a headless Chromium of this machine."""
     path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_QUIET)
@@ -122,7 +126,7 @@ def _served(app: Any) -> Iterator[str]:
 
 
 def ask_example(browser: Browser, url: str, place: int) -> bytes:
-    """The page after its example of that place was asked, as a PNG."""
+    """Ask the page's example at that place, and return a PNG of the page."""
     page = _opened(browser, url)
     expect.set_options(timeout=1000 * _SECONDS)
     expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
@@ -136,7 +140,7 @@ def ask_example(browser: Browser, url: str, place: int) -> bytes:
 
 
 def shot_of_report(browser: Browser, report: Path) -> bytes:
-    """The report with its first right answer open, as a PNG."""
+    """Open the first right answer of the report, and return a PNG of it."""
     page = _opened(browser, report.resolve().as_uri())
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return page.screenshot()

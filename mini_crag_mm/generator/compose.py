@@ -292,7 +292,7 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
         ComposeError: A thing lies outside the frame.
     """
     scene, margin, texts = studio.scene, studio.margin, list(studio.texts)
-    photos = [subject.altered(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
+    photos = [subject.render(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
     background: list[Layer] = []
     if studio.ground is None:
         canvas = fill_with_photo(flatten_photo(photos.pop(0)), scene.size, margin)
