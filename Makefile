@@ -35,7 +35,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
 # Whatever loads through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
-	tests/search/test_gateway.py tests/runtime/test_memory.py
+	tests/search/test_gateway.py tests/apps/test_memory.py
 
 .PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
 
