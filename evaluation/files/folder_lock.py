@@ -1,4 +1,4 @@
-"""Lock of an output folder: one command writes at a time; a second one fails and names the first."""
+"""Lock of an output folder: one command writes at a time. A second one fails and names the first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agents.runtime.secrets import scrubbed
 from evaluation.records import EvaluationError
 
 LOCK, WRITER = ".lock", ".lock.json"
-"""Of a folder: what is locked, and who holds it. The system frees a lock when its process ends, however it ends."""
+"""Files of a locked folder: the lock, and who holds it. The system frees the lock when the process ends, however it ends."""
 
 _NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
 
@@ -30,12 +30,13 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def writing_into(*folders: Path | None) -> Iterator[None]:
-    """Hold the locks of folders, which are made where they are missing; where nothing was written into one that was made it goes again.
+    """Hold the locks of folders while the context lasts.
 
-    Where a file system has no locks that is logged as a warning, and the folder is written into without one. None: nothing is written.
+    Missing folders are made; one that was made and stays empty is removed again. A file system without locks causes a warning, and the
+    folder is used without a lock. None stands for no folder.
 
     Raises:
-        EvaluationError: Another process, or this one a second time, writes into one of them; says who.
+        EvaluationError: Another process, or this one a second time, writes into one of them; the message says who.
         OSError: A folder cannot be made, or nothing can be written into it.
     """
     with ExitStack() as stack:
@@ -82,7 +83,7 @@ def _me() -> dict[str, object]:
 
 
 def _writer(folder: Path) -> str:
-    """Who holds the lock of a folder, as far as that process has said it by now."""
+    """Describe the holder of a folder's lock from the file that it has written."""
     try:
         said = parse_json((folder / WRITER).read_bytes())
         who = (said[name] for name in ("process", "host", "since", "command"))

@@ -1,4 +1,4 @@
-"""run.json: the settings and versions that made the answers in a folder; a run is not resumed with other ones."""
+"""run.json: the settings and versions that made the answers in a folder. A run is not resumed with other ones."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ log = logging.getLogger(__name__)
 
 
 def read_manifest(output_dir: Path) -> dict[str, Any]:
-    """What the answers were made with; empty where that is not known."""
+    """Return what the answers in a folder were made with; empty if unknown."""
     return read_json(output_dir / MANIFEST)
 
 
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
-    """Note what a run is made with; with ``resume`` check that it is what the folder's answers were made with, and keep what
-    else was noted of them (``add_to_manifest``).
+    """Write what a run is made with into run.json.
+
+    Args:
+        output_dir: Folder of the run.
+        about: Settings and versions by name.
+        resume: Check that the folder's answers were made with the same, and keep what else was noted (``add_to_manifest``).
 
     Raises:
-        EvaluationError: The folder's answers were made with other settings, which it names, or what they were made with cannot be read.
+        EvaluationError: The folder's answers were made with other settings, which the message names, or run.json cannot be read.
     """
     about = _plain(about)
     if resume:
@@ -57,12 +61,15 @@ def _resumed(path: Path) -> dict[str, Any]:
 
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
-    """Note what is known only while a run is made and may change when it is resumed: nothing compares it."""
+    """Add what becomes known only during a run, or changes when it is resumed; nothing compares it."""
     write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_plain(more)})
 
 
 def note_beginning(output_dir: Path) -> None:
-    """Note the day and the commit of the code; a run resumed later, or after a change, has several, in order, with a comma between."""
+    """Note the day and the commit of the code in run.json.
+
+    A run that is resumed later, or after a change, has several of them, in order and joined by commas.
+    """
     about = read_manifest(output_dir)
     for name, now in (("date", today()), ("commit", commit())):
         noted = [each for each in str(about.get(name, "")).split(", ") if each]
@@ -71,12 +78,12 @@ def note_beginning(output_dir: Path) -> None:
 
 
 def today() -> str:
-    """The day in Greenwich, ISO 8601."""
+    """Return the current UTC date, ISO 8601."""
     return datetime.now(UTC).date().isoformat()
 
 
 def commit() -> str:
-    """The repository's commit, with ``-dirty`` where files were changed since; "" where that is not known."""
+    """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL
@@ -91,7 +98,11 @@ def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; empty, with a warning, where it cannot be read, and where there is none."""
+    """Read the object of a JSON file.
+
+    Returns:
+        The object. A missing file gives an empty one; so does an unreadable file, with a warning.
+    """
     try:
         return json_object(path.read_bytes())
     except FileNotFoundError:
@@ -102,5 +113,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file for people and programs, whole, in a folder that is made where it is missing."""
+    """Write a JSON file for people and programs, whole, and make its folder if missing."""
     write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n", durable=True)

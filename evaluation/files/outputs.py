@@ -1,4 +1,4 @@
-"""The tables and scores that a judged run leaves behind, in the organiser's names and columns, and the judged turns read back."""
+"""Tables and scores of a judged run, in the organiser's names and columns, and a reader of the judged turns."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 def turn_table(
     turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None, rules: Rules = OURS
 ) -> pd.DataFrame:
-    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty without a run log.
+    """Build the table of judged turns, a row each.
 
-    By the rules of a release the organiser's columns alone, sorted by session and turn.
+    ``seconds``, ``error`` and ``image_note`` are empty without a run log. By the rules of a release the table has the organiser's columns
+    alone, sorted by session and turn.
     """
     if rules.organiser_tables:
         return _organiser_table(turns, rules)
@@ -53,7 +54,10 @@ def turn_table(
 
 
 def _organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
-    """Exact answers are semantically correct, what no judge was asked of is not; ``api_response`` is the reply as a dictionary."""
+    """Build the organiser's table.
+
+    Exact answers are semantically correct; answers without a judgement are not. ``api_response`` is the reply as a dictionary.
+    """
     rows = []
     for judged in sorted(turns, key=lambda judged: (judged.turn.session_id, judged.turn.turn_idx)):
         reply: dict[str, Any] = {"accuracy": judged.semantic, "eval_result": judged.reason}
@@ -72,7 +76,18 @@ def write_outputs(
     costs: Mapping[Key, RunLogLine] | None = None,
     rules: Rules = OURS,
 ) -> dict[str, Any]:
-    """Write both turn tables and the scores with what they were made with (``about``); returns what scores_dictionary.json holds."""
+    """Write both turn tables and the scores of a run.
+
+    Args:
+        output_dir: Folder of the run.
+        turns: Judged turns.
+        about: What the answers were made and judged with.
+        costs: Run log by turn.
+        rules: Rules of the scores and tables.
+
+    Returns:
+        The content of scores_dictionary.json.
+    """
     for name, some in ((ALL_TURNS, turns), (EGO_TURNS, ego_subset(turns))):
         write_whole(output_dir / name, turn_table(some, costs, rules).to_csv(index=False), durable=True)
     scores = scores_dictionary(turns, about, rules)
@@ -81,13 +96,13 @@ def write_outputs(
 
 
 def read_about(run: Path) -> dict[str, Any]:
-    """What the run in a folder was made and judged with; empty where that is not known."""
+    """Return what the run in a folder was made and judged with; empty if unknown."""
     about = read_json(run / SCORES).get("about")
     return about if isinstance(about, dict) else {}
 
 
 def read_turn_table(run: Path) -> list[JudgedTurn]:
-    """The judged turns of the run in a folder, in the order of the table.
+    """Read the judged turns of the run in a folder, in the order of the table.
 
     Raises:
         EvaluationError: There is no such table, or it lacks a column.
@@ -116,7 +131,7 @@ _MALFORMED = (
     RecursionError,
     pd.errors.ParserError,
 )
-"""What reading a table, and a list of ids in it by ``ast.literal_eval``, raises."""
+"""Errors of reading a malformed table, and of ``ast.literal_eval`` on a list of ids in it."""
 
 
 def _judged(row: Mapping[str, str]) -> JudgedTurn:
@@ -139,5 +154,9 @@ def _judged(row: Mapping[str, str]) -> JudgedTurn:
 
 
 def _known(cell: str) -> bool | None:
-    """A verdict or fact of a cell; empty where the judge was not asked or the data set says nothing."""
+    """Parse an optional boolean cell.
+
+    Returns:
+        None for an empty cell: the judge was not asked, or the data set states nothing.
+    """
     return cell == "True" if cell else None

@@ -1,4 +1,4 @@
-"""response.jsonl: one answered turn a line, appended as answers are made, read back for resuming and for judging."""
+"""response.jsonl: one answered turn a line. It is appended to while answers are made, and read for resuming and for judging."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RESPONSES = "response.jsonl"
 
 
 class JsonLinesWriter:
-    """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine.
+    """Writer that appends JSON objects to a file; flushed lines survive a kill of process or machine.
 
-    An OSError of a full disk says what was being written (``agents.runtime.files.doing``); what was written before stays.
+    If the disk is full, the OSError says what was being written (``agents.runtime.files.doing``). Earlier lines stay.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ def _line(record: Mapping[str, Any]) -> str:
 
 
 def repair(path: Path) -> list[dict[str, Any]]:
-    """What ``read_lines`` reads, for appending to it (``cut_tail``).
+    """Read the lines of a file and prepare it for appending (see ``cut_tail``).
 
     Raises:
         EvaluationError: See ``read_lines``.
@@ -64,7 +64,7 @@ def repair(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_tail(path: Path) -> None:
-    """Cut the last line of a JSON-lines file away where it was cut off itself, which takes no room on a full disk."""
+    """Remove the last line of a JSON-lines file if it is incomplete. This takes no room on a full disk."""
     content = path.read_bytes() if path.exists() else b""
     if content and not content.endswith(b"\n"):
         end = content.rfind(b"\n") + 1
@@ -79,7 +79,12 @@ def cut_tail(path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file that may have been cut off while its last line was written, or is being written; [] for no file.
+    """Read the objects of a JSON-lines file, leaving out an incomplete last line.
+
+    The last line is incomplete if a writer was killed, or is still writing.
+
+    Returns:
+        The objects; [] if there is no file.
 
     Raises:
         EvaluationError: A line before the last one is broken: the file was damaged, not cut off.
@@ -106,7 +111,11 @@ def _whole(line: bytes) -> dict[str, Any] | None:
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line, its texts well-formed (``agents.runtime.files.parse_json``); ValueError where it holds none."""
+    """Parse a line into a JSON object whose texts are well-formed (``agents.runtime.files.parse_json``).
+
+    Raises:
+        ValueError: The line holds no JSON object.
+    """
     try:
         record = parse_json(line)
     except ValueError as error:
@@ -117,18 +126,18 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Put these lines in place of the file's, whose folder is made where it is missing; a kill leaves the one or the other."""
+    """Replace the lines of a file, making its folder if missing; a kill leaves either version whole."""
     write_whole(path, "".join(map(_line, records)), durable=True)
 
 
 def read_responses(path: Path) -> list[AnsweredTurn]:
-    """Saved answers, for judging them again.
+    """Read saved answers, for judging them again.
 
-    Only session_id, interaction_id, query, ground_truth and agent_response are required; turn_idx defaults to the
+    Only session_id, interaction_id, query, ground_truth and agent_response are required. turn_idx defaults to the
     position within the session, total_turn_count to the number of its lines. Ids that are numbers become text.
 
     Raises:
-        EvaluationError: The file is missing, a folder or empty, or a line is not such an object; names the line.
+        EvaluationError: The file is missing, a folder or empty, or a line is malformed; the message names the line.
     """
     if path.is_dir():
         inside = f", such as {path / RESPONSES}" if (path / RESPONSES).is_file() else ""
@@ -172,7 +181,11 @@ _ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism"
 
 
 def turn_of(values: Mapping[str, Any]) -> AnsweredTurn:
-    """The turn of these fields, other ones aside; numbers and truth values may be text. ValueError where one is missing or malformed."""
+    """Parse the fields of an answered turn, ignoring others; numbers and truth values may be text.
+
+    Raises:
+        ValueError: A field is missing or malformed.
+    """
     try:
         return _TURN.validate_python(values)
     except ValidationError as error:
