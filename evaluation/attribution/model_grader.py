@@ -1,4 +1,4 @@
-"""A grader behind an OpenAI-compatible server, as in MAVIS (section 4: GPT-4.1); a grade that was given once is kept."""
+"""A grader behind an OpenAI-compatible server, as in MAVIS (section 4: GPT-4.1). Its grades are cached."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evaluation.records import JudgeError
 T = TypeVar("T")
 
 GRADER = "gpt-4.1"
-"""The evaluator of the paper."""
+"""The paper's evaluator."""
 
 TRIES = 3
 _GRADE = re.compile(r"\"?grade\"?\s*[:=]\s*\"?(0\.5|0|1)(?:\.0)?\b", re.IGNORECASE)
@@ -40,10 +40,11 @@ FACTS = ReplyForm("facts, one a line", _facts, lambda said, _: bool(said))
 
 
 class ModelGrader:
-    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0.
+    """Grader that asks a chat model; without a grade after 3 tries it gives 0.
 
     Args:
-        cache: Folder of its replies; None keeps none.
+        model: Name of the model.
+        cache: Folder of its replies; None: no cache.
         base_url: See ``JudgeServer``, for errors too.
     """
 
@@ -54,7 +55,7 @@ class ModelGrader:
         self.name = model
 
     def facts(self, truth: str) -> tuple[str, ...]:
-        """The atomic facts of a ground truth, one a line of the reply; the truth as a whole where there is none."""
+        """Return the atomic facts of a ground truth, one a line of the reply, or else the whole truth."""
         return self._answer(Ask("atomic_facts", FACTS), {"ground_truth": truth}).value or (truth,)
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
@@ -62,7 +63,7 @@ class ModelGrader:
         return self._grade("grade_completeness", query=answer.question, fact=fact, response=answer.text)
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
-        """See ``Grader.relevance``; where there is no photo it is known by what the ground truth says of it."""
+        """See ``Grader.relevance``. Without a photo the model gets the ground truth instead."""
         photo = answer.photo()
         asked = {"query": answer.question, "ground_truth": answer.truth if photo is None else None, "image": photo}
         return self._grade("grade_relevance", sentence=sentence.text, **asked)
@@ -80,7 +81,11 @@ class ModelGrader:
         return 0.0
 
     def _answer(self, ask: Ask[T], values: dict[str, Any], **sampling: Any) -> Answer[T]:
-        """The answer; JudgeError where there is none."""
+        """Ask the model one question.
+
+        Raises:
+            JudgeError: The model gave no answer.
+        """
         question = Question(ask, values, sampling=sampling)
         with as_judge_errors():
             (answer,) = put([question], self._prompts, lambda _: self._models[ask.form.name])
