@@ -31,7 +31,7 @@ class LocalSource:
 
     Attributes:
         splits: Files of each split, sorted.
-        folders: From the folder that holds ``data/`` up to the one given by the user; each may hold ``image_cache/``,
+        folders: From the folder that holds ``data/`` up to the one that the user named. Each may hold ``image_cache/``,
             ``accept.json`` and ``content_ids.json``.
     """
 
@@ -40,13 +40,17 @@ class LocalSource:
 
 
 def repository_name(dataset_type: DatasetType) -> str:
-    """Name of the public data set of this type, without the organisation."""
+    """Return the name of the public data set of this type, without the organisation."""
     return f"crag-mm-{dataset_type}-public"
 
 
 def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSource:
-    """Find the parquet files under ``path``: a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any
-    folder on the way down to ``data``.
+    """Find the parquet files of a local data set.
+
+    Args:
+        path: Folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any folder on the way down to ``data``.
+        dataset_type: Which of the two data sets.
+        revision: Revision of the data set.
 
     Raises:
         EvaluationError: There is no such folder, revision or file.
@@ -83,14 +87,15 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 class CragDataset:
-    """Sessions of one split, with their images decoded only when asked for.
+    """Sessions of one split, with their images decoded on demand.
 
     Args:
         table: The split as ``datasets`` loads it.
-        name: How it is called in messages and in the scores.
+        name: Name in messages and in the scores.
+        images: Source of the images that rows give by URL.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
-        facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
-        rules: Which sessions are skipped, and what becomes of egocentric images.
+        facts: Facts about turns by interaction_id (``content_ids.json``), for scores of groups.
+        rules: Which sessions are skipped, and how egocentric images are changed.
     """
 
     def __init__(
@@ -128,11 +133,11 @@ class CragDataset:
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 
     def image(self, session: Session) -> LoadedImage:
-        """The image of a session as the evaluator passes it; None with a note on a miss."""
+        """Return the image of a session as the evaluator passes it, or None with a note."""
         return self._load(session)
 
     def stored(self, session: Session) -> LoadedImage:
-        """Return the image of a session in its own size; None with a note on a miss."""
+        """Return the image of a session in its own size, or None with a note."""
         loaded = decode_cell(self._cells[session.row]["image"])
         if loaded is None and session.image_url:
             loaded = self._images.load(session.image_url)
@@ -158,14 +163,19 @@ def load(
     online: bool = False,
     rules: Rules = OURS,
 ) -> CragDataset:
-    """Load one split from the hub, or from a local folder where ``path`` is given.
+    """Load one split from the hub, or from a local folder.
 
     Args:
+        dataset_type: Which of the two data sets.
+        split: Split of the data set.
+        revision: Revision of the data set.
+        path: Local folder; None: the hub.
         cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
-        online: Whether images given by URL may be fetched; Hugging Face's libraries know for themselves whether a hub may be asked.
+        online: Whether images given by URL may be fetched. Hugging Face's libraries have their own switch for asking a hub.
+        rules: See ``CragDataset``.
 
     Raises:
-        EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read; it lacks a
+        EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read. Or it lacks a
             column, a row is malformed, or ``accept.json`` or ``content_ids.json`` is.
     """
     repository = repository_name(dataset_type)
@@ -201,7 +211,10 @@ def load(
 
 
 def source_of(name: str) -> tuple[DatasetType, str, str]:
-    """Type, revision and split of a data set by the name that a run notes: ``crag-mm-TYPE-public@REVISION/SPLIT``.
+    """Parse the name by which a run notes its data set: ``crag-mm-TYPE-public@REVISION/SPLIT``.
+
+    Returns:
+        Type, revision and split.
 
     Raises:
         EvaluationError: It is no such name.
@@ -216,7 +229,7 @@ def source_of(name: str) -> tuple[DatasetType, str, str]:
 
 
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
-    """``accept.json`` of the nearest folder that has one: interaction_id -> short right answers.
+    """Read ``accept.json`` from the nearest folder that has it: interaction_id -> short right answers.
 
     Raises:
         EvaluationError: The file is not a JSON object of lists of strings.
@@ -225,16 +238,18 @@ def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
-    """``content_ids.json`` of the nearest folder that has one: interaction_id -> facts; other fields are for benchmarks.
+    """Read ``content_ids.json`` from the nearest folder that has it: interaction_id -> facts.
+
+    Its other fields are for benchmarks.
 
     Raises:
-        EvaluationError: The file is not a JSON object of objects, or a fact is of another kind than ``TurnFacts`` says.
+        EvaluationError: The file is not a JSON object of objects, or a fact has another type than in ``TurnFacts``.
     """
     return _by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
 
 
 def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str) -> dict[str, _Known]:
-    """The file of this name in the first folder that has one; empty where none has."""
+    """Read a JSON file from the first folder that has it; empty if none has."""
     file = next((file for folder in folders if (file := folder / name).is_file()), None)
     if file is None:
         return {}

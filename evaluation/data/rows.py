@@ -1,6 +1,6 @@
-"""Rows of both revisions of the data sets, normalised into sessions.
+"""Converts rows of both revisions of the data sets into sessions.
 
-v0.1.1 stores ``turns`` and ``answers`` as lists of dicts with string labels; v0.1.2 stores a dict of columns with
+v0.1.1 stores ``turns`` and ``answers`` as lists of dicts with string labels. v0.1.2 stores a dict of columns with
 integer ClassLabels, and an ``image_quality`` for each turn.
 """
 
@@ -16,7 +16,7 @@ from evaluation.rules import OURS, Rules
 
 
 def label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel]:
-    """The ClassLabels of the label columns of ``turns``, by column; empty for string labels (v0.1.1)."""
+    """Return the ClassLabels of the label columns of ``turns``; empty for string labels (v0.1.1)."""
     turns = _within(features["turns"], Mapping) or {}
     found = {column: _within(turns.get(column), datasets.ClassLabel) for column in LABELS}
     return {column: label for column, label in found.items() if label is not None}
@@ -25,7 +25,9 @@ def label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel
 def to_session(
     row: Mapping[str, Any], position: int, labels: Mapping[str, datasets.ClassLabel], rules: Rules = OURS
 ) -> Session:
-    """The typed session of a row (without its image); the rules say which rows are egocentric, and where images have moved.
+    """Convert a row into a session, without its image.
+
+    The rules say which rows are egocentric, and where images have moved.
 
     Raises:
         EvaluationError: The row has no session_id or its turns lack a query or an interaction_id.
@@ -59,14 +61,14 @@ def to_session(
 
 
 def _within(feature: Any, kind: type) -> Any:
-    """The first feature of a kind inside of lists; None where there is none."""
+    """Return the first feature of a type inside of nested lists, or None."""
     while feature is not None and not isinstance(feature, kind):
         feature = getattr(feature, "feature", None)
     return feature
 
 
 def _records(value: Any) -> list[dict[str, Any]]:
-    """A list of dicts from either layout."""
+    """Convert either layout into a list of dicts."""
     if value is None:
         return []
     if isinstance(value, Mapping):
