@@ -23,13 +23,13 @@ _ROWS = (
     ("turns", "total", False),
 )
 WITHOUT_PICTURE = "without_picture"
-"""What run.json and the scores call the turns that were asked without their picture (``MissingPictures``)."""
+"""Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
 
 _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain; by the facts of ``SPLITS`` where known."""
+    """Print the tables of a scores dictionary: all and ego, by category, by domain, and by ``SPLITS``."""
     console.print(_overall(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
@@ -81,7 +81,7 @@ def _groups(
 
 
 def percent(rate: float) -> str:
-    """A rate as a percentage with one decimal."""
+    """Format a rate as a percentage with one decimal."""
     return f"{100 * rate:.1f}%"
 
 
@@ -90,7 +90,7 @@ def _between(interval: Sequence[float] | None) -> str:
 
 
 def print_latency(console: Console, times: Latency) -> None:
-    """Print how long turns took, and how many calls and dialogs went over the challenge's limits."""
+    """Print the time of turns, and how many calls and dialogs exceeded the challenge's limits."""
     console.print(
         f"{times.mean_turn:.2f} s a turn on average, {times.max_turn:.2f} s at most; "
         f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "

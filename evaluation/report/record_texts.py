@@ -12,7 +12,7 @@ _MAX_EXCHANGES = 3  # of a stage; one that asks about each chunk has a dozen
 
 
 def told(value: Any) -> str:
-    """A check, a signal or a note in short."""
+    """Format a check, a signal or a note in short."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -34,7 +34,7 @@ def told(value: Any) -> str:
 
 
 def notes_of(stage: StageRecord) -> dict[str, str]:
-    """What a stage found and noted, by name; boxes and evidence are shown elsewhere."""
+    """Collect what a stage found and noted, by name; boxes and evidence are shown elsewhere."""
     found: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
     found["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
     found["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
@@ -51,7 +51,7 @@ def notes_of(stage: StageRecord) -> dict[str, str]:
 
 
 def reply_of(exchange: Exchange) -> str:
-    """A model's reply with its probabilities, time and other details."""
+    """Format a model's reply with its probabilities, time and other details."""
     about = [f"{exchange.seconds:.2f} s"]
     if exchange.mean_probability is not None:
         about.append(f"mean probability {exchange.mean_probability:.2f}")

@@ -1,4 +1,4 @@
-"""The card of a run: when and with what its answers were made, and who judged them, the same words on every machine."""
+"""Card of a run: when and with what its answers were made, and who judged them. It has the same words on every machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ _FOLDERS = re.compile(
 
 
 def card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
-    """What is known of the runs that made some turns together (run.json, with judge and rules), by field.
+    """Make the card of runs that answered some turns together, by field.
 
-    A field on which the runs differ has all values, in their order. Paths are cut to the names of their files.
+    Several values of a field are all listed, in their order. Paths are cut to the names of their files.
+
+    Args:
+        abouts: run.json of each run, with judge and rules.
+        turns: Number of turns.
     """
     found: dict[str, list[str]] = {name: [] for name in _FIELDS}
     models: dict[str, list[str]] = {}
@@ -36,7 +40,7 @@ def card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
 
 
 def beside_card(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card does not say of a run."""
+    """Return what a card does not say of a run."""
     return {name: value for name, value in about.items() if name not in _FIELDS and value not in (None, "", [])}
 
 
