@@ -1,4 +1,4 @@
-"""A text taken apart for the rules: its words, names, figures, and its clauses, each affirmed or denied."""
+"""A text analysed for the rules: its words, names, figures, and its clauses, each affirmed or denied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la
 
 @dataclass(frozen=True)
 class Clause:
-    """A stretch of a text; ``denied``: it says what is not so, or sets something apart; ``compared``: it begins with "than"."""
+    """A stretch of a text.
+
+    Attributes:
+        quantities: Its figures.
+        denied: Whether it says what is not so, or sets something apart.
+        compared: Whether it begins with "than" or "compared".
+    """
 
     text: str
     quantities: list[Quantity]
@@ -39,13 +45,13 @@ class Clause:
 
 
 class AnswerText:
-    """A text with what the rules ask of it.
+    """A text with the features that the rules use.
 
     Attributes:
-        plain: The text in lower case with figures in one spelling; ``words`` are its stems, ``content`` those that are no stopwords.
+        plain: The text in lower case with figures in one spelling. ``words`` are its stems, ``content`` those that are no stopwords.
         names: Runs of words capitalised within a sentence, as content words.
-        stated: Affirmed clauses, those that commas part in one.
-        bare: Its words without articles, and its figures: equal for texts that say the same in the same words.
+        stated: Affirmed clauses; those that commas separate are joined.
+        bare: Its words without articles, and its figures. They are equal for texts that say the same in the same words.
     """
 
     def __init__(self, original: str) -> None:
@@ -67,10 +73,11 @@ class AnswerText:
         self.denies_first = next((clause.denied for clause in self.clauses if content(clause.text)), False)
 
     def says(self, key: Sequence[str], denied: bool = False) -> bool:
-        """Whether it affirms the key words, in a row (four or more: in any order).
+        """Return whether the text affirms the key words in a row, or in any order from four words on.
 
         Args:
-            denied: The key is itself a denial: look in denied clauses too, of which there must be one.
+            key: Key words, stemmed.
+            denied: Whether the key is itself a denial. Denied clauses are searched too, and there must be one.
         """
         if denied and not self.negated:
             return False

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def price(text: object) -> Price:
-    """The price written as ``READ,WRITTEN``; ValueError for something else, or a negative number."""
+    """Parse a price written as ``READ,WRITTEN``.
+
+    Raises:
+        ValueError: It has another form, or a negative number.
+    """
     if isinstance(text, Price):
         return text
     try:
@@ -37,7 +41,7 @@ NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_rules)]
 
 
 class JudgeOptions(Options):
-    """By whose rules answers are judged, and how a judge behind a server is asked."""
+    """Rules by which answers are judged, and how a judge behind a server is asked."""
 
     group = "who judges"
 
@@ -72,11 +76,11 @@ class JudgeOptions(Options):
 
     @property
     def workers(self) -> int:
-        """Judgements asked for at the same time."""
+        """Number of judgements asked for at the same time."""
         return self.rules.judge_workers if self.num_workers is None else self.num_workers
 
     def judge(self, eval_model: str | None, cache: Path, local: LocalJudges | None = None) -> Judge:
-        """The judge of a name (see ``judging.choose_judge``), as these options have it."""
+        """Return the judge of a name, with these options (see ``judging.choose_judge``)."""
         from evaluation.judge.judging import choose_judge
 
         return choose_judge(

@@ -1,4 +1,4 @@
-"""A chat model behind an OpenAI-compatible server that judges or grades: paid for, and waited for with patience."""
+"""A chat model behind an OpenAI-compatible server that judges or grades. Its cost is counted, and a silent server is given up."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError
 
 SERVER_TRIES = 6
-"""How often a server that is busy or does not answer is tried, with growing pauses."""
+"""Number of tries, with growing pauses, while a server is busy or does not answer."""
 
 TIMEOUT_SECONDS = 60.0
-"""A try is given up after this."""
+"""Longest time of a try."""
 
 FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
 
 
 class JudgeServer:
-    """A ``ChatModel`` that stops at its price and gives up a server that stays silent; used by several threads.
+    """``ChatModel`` that stops at its cost limit and gives up a silent server; for several threads.
 
     Args:
         model: Its name at the server.
         without: What to do without a key, for the error message.
-        base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
-        spending: Counts what is asked.
+        base_url: Server; None: ``OPENAI_BASE_URL``, or else OpenAI's own.
+        spending: Counts requests, tokens and dollars.
         timeout: Seconds for a try.
         patience: Seconds without any reply after which the server is given up.
-        sign: Seconds of silence after which, and again after which, a warning says so.
+        sign: Seconds of silence between warnings.
         first_pause: See ``OpenAIChat.first_wait``.
 
     Raises:
@@ -62,7 +62,11 @@ class JudgeServer:
         self._silence = Silence(patience, sign)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``; JudgeError where what may be spent is spent."""
+        """See ``ChatModel.chat``.
+
+        Raises:
+            JudgeError: The cost limit is reached.
+        """
         self._spending.check()
         if why := self._silence.given_up:
             return [ChatReply("", "error", error=f"not asked: the judge's server {why}") for _ in requests]
@@ -80,7 +84,7 @@ class JudgeServer:
 
 
 def _told(reply: ChatReply) -> ChatReply:
-    """The reply; where there is none, that this is for the server."""
+    """Attribute a missing reply to the server in its error; return other replies unchanged."""
     if reply.finish_reason == "abort":
         return ChatReply("", "error", error="the judge's server did not answer in time")
     if reply.no_answer:

@@ -1,4 +1,4 @@
-"""Judges decide whether an answer that is neither exact nor a miss is right; this file chooses one and asks it for a whole run."""
+"""Chooses a judge and asks it for a whole run. Judges decide on answers that are neither exact nor a miss."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ from evaluation.scores.scoring import is_exact, is_miss
 
 @runtime_checkable
 class Judge(Protocol):
-    """Decides one item at a time; called from several threads where ``parallel`` is True."""
+    """Judge that decides one item at a time, in several threads if ``parallel`` is True."""
 
     name: str
     parallel: bool
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right; JudgeError where the judge is not available."""
+        """Judge whether the response is right.
+
+        Raises:
+            JudgeError: The judge is not available.
+        """
 
 
 @runtime_checkable
@@ -41,33 +45,36 @@ class BatchJudge(Judge, Protocol):
 
 
 JUDGING = "judging"
-"""What the progress bar says."""
+"""Name on the progress bar."""
 
 LOCAL = "local"
-"""Names, as ``local`` or ``local:PROFILE``, the judge that needs no server: the chat model of a profile."""
+"""Name, as ``local`` or ``local:PROFILE``, of the judge that needs no server: the chat model of a profile."""
 
 BEM = "bem"
-"""Names, as ``bem:PATH``, the judge of answer equivalence over a checkpoint."""
+"""Name, as ``bem:PATH``, of the judge of answer equivalence over a checkpoint."""
 
 LocalJudges = Callable[[str, Path], Judge]
-"""Makes that judge of a profile's name and the cache folder; whoever chooses a judge brings it, since judges know no agent."""
+"""Makes the local judge of a profile's name and the cache folder. Callers pass it, since judges do not import the agent."""
 
 LOCAL_PROFILE = "embedded"
 
 
 class NoJudge:
-    """Exact answers alone are correct: what ``--eval-model None`` is to the organiser's releases."""
+    """Judge that calls every item wrong: ``--eval-model None`` in the organiser's releases.
+
+    Exact answers, which are not judged, are then the only correct ones.
+    """
 
     name = "none (exact answers alone)"
     parallel = False
 
     def judge(self, item: JudgeItem) -> Verdict:  # noqa: ARG002
-        """Wrong, whatever it is."""
+        """Return a wrong verdict, whatever the item."""
         return Verdict(False)
 
 
 def to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
-    """How many of these answers are neither exact nor a miss, so that a judge is asked of them."""
+    """Count the answers that a judge is asked about: those neither exact nor a miss."""
     return sum(
         not is_exact(turn.agent_response, turn.ground_truth) and not is_miss(turn.agent_response, rules.miss_rule)
         for turn in turns
@@ -88,10 +95,14 @@ def judge_turns(
     """Judge every turn; misses and exact answers need no judge.
 
     Args:
+        turns: Answered turns.
+        judge: Decides on the other answers.
         accept: Short right answers by interaction_id.
-        facts: What is known of turns by interaction_id, for scores of groups.
+        facts: Facts about turns by interaction_id, for scores of groups.
+        rules: Which answers are misses, and whether these may be correct.
         workers: Threads, for a judge that waits for a server.
-        progress: Whether there is a progress bar, of ``bars``.
+        progress: Whether there is a progress bar.
+        bars: Makes the progress bar.
 
     Raises:
         JudgeError: The judge is not available.
@@ -124,7 +135,7 @@ def judge_turns(
 
 
 def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Iterator[tuple[int, Verdict]]:
-    """The verdict of each item with its key, as they are made."""
+    """Yield the verdict of each item with its key, as they are made."""
     if isinstance(judge, BatchJudge):
         places = list(items)
         for start in range(0, len(places), judge.batch):
@@ -154,21 +165,23 @@ def choose_judge(
     price: Price | None = None,
     local: LocalJudges | None = None,
 ) -> Judge:
-    """The judge named by ``--eval-model``.
+    """Return the judge that ``--eval-model`` names.
 
     Args:
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "bem:PATH" for
-            a checkpoint of answer equivalence; "None" for the rule judge or for none at all, as the rules have it;
-            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments; None for the model of the rules where
-            OPENAI_API_KEY is set and the rule judge elsewhere.
-        style: The form of its reply; that of the organiser's words, else of the rules, where None.
+            a checkpoint of answer equivalence; "None" for the rule judge or for no judge, by the rules;
+            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments. None: the model of the rules if
+            OPENAI_API_KEY is set, else the rule judge.
+        cache: Folder of models and replies.
+        style: Form of its reply; None: that of the organiser's words, or else of the rules.
+        rules: Choose the default judge and its form of reply.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
-        price: Of the model; that of prices.toml where None.
-        local: Makes the judges called ``local``; None where there are none.
+        price: Price of the model; None: the one in prices.toml.
+        local: Makes the judges called ``local``; None: there are none.
 
     Raises:
-        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; the
+        JudgeError: The model has neither a key nor a server; its cost is limited but its price unknown; the
             checkout holds no judge; or a judge of one's own cannot be imported or is none.
     """
     if eval_model is None:
@@ -207,7 +220,10 @@ def _bem_judge(path: str) -> Judge:
 
 
 def _class_of_judge(eval_model: str) -> ImportPath | None:
-    """``package.module:Class``. Its last word begins with a capital, as classes do: ``llama3:instruct`` is a model of a server."""
+    """Parse ``package.module:Class``, whose last word has to begin with a capital, as classes do.
+
+    ``llama3:instruct`` is a model of a server.
+    """
     place = import_path(eval_model)
     return place if place is not None and place.attribute.rpartition(".")[2][0].isupper() else None
 

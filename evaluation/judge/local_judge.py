@@ -1,6 +1,6 @@
-"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, and a cut fitted on labels by hand.
+"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, with a cut fitted on labels by hand.
 
-The rule decides what it is sure of (``rule_judge.SURE``) and whatever has accept forms; the model is asked about the rest.
+The rule decides where it is sure (``rule_judge.SURE``) and on whatever has accept forms. The model is asked about the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
 CUTS = Path(__file__).with_name("cuts")
-"""The fitted cuts, a file a profile: probabilities of different models, and of different prompts, are not on one scale."""
+"""Folder of the fitted cuts, one file a profile: probabilities of different models, and of different prompts, are not on one scale."""
 
 
 ASK = Ask("judge/yes_or_no", P_YES)
@@ -30,12 +30,12 @@ ASK = Ask("judge/yes_or_no", P_YES)
 
 @dataclass(frozen=True)
 class YesOrNo:
-    """A profile's chat model, asked whether answers are right; loaded when first asked.
+    """A profile's chat model that is asked whether answers are right; loaded at the first question.
 
     Attributes:
         profile: Name of its profile.
         prompts: The profile's prompts.
-        chat: Loads the chat model of a role, or gives the loaded one.
+        chat: Returns the chat model of a role, and loads it at first.
         batch: Questions in one call.
     """
 
@@ -46,18 +46,21 @@ class YesOrNo:
 
     @property
     def prompt(self) -> str:
-        """Digest of the prompt that it is asked with."""
+        """Digest of the prompt."""
         with as_judge_errors():
             return hashlib.sha256(self.prompts[ASK.prompt].path.read_bytes()).hexdigest()[:12]
 
     @property
     def name(self) -> str:
-        """Of the model, which is loaded for it."""
+        """Name of the model, which is loaded to know it."""
         with as_judge_errors():
             return self.chat(self.prompts[ASK.prompt].settings.model).name
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
-        """P(yes) of each item, in one call; None where the model said neither yes nor no.
+        """Ask the model about all items in one call.
+
+        Returns:
+            P(yes) of each item; None if the model said neither yes nor no.
 
         Raises:
             JudgeError: The model cannot be loaded or fails as a whole.
@@ -69,7 +72,7 @@ class YesOrNo:
 
 
 class Tally(BaseModel):
-    """A judge against labels by hand; ``kappa`` is Cohen's, None where it cannot be said."""
+    """Agreement of a judge with labels by hand; ``kappa`` is Cohen's, None if undefined."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,7 +84,7 @@ class Tally(BaseModel):
     right_by_hand: int
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the numbers in words."""
         kappa = "none" if self.kappa is None else f"{self.kappa:.2f}"
         return (
             f"on {self.answers} answers labelled by hand kappa {kappa}: {self.both_right} right and {self.both_wrong} wrong for both, "
@@ -90,14 +93,15 @@ class Tally(BaseModel):
 
 
 class FittedCut(BaseModel):
-    """What ``evaluation.studies.judge_fit`` writes.
+    """Result of ``evaluation.studies.judge_fit``.
 
     Attributes:
         prompt: Digest of the prompt.
-        cut: An answer is right from this P(yes) on.
-        auroc: Of P(yes) over the answers that the model was asked about; None where it cannot be said.
+        cut: Least P(yes) of a right answer.
+        auroc: AUROC of P(yes) over the answers that the model was asked about; None if undefined.
         labels: File of the labels.
-        fitted: The judge on the answers that the cut was fitted on; ``held_out``: on the others.
+        fitted: Agreement of the judge on the answers that the cut was fitted on.
+        held_out: Agreement on the others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,7 +117,11 @@ class FittedCut(BaseModel):
 
 
 def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
-    """The cut of a profile. Raises JudgeError where none was fitted, or its file is malformed."""
+    """Load the cut of a profile.
+
+    Raises:
+        JudgeError: No cut was fitted, or its file is malformed.
+    """
     path = folder / f"{profile}.json"
     try:
         return FittedCut.model_validate_json(path.read_bytes())
@@ -126,7 +134,9 @@ def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
 
 
 class LocalJudge:
-    """A profile's chat model with its fitted cut; its name says how it agrees with the labels, so that each table of it does.
+    """Judge by a profile's chat model and its fitted cut.
+
+    Its name states the agreement with the labels, so that every table of its verdicts does.
 
     Raises:
         JudgeError: The cut was fitted with another prompt.
@@ -148,7 +158,7 @@ class LocalJudge:
         return self.judge_batch([item])[0]
 
     def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
-        """A verdict of each item; a failed one where the model said neither yes nor no.
+        """Judge some items; a verdict is a failed one if the model said neither yes nor no.
 
         Raises:
             JudgeError: The profile's chat model is not the one that the cut was fitted for.
@@ -169,7 +179,7 @@ class LocalJudge:
 
 
 def sure_verdict(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
-    """The rule's verdict where no model is asked: there are accept forms, or the rule is sure; else None."""
+    """Return the rule's verdict if there are accept forms or the rule is sure, else None."""
     verdict = rule.judge(item)
     return verdict if any(form.strip() for form in item.accept) or verdict.reason in SURE else None
 

@@ -16,27 +16,31 @@ from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import JudgeStyle
 
 TRIES = 3
-"""How often a reply is asked for that holds a verdict (starter kit)."""
+"""Number of requests for a reply that holds a verdict (starter kit)."""
 
 
 def style_of(model: str) -> JudgeStyle:
-    """The style in which a model judges by default: gpt-4o explains (research release), others reply in JSON (challenge)."""
+    """Return the default style of a model.
+
+    Returns:
+        "explained" for gpt-4o (research release), "structured" for others (challenge).
+    """
     name = model.rsplit("/", 1)[-1]
     return "explained" if name.startswith("gpt-4o") and "mini" not in name else "structured"
 
 
 class OpenAIJudge:
-    """Asks a chat model. See ``JudgeServer`` for what is not named here.
+    """Judge that asks a chat model; see ``JudgeServer`` for the arguments that are not listed here.
 
     Args:
-        style: ``structured`` or ``explained``; by the model's name where None.
-        cache: Folder of the replies that hold a verdict; None keeps none.
+        style: ``structured`` or ``explained``; None: by the model's name.
+        cache: Folder of the replies that hold a verdict; None: no cache.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
-        server: How long the server is waited for, in ``JudgeServer``'s arguments.
+        server: Arguments of ``JudgeServer``: timeout, patience and pauses.
 
     Raises:
-        JudgeError: There is no key for OpenAI's own server, or the checkout has no such words, or in the other style; or prompt or cache
-            cannot be read.
+        JudgeError: There is no key for OpenAI's own server; the checkout has no such words, or words of the other style; or prompt or
+            cache cannot be read.
     """
 
     parallel = True
@@ -67,14 +71,14 @@ class OpenAIJudge:
         self._model = kept(asked, cache, self._ask.form)
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right, by the model.
+        """Judge by the model whether the response is right.
 
-        Where the server gives no verdict in 3 tries, or no answer, the answer counts as wrong; that is marked as failed and not
-        kept, so that the next run asks again. After 5 judgements in a row without an answer the server is not asked any more, nor after
+        Without a verdict in 3 tries, or without an answer, the response counts as wrong. Such a verdict is marked as failed and not
+        kept, so that the next run asks again. The server is given up after 5 judgements in a row without an answer, or after
         5 minutes without any (``silence.PATIENCE_SECONDS``).
 
         Raises:
-            JudgeError: The key is refused, the model is unknown, or what may be spent is spent.
+            JudgeError: The key is refused, the model is unknown, or the cost limit is reached.
         """
         question = Question(self._ask, vars(item))
         text = ""

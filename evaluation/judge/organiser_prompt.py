@@ -1,4 +1,4 @@
-"""The judge's words of the organiser, read from a checkout of its code: parsed, never run, and never shipped with ours.
+"""The organiser's words for the judge, read from a checkout of its code: parsed, never run, and never shipped with ours.
 
 Both releases hand the model a list of two messages: a system message, and a user message that is an f-string of the question, the ground
 truth and the answer. The starter kit writes the first as a return value, the research release as constants of another file.
@@ -28,15 +28,15 @@ _PLACES = {
     "agent_response": "response",
     "prediction": "response",
 }
-"""What their variables hold, by our names."""
+"""Our names of what the organiser's variables hold."""
 
 _WANTED = {"query", "ground_truth", "response"}
 _DEEPEST = 20
-"""References followed from one expression to the next."""
+"""Most references followed from one expression to the next."""
 
 _MAX_BYTES = 1_000_000
 EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
-"""What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
+"""Settings that the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
 """A message in pieces: text, and names of ``_WANTED`` for what is judged."""
@@ -47,9 +47,9 @@ class OrganiserPrompt:
     """The organiser's words, as a template that asks a judge.
 
     Attributes:
-        style: The form of reply that they ask for.
+        style: Form of reply that they ask for.
         reply: Name and description of the class that a structured reply has to fit, "" for none.
-        words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
+        words: Their origin, for reports: file within the checkout, and the first digits of their SHA-256.
     """
 
     system: str
@@ -60,11 +60,14 @@ class OrganiserPrompt:
 
     @property
     def settings(self) -> FrontMatter:
-        """The judge, and what the release sends besides the messages."""
+        """Role of the judge, and the settings that the release sends besides the messages."""
         return FrontMatter(model=JUDGE, exact=self._exact())
 
     def _exact(self) -> dict[str, Any]:
-        """The openai library makes a schema of a class, its name and its docstring."""
+        """Return the settings, with the schema that the openai library makes of a class.
+
+        Its name and docstring become name and description of the schema.
+        """
         if self.style == "explained":
             return dict(EXPLAINED_SETTINGS)
         with as_judge_errors():
@@ -79,7 +82,7 @@ class OrganiserPrompt:
         return settings
 
     def request(self, **values: Any) -> ChatRequest:
-        """A chat request of query, ground_truth and response."""
+        """Return the chat request for query, ground_truth and response."""
         user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
         return ChatRequest((ChatMessage("system", self.system), ChatMessage("user", user)), exact=self._exact())
 
@@ -89,7 +92,7 @@ _Names = ChainMap[str, ast.AST]
 
 
 def read_organiser(checkout: Path) -> OrganiserPrompt:
-    """The judge's words in a checkout of the starter kit or of the research release.
+    """Read the judge's words from a checkout of the starter kit or of the research release.
 
     Raises:
         JudgeError: There is no such folder, or no judge's messages that can be read without running code.
@@ -110,7 +113,11 @@ def read_organiser(checkout: Path) -> OrganiserPrompt:
 
 
 def _reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
-    """Name and docstring of the class that a request names as its ``response_format``; "" for what there is not."""
+    """Return name and docstring of the class that a request names as its ``response_format``.
+
+    Returns:
+        "" for a name or docstring that is missing.
+    """
     nodes = [node for tree in trees for node in ast.walk(tree)]
     asked = [
         keyword.value.id
@@ -134,7 +141,7 @@ def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 
 def _named(tree: ast.AST) -> dict[str, ast.AST]:
-    """What a file calls things; of several the first."""
+    """Map the names in a file to their first values."""
     found: dict[str, ast.AST] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -145,7 +152,7 @@ def _named(tree: ast.AST) -> dict[str, ast.AST]:
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Names and attributes that a statement gives a value."""
+    """Yield the names and attributes that a statement assigns, with the value."""
     if isinstance(node, ast.Assign):
         targets, value = node.targets, node.value
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -160,7 +167,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
-    """System message and user message of each list of messages whose user message holds all that is judged."""
+    """Yield the system and user message of each list whose user message holds all that is judged."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.List):
             continue
@@ -190,7 +197,11 @@ def _pieces(text: ast.JoinedStr) -> _Pieces | None:
 
 
 def _text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
-    """The text of an expression made of literals, names of literals, sums of them, and functions that return them; else None."""
+    """Evaluate an expression of literals, their names and sums, and functions that return them.
+
+    Returns:
+        The text; None for any other expression.
+    """
     if depth > _DEEPEST:
         return None
     if isinstance(node, ast.Constant):

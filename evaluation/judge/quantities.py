@@ -1,4 +1,4 @@
-"""Numbers with units in texts, compared across units with a tolerance; pint converts, ``units.toml`` has the spellings."""
+"""Numbers with units in texts, compared across units with a tolerance. pint converts; ``units.toml`` has the spellings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pint
 from evaluation.judge.plain_text import STOPWORDS, stem
 
 RELATIVE_TOLERANCE = 0.01
-"""Two measured quantities are the same when they differ by at most this share: 330 m and 1,083 ft differ by 0.03%."""
+"""Largest share by which two equal measured quantities differ: 330 m and 1,083 ft differ by 0.03%."""
 EQUIVALENT_TOLERANCE = 0.05
-"""Within one ground truth, a value and its conversion (often rounded) may differ by this much."""
+"""Largest share by which a value and its conversion (often rounded) differ within one ground truth."""
 ABSOLUTE_TOLERANCE = {"percentage": 0.5, "degC": 1.0, "degF": 1.8, "clock": 0.0}
 LARGE_NUMBER = 10_000
 """Counts from here on (populations, prices) are compared with the relative tolerance, smaller ones exactly."""
@@ -44,9 +44,13 @@ _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number in a text, in units of ``unit`` (pint's or ``units.toml``'s own; None: a bare number), as it stands with unit and bound.
+    """A number in a text with its unit and bound.
 
-    ``noun`` is the word after a bare number, stemmed ("4 towers"), ``bound`` "over" or "under"; "" where there is none.
+    Attributes:
+        unit: A unit of pint or of ``units.toml``; None: a bare number.
+        text: The number as it stands, with unit and bound.
+        noun: Word after a bare number, stemmed ("4 towers"), or "".
+        bound: "over", "under" or "".
     """
 
     value: float
@@ -57,7 +61,7 @@ class Quantity:
 
     @property
     def dimension(self) -> str:
-        """What may be compared with it: quantities of other dimensions neither agree nor contradict."""
+        """Dimension; quantities of different dimensions neither agree nor contradict."""
         if self.unit is None:
             return "year" if 1000 <= self.value <= 2100 and self.value == int(self.value) else "number"
         return str(_registry().get_dimensionality(self.unit))
@@ -72,7 +76,11 @@ def _registry() -> Any:
 
 
 def regular(plain_text: str) -> str:
-    """The text with times of day in minutes past midnight, feet and inches in inches, a unit at both ends of a range, two bounds."""
+    """Rewrite a plain text so that its quantities have one form.
+
+    Times of day become minutes past midnight, feet and inches become inches, both ends of a range get a unit, and bounds are "over" or
+    "under".
+    """
     text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
     for pattern, bound in _BOUNDS:
@@ -87,7 +95,7 @@ def _minutes(clock: re.Match[str]) -> str:
 
 
 def find(regular_text: str) -> list[Quantity]:
-    """The quantities of a ``regular`` text in order; ordinals and decades are words, not quantities."""
+    """Find the quantities of a ``regular`` text, in order; ordinals and decades are words."""
     return [_quantity(number) for number in _NUMBER.finditer(regular_text)]
 
 
@@ -102,7 +110,10 @@ def _quantity(number: re.Match[str]) -> Quantity:
 
 
 def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
-    """Whether two quantities agree; a bare number may stand for a price ("4.80" on a receipt for "$4.80")."""
+    """Return whether two quantities agree.
+
+    A bare number may stand for a price ("4.80" on a receipt for "$4.80").
+    """
     units = {one.unit, other.unit}
     if {one.bound, other.bound} == {"over", "under"}:
         return False
@@ -118,5 +129,5 @@ def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) 
 
 
 def agrees_with_any(quantity: Quantity, others: Iterable[Quantity]) -> bool:
-    """Whether a quantity agrees with one of ``others``."""
+    """Return whether a quantity agrees with one of ``others``."""
     return any(same(quantity, other) for other in others)

@@ -28,7 +28,7 @@ from evaluation.scores.scoring import is_miss
 KEY_SHARE = 0.6
 LIST_KEY_SHARE = 0.85
 MAX_CANDIDATE = 3
-"""Content words of a candidate beside the right one; anything longer says something else."""
+"""Most content words of a candidate beside the right one; anything longer says something else."""
 
 _YES = re.compile(r"(?:yes|yeah|yep|correct|indeed|true|right|that is (?:right|correct|true))\b")
 _NO = re.compile(r"(?:no|nope|not really|incorrect|false|not at all|that is (?:wrong|incorrect|false|not true))\b")
@@ -64,17 +64,17 @@ _SAME_WORDS, _NOTHING_ANSWERS, _ITS_FIGURES = (
 )
 _EMPTY, _MISS = "empty answer", "miss"
 SURE = frozenset({_EMPTY, _MISS, _NOTHING_ANSWERS, _SAME_WORDS, _ITS_FIGURES})
-"""Reasons of verdicts that hold without accept forms too; the others rest on how many words of the ground truth an answer repeats."""
+"""Reasons of verdicts that hold without accept forms too. The others depend on how many words of the ground truth an answer repeats."""
 
 
 class RuleJudge:
-    """See the module's text for the rule."""
+    """Judge by the rule in the module's docstring."""
 
     name = "rule"
     parallel = False
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right by the rule; the reason names what decided."""
+        """Judge by the rule whether the response is right; the reason names what decided."""
         if not item.response.strip() or is_miss(item.response):
             return Verdict(False, _MISS if item.response.strip() else _EMPTY)
         if is_miss(item.ground_truth):
@@ -90,7 +90,12 @@ class RuleJudge:
 
 
 class _Case:
-    """What is decided on; ``allowed`` and ``known`` are the figures and words of the ground truth, the forms and the question."""
+    """A question with its answer and references, ready for the rule.
+
+    Attributes:
+        allowed: Figures of the ground truth, the forms and the question.
+        known: Words of the same.
+    """
 
     def __init__(self, item: JudgeItem) -> None:
         self.query, self.truth, self.response = map(AnswerText, (item.query, item.ground_truth, item.response))
@@ -102,7 +107,12 @@ class _Case:
         self.asks_for_identity = bool(_IDENTITY_QUESTION.search(self.query.plain))
 
     def yes_or_no(self) -> Verdict | None:
-        """By polarity; None where the forms say more than a guess from the ground truth's grammar."""
+        """Decide by polarity.
+
+        Returns:
+            None if there are accept forms, but neither they nor the ground truth says yes or no. The forms then tell more than a guess
+            from the ground truth's grammar.
+        """
         stated = next((said for text in self.right if (said := _polarity(text)) is not None), None)
         if stated is None and self.accept:
             return None
@@ -122,12 +132,12 @@ class _Case:
         return Verdict(not against, against or "yes or no as in the ground truth")
 
     def by_accept(self) -> tuple[bool, str, list[str]]:
-        """Whether a form is affirmed, which one, and its words."""
+        """Return whether an accept form is affirmed, which one, and its words."""
         form = next(filter(self.has_form, self.accept), None)
         return (False, "no accept form", []) if form is None else (True, f"accept form {form.original!r}", form.content)
 
     def by_truth(self) -> tuple[bool, str, list[str]]:
-        """Whether enough of the ground truth's key words or figures are affirmed, how many, and the key words."""
+        """Return whether the answer affirms enough of the ground truth, how much, and the key words."""
         figures = [one for one in self.truth.quantities if not agrees_with_any(one, self.query.quantities)]
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
             years = [one for one in figures if one.dimension == "year"]
@@ -146,7 +156,10 @@ class _Case:
         return share >= (LIST_KEY_SHARE if self.is_list else KEY_SHARE), f"{share:.0%} of the key words", key
 
     def has_form(self, form: AnswerText) -> bool:
-        """Whether the answer affirms an accept form: its figures by value, a list's items in any order, else its words."""
+        """Return whether the answer affirms an accept form.
+
+        Figures are compared by value, the items of a list in any order, others by their words.
+        """
         if form.quantities:
             rest = [word for word in form.content if word not in form.figure_words | self.query.words]
             return self.has_figures(form.quantities) and all(self.response.says([word]) for word in rest)
@@ -155,7 +168,10 @@ class _Case:
         return bool(keys) and all(self.response.says(key, denied=form.negated and len(keys) == 1) for key in keys)
 
     def has_figures(self, wanted: Sequence[Quantity]) -> bool:
-        """Whether the answer affirms all figures; "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough."""
+        """Return whether the answer affirms all figures.
+
+        "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough.
+        """
         said = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
         said += [replace(quantity, unit=None) for quantity in said if agrees_with_any(quantity, self.truth.quantities)]
         bare = {quantity.value for quantity in said if quantity.unit is None}
@@ -163,7 +179,10 @@ class _Case:
         return all(any(same(one, two, EQUIVALENT_TOLERANCE) for two in given) for one in wanted)
 
     def other_figure(self) -> str:
-        """A figure of the same kind as the right one that disagrees with it, unless its clause states another fact."""
+        """Return the reason if a figure of the right one's kind disagrees with it, else "".
+
+        A clause that states another fact is no contradiction.
+        """
         kinds = {quantity.dimension for text in self.right for quantity in text.quantities}
         nouns = {"", *(quantity.noun for quantity in self.allowed), *self.query.content}
         bounds = {"", *(quantity.bound for quantity in self.allowed)}
@@ -185,7 +204,10 @@ class _Case:
         return ""
 
     def other_candidate(self, key: Sequence[str]) -> str:
-        """A candidate beside the right one, joined by "or", by "and" where it is a name or names are asked for, or in a list."""
+        """Return the reason if another candidate stands beside the right one, else "".
+
+        Candidates are joined by "or", or stand in a list. "and" joins them if one is a name, or if the question asks for names.
+        """
         agreeing = (q for q in self.response.quantities if agrees_with_any(q, self.allowed))
         figures = {token for quantity in agreeing for token in tokens(quantity.text)}
         accepted = figures | self.query.words.union(*(text.words for text in self.accept or [self.truth]))
@@ -205,7 +227,7 @@ class _Case:
         return ""
 
     def opposite(self, known: frozenset[str]) -> str:
-        """The opposite of one of the known comparatives, in its place; "" where the answer has none."""
+        """Return the reason if the answer has the opposite of a known comparative in its place, else ""."""
         said = self.response.words
         return next((f"the opposite: {b}" for a, b in _PAIRS if a in known - said and b in said - known), "")
 
@@ -219,7 +241,13 @@ def _names(text: AnswerText) -> set[str]:
 
 
 def _item(text: str, side: int) -> list[str]:
-    """The words at the end (side -1) of a text, or all of it (side 1), without an article; [] where they are too many or a clause."""
+    """Return the content words at the end of a text (side -1), or of the whole text (side 1).
+
+    An article is left out.
+
+    Returns:
+        [] for too many words, or for a clause.
+    """
     words = re.sub(r"^\s*(?:(?:an?|the|also) )?", "", text).split()[::side]
     count = next((place for place, word in enumerate(words) if not content(word)), len(words))
     fits = 0 < count <= MAX_CANDIDATE and (side < 0 or count == len(words))

@@ -1,4 +1,4 @@
-"""How long a server has been silent: the patience that a judge has with it, and the signs of life meanwhile."""
+"""Timer of a server's silence: the judge's patience, and warnings meanwhile."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 import time
 
 PATIENCE_SECONDS = 300.0
-"""A server that has given no reply at all for so long, tries and pauses included, is given up: nothing more is asked of it."""
+"""Longest silence, tries and pauses included, after which a server is given up: nothing more is asked of it."""
 
 SIGN_SECONDS = 15.0
-"""While a server is silent, that is said after so long, and again each time."""
+"""Interval between the warnings that a server is silent."""
 
 GIVE_UP_AFTER = 5
-"""After this many requests in a row without an answer it is given up too."""
+"""Number of requests in a row without an answer after which a server is given up too."""
 
 log = logging.getLogger(__name__)
 
 
 class Silence:
-    """For how long a server has not replied to anything that it was asked; used by all threads that ask it."""
+    """Timer of a server's silence, shared by all threads that ask it."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS, sign: float = SIGN_SECONDS) -> None:
         self._patience, self._sign = patience, sign
@@ -30,7 +30,7 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """Since the first question without a reply, or since the last reply; 0 where nothing is waited for."""
+        """Seconds since the first request without a reply, or since the last reply; 0 if nothing is pending."""
         return time.monotonic() - self._since if self._since is not None else 0.0
 
     @property
@@ -40,13 +40,13 @@ class Silence:
 
     @property
     def given_up(self) -> str:
-        """Why nothing more is to be asked; "" where there is hope."""
+        """Reason to give up on the server, or ""."""
         if self._unanswered >= GIVE_UP_AFTER:
             return f"did not answer {GIVE_UP_AFTER} times in a row"
         return f"has not replied for {self.seconds:.0f} s" if self.left <= 0 else ""
 
     def asked(self) -> threading.Event:
-        """A question is put; until the event is set, signs of life are given."""
+        """Record a request, and warn of a silent server until the returned event is set."""
         with self._lock:
             self._waiting += 1
             if self._since is None:
@@ -56,7 +56,7 @@ class Silence:
         return over
 
     def ended(self, *, replied: bool) -> None:
-        """The question has its reply, or is given up."""
+        """Record that a request has its reply, or is given up."""
         with self._lock:
             self._waiting -= 1
             self._unanswered = 0 if replied else self._unanswered + 1
@@ -75,7 +75,7 @@ class Silence:
                 )
 
     def _sign_due(self) -> bool:
-        """Whether it is time to say so; not again for some seconds."""
+        """Return whether a warning is due; if so the next one is due after the interval."""
         with self._lock:
             now = time.monotonic()
             due = self._since is not None and now - self._said >= self._sign and now - self._since < self._patience
