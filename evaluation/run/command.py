@@ -25,15 +25,21 @@ INTERRUPTED = 130
 def main(
     arguments: Sequence[str] | None = None, console: Console | None = None, build: BuildAgent | None = None
 ) -> int:
-    """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+    """Run the command line.
 
-    ``build`` takes the place of the agent that ``--agent`` names, with the arguments of ``CragAgent.from_config``.
+    Args:
+        arguments: Command line; None: that of the process.
+        console: Gets the output.
+        build: Builds the agent in place of ``--agent``, with the arguments of ``CragAgent.from_config``.
+
+    Returns:
+        Exit status: 0, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
     return evaluate(parse(arguments), console or output(), build)
 
 
 def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar) -> int:
-    """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
+    """Run parsed options (see ``main``); no other command may write into the folders meanwhile."""
     from evaluation.files.folder_lock import writing_into
 
     def run() -> int:
@@ -69,7 +75,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
 
 
 def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:
-    """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
+    """Build the agent once, let it answer each data set, and judge the answers if asked to."""
     from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
 
@@ -130,7 +136,7 @@ def _report(
 
 
 def load(kind: DatasetType, options: RunOptions) -> CragDataset:
-    """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
+    """Load a data set; images may be fetched unless HF_HUB_OFFLINE says that there is no network."""
     from evaluation.data import crag_dataset
     from evaluation.data.diagnostics import load_diagnostics
 

@@ -1,4 +1,4 @@
-"""Runs an agent over a data set as the evaluator does, and writes each answer down as soon as it is made."""
+"""Runs an agent over a data set as the evaluator does, and writes down each answer as soon as it is made."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
 ANSWERS = "answers"
-"""What the progress bar says."""
+"""Name on the progress bar."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a run made.
+    """Result of a run.
 
     Attributes:
-        turns: Every answered turn, in the order of asking; of ``total``.
+        turns: Every answered turn, in the order of asking.
+        total: Number of turns to answer.
+        interrupted: Whether Ctrl-C ended the run.
         failures: Turns of this process that ended as "I don't know" because the agent failed.
     """
 
@@ -47,7 +49,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class _Answers:
-    """The answers of call ``number`` with what they cost, and the records of their turns."""
+    """Answers of call ``number`` with their costs, and the records of their turns."""
 
     number: int
     lines: Sequence[tuple[AnsweredTurn, RunLogLine]]
@@ -74,22 +76,28 @@ def generate(
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
-    A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
-    run_log.jsonl; the run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
+    A batch that raises, or returns a wrong number of answers, is recorded as "I don't know" with the reason in
+    run_log.jsonl. The run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
     which one agent is asked, whoever answered.
-    Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
-    ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call of
-    an agent of this process.
 
     Args:
-        conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
+        agent: An agent of this process, or several that answer as one.
+        sessions: The sessions to ask.
+        images: Source of their images.
+        truncator: Cuts the answers.
+        output_dir: Folder of the run.
+        conversations: Number of sessions asked, from the first; None: all. By the rules of a release more are begun and some not
             ended (``queue_schedule``).
         rules: In which order turns are asked.
-        progress: Whether there is a progress bar, of ``bars``.
-        evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
-        listen: Has an agent of this process tell its records, which go to trace.jsonl.
-        max_failures: So many calls in a row that fail on every turn (``CallResult.failure``) end the run, and nothing of them is
-            kept; 0: none do.
+        resume: Continue the run in ``output_dir``. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
+        progress: Whether there is a progress bar.
+        bars: Makes the progress bar.
+        warm_up: Called before the first question, unless every question is answered already.
+        replies: Returns the counts of the reply cache; called before and after each call of an agent of this process.
+        evidence: Searches for each turn and passes the evidence with the call; None: the agent searches.
+        listen: Makes an agent of this process pass its records, which go to trace.jsonl.
+        max_failures: Number of calls in a row that fail on every turn (``CallResult.failure``) and end the run. Their answers are not
+            kept. 0: never.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong;
@@ -176,7 +184,7 @@ def generate(
 
 @contextmanager
 def _kept_answers() -> Iterator[None]:
-    """Say of a full disk that it costs no answer made before."""
+    """Add to the error of a full disk that the answers made before are kept."""
     try:
         yield
     except OSError as error:
@@ -187,7 +195,7 @@ def _kept_answers() -> Iterator[None]:
 def _costs(
     lines: Sequence[AnsweredTurn], call: Call, reply: CallResult, number: int
 ) -> Iterator[tuple[str, RunLogLine]]:
-    """An answer and its cost for each turn of a call."""
+    """Yield an answer and its cost for each turn of a call."""
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
     size = len(lines)
@@ -234,7 +242,7 @@ def _call(
 
 
 def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
-    """Answers of the run that was cut off; ``asked`` holds the query of each turn."""
+    """Read the answers of the interrupted run; ``asked`` holds the query of each turn."""
     answers: dict[Key, str] = {}
     for number, record in enumerate(repair(path), 1):
         key = (str(record.get("session_id", "")), str(record.get("interaction_id", "")))

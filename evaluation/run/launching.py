@@ -1,4 +1,4 @@
-"""Builds the agent of a run. The only module of the evaluation that imports the agent's settings; all others use ``BaseAgent``."""
+"""Builds the agent of a run. This is the only module of the evaluation that imports the agent's settings; others use ``BaseAgent``."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ __all__ = [
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
-"""Takes what ``CragAgent.from_config`` takes."""
+"""Takes the arguments of ``CragAgent.from_config``."""
 
 NOT_OURS = "built as the organiser builds it: no preset is applied, and of the profile the search alone"
-"""Said of an agent that is not derived from ``CragAgent``, in run.json under ``built``."""
+"""Value of ``built`` in run.json for an agent that is not derived from ``CragAgent``."""
 
 
 @dataclass(frozen=True)
 class LaunchedAgent:
-    """An agent, or several that answer as one, and what a run asks of it beside answers.
+    """An agent, or several that answer as one, with the functions that a run needs beside answers.
 
     Attributes:
         warm_up: Loads its models; does nothing when called again.
-        listen: Has it tell its records (``Listen``), ``pictures`` being a folder for those of requests; None where it keeps none, or
-            brings them with each reply.
-        models: Role to name of the models that it has loaded.
-        replies: Hits and misses so far of its reply cache; None where it has none.
-        evidence: Searches in its place; None where it searches itself.
-        keep_up: Makes a call, again where the search that it shares with others was lost meanwhile.
+        listen: Makes it pass its records (``Listen``); ``pictures`` is a folder for those of requests. None if it keeps no records, or
+            returns them with each reply.
+        models: Returns the names of its loaded models by role.
+        replies: Returns hits and misses of its reply cache so far; None without a cache.
+        evidence: Searches in its place; None: it searches itself.
+        keep_up: Makes a call, and repeats it if the shared search was lost meanwhile.
     """
 
     agent: BaseAgent | Answering
@@ -76,10 +76,10 @@ class LaunchedAgent:
 
 
 def agent_class(reference: str) -> type[BaseAgent]:
-    """The class that ``--agent`` names.
+    """Return the class that ``--agent`` names.
 
     Raises:
-        EvaluationError: It cannot be imported, is no ``BaseAgent``, or cannot be built with what it would get.
+        EvaluationError: It cannot be imported, is no ``BaseAgent``, or cannot be built with the arguments that it would get.
     """
     place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
     assert isinstance(place, ImportPath)
@@ -107,10 +107,13 @@ def _builder(agent: type[BaseAgent]) -> BuildAgent:
 def launched(
     options: RunOptions, config: RunConfig, build: BuildAgent | None = None, search: Any = None
 ) -> LaunchedAgent:
-    """The agent of a command line; ``build`` takes the place of the one that ``--agent`` names.
+    """Build the agent of a command line.
 
     Args:
-        search: The actor that searches for it (``shared_search``); None: it opens the indices itself.
+        options: The command line.
+        config: Preset and profile as they run.
+        build: Builds the agent in place of ``--agent``.
+        search: Actor that searches for it (``shared_search``); None: it opens the indices itself.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
@@ -147,9 +150,10 @@ def launched(
 
 
 def shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
-    """The actor of Ray that searches for all replicas of a machine, and what it is made with.
+    """Return the Ray actor that searches for all replicas of a machine, and its arguments.
 
-    None where nothing is searched, or the agent is of another make: it may take from the organiser's pipeline whatever there is.
+    Returns:
+        None if nothing is searched, or the agent is of another make: it may use all of the organiser's pipeline.
     """
     if options.suppress_web_search_api and options.suppress_image_search_api:
         return None
@@ -168,7 +172,11 @@ def _search_of(options: RunOptions, *, check: bool) -> Any:
 
 
 def _opened(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
-    """The pipeline of a command line; with ``check`` EvaluationError where a hub that it is fetched from is out of reach."""
+    """Open the search pipeline of a command line.
+
+    Raises:
+        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach.
+    """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
@@ -177,7 +185,11 @@ def _opened(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
 
 
 def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
-    """Raises EvaluationError where a model cannot be loaded or reached: before the first question, and only where there is one left."""
+    """Load the models, before the first question that is left.
+
+    Raises:
+        EvaluationError: A model cannot be loaded or reached.
+    """
     fault = unreachable() or agent.warm_up(blank_turn=False).fault
     if fault is not None:
         raise EvaluationError(f"the models cannot be used: {fault}")
@@ -189,7 +201,7 @@ def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedE
 
 
 def _gold_entries(options: RunOptions, pipeline: Any) -> dict[str, dict[str, Any]] | None:
-    """Look up the entry of each question's true entity in the pipeline's graph; None unless ``--gold-entity`` is given."""
+    """Look up the entry of each question's true entity in the graph; None without ``--gold-entity``."""
     if not options.gold_entity or options.diagnostics is None:
         return None
     from evaluation.data.diagnostics import load_diagnostics
@@ -202,11 +214,11 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     """Read preset and profile.
 
     Returns:
-        Preset and profile as they run; what the run is made with, for run.json and the report.
+        Preset and profile as they run, and what the run is made with, for run.json and the report.
 
     Raises:
-        EvaluationError: The agent, the preset, the profile, a stage to leave out or a setting is unknown; or a change of the preset or its
-            models is asked for with an agent that has none.
+        EvaluationError: The agent, the preset, the profile, a stage to leave out or a setting is unknown. Or the options change the
+            preset or its models, and the agent has none.
     """
     agent = agent_class(options.agent)
     ours = issubclass(agent, CragAgent)
@@ -256,7 +268,11 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
 
 
 def yes_or_no(profile: str, cache: Path) -> YesOrNo:
-    """The chat model of a profile as the local judge asks it; ``cache`` holds the models and their replies.
+    """Return the chat model of a profile as the local judge asks it.
+
+    Args:
+        profile: Name of the profile.
+        cache: Folder of the models and their replies.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
@@ -278,7 +294,7 @@ def yes_or_no(profile: str, cache: Path) -> YesOrNo:
 
 
 def local_judge(profile: str, cache: Path) -> LocalJudge:
-    """The judge called ``local:PROFILE``.
+    """Return the judge called ``local:PROFILE``.
 
     Raises:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
@@ -299,8 +315,8 @@ def settings_table(
     """Return a preset's settings as plain values, for commands that run it in several ways.
 
     Raises:
-        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace; or what is left out or
-            replaced is not in the preset.
+        EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace. Or a part to leave out or
+            replace is not in the preset.
     """
     with _as_evaluation_errors():
         config = RunConfig.read(
@@ -310,7 +326,10 @@ def settings_table(
 
 
 def gate_models(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
-    """Return what ``[models.NAME]`` of presets calls the models that a gate is fitted for: the chat model, then that of image search.
+    """Return the names that ``[models.NAME]`` of presets gives to the models that a gate is fitted for.
+
+    Returns:
+        The chat model, then the one of image search.
 
     Raises:
         EvaluationError: There is no such profile, or it is malformed.

@@ -45,11 +45,10 @@ def answer_sessions(
     bars: MakeBar = turn_bar,
     max_failures: int = 0,
 ) -> Generation:
-    """Let an agent answer the sessions of a data set into ``output_dir``, where its records go too.
+    """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
 
-    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added, and
-    how many turns went without their picture. See ``generate`` and
-    ``truncation.load_truncator`` for the rest.
+    ``about`` is what the run is made with. run.json gets it together with data set, tokenizer and rules, and the number of
+    turns without their picture. See ``generate`` and ``truncation.load_truncator`` for the other arguments.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -95,7 +94,7 @@ def answer_sessions(
 
 
 def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
-    """Print how many of these turns of the run in a folder were asked without their picture, if any."""
+    """Print how many of these turns were asked without their picture, if any."""
     missing = missing_pictures(turns, read_run_log(run))
     if missing is not None:
         console.print(str(missing), style="red", markup=False, soft_wrap=True)
@@ -103,8 +102,14 @@ def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run:
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged: ``workers`` judgements at the same time, shown by ``bars`` where there is ``progress``; and how many dialogs
-    are printed (``display``)."""
+    """How answers are judged.
+
+    Attributes:
+        workers: Judgements asked for at the same time.
+        progress: Whether there is a progress bar.
+        display: Number of dialogs that are printed.
+        bars: Makes the progress bar.
+    """
 
     judge: Judge
     rules: Rules = OURS
@@ -124,11 +129,19 @@ def judge_answers(
     *,
     answers_dir: Path | None = None,
 ) -> ReportPart:
-    """Judge answers, write the tables and scores into ``output_dir`` and print them; returns the judged turns, ready for a report.
+    """Judge answers, write the tables and scores, and print them.
 
     Args:
-        dataset: Where accept forms, facts and labels of turns and photos come from.
-        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl), where it is another one.
+        turns: Answered turns.
+        judging: How they are judged.
+        output_dir: Folder for tables and scores.
+        console: Gets the scores.
+        dataset: Source of accept forms, facts and labels of turns, and photos.
+        name: Title of the scores.
+        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); None: ``output_dir``.
+
+    Returns:
+        The judged turns, ready for a report.
 
     Raises:
         JudgeError: The judge is not available.
@@ -177,7 +190,10 @@ def judge_answers(
 
 
 def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
-    """The turns with the data set's labels by name: answers saved by the organiser's code hold the numbers of its ClassLabels."""
+    """Replace the labels of turns by the data set's names.
+
+    Answers saved by the organiser's code hold the numbers of its ClassLabels.
+    """
     asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
     def known(turn: AnsweredTurn) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Several agents side by side, each in a process of its own that Ray starts on this machine or on others (docs/scale.md).
 
-Questions and answers pass through this process, which alone writes files. Ray is imported when replicas are asked for, and not before.
+Questions and answers pass through this process, which alone writes files. Ray is imported only when replicas are asked for.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ log = logging.getLogger(__name__)
 
 
 class Assignment:
-    """Dialogs given out to replicas: each stays with the replica that began it, and is given out again only where that one is lost.
+    """Assignment of dialogs to replicas.
 
-    A replica keeps up to ``batch_size`` dialogs open, as ``schedule`` does, but not more than its share of those that are left, so
-    that few dialogs are not all held by the first replica that asks. ``batches`` have the turns of a dialog in their order.
+    A dialog stays with the replica that began it, and is reassigned only if that one is lost. A replica keeps up to ``batch_size`` dialogs
+    open, as ``schedule`` does, but not more than its share of those that are left. So few dialogs are not all held by the first replica
+    that asks. ``batches`` have the turns of a dialog in their order.
     """
 
     def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:
@@ -59,7 +60,11 @@ class Assignment:
         return not self._left
 
     def next_batch(self, replica: int) -> list[Slot]:
-        """The next turn of each dialog of a replica, new dialogs among them; empty where there is nothing for it now."""
+        """Return the next turn of each dialog of a replica, new dialogs included.
+
+        Returns:
+            [] if there is nothing for the replica now.
+        """
         held = self._open[replica]
         limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
         while self._waiting and len(held) < limit:
@@ -67,7 +72,7 @@ class Assignment:
         return [self._left[session][0] for session in held]
 
     def answered(self, replica: int) -> None:
-        """The batch that the replica got last has been answered."""
+        """Record that the replica's latest batch has been answered."""
         for session in self._open[replica]:
             self._left[session].popleft()
             if not self._left[session]:
@@ -75,13 +80,13 @@ class Assignment:
         self._open[replica] = [session for session in self._open[replica] if session in self._left]
 
     def lost(self, replica: int) -> None:
-        """The replica died: its dialogs wait behind all others, in case one of them is what it died of."""
+        """Record the death of a replica: its dialogs wait behind all others, since one may have caused it."""
         self._waiting.extend(self._open[replica])
         self._open[replica] = []
 
 
 class Replica(Placed):
-    """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
+    """An agent in a process of Ray, built by the same command line as that of one process."""
 
     def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:
         super().__init__(folder)
@@ -89,7 +94,7 @@ class Replica(Placed):
         self._launched: LaunchedAgent | None = None
 
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
-        """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
+        """Build the agent (see ``launching.launched``); return its batch size and what it is made with."""
         config, about = prepare(self._options)
         made = self._launched = launched(self._options, config, self._build, search)
         agent = made.agent
@@ -98,7 +103,10 @@ class Replica(Placed):
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
-        """The reply to a call with the records of its turns; a replica whose search is gone for good ends, and is replaced with it."""
+        """Ask the agent, and return its answers with the records of the turns.
+
+        A replica whose search is gone for good ends, and is replaced together with it.
+        """
         assert self._launched is not None
         self._launched.warm_up()
         try:
@@ -108,18 +116,19 @@ class Replica(Placed):
             self.leave()
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that have been loaded; none before it is started."""
+        """Return the names of the loaded models by role; empty before the start."""
         return {} if self._launched is None else self._launched.models()
 
 
 class Replicas:
-    """``Answering`` by replicas; one that dies is started again, and its dialogs are given out again.
+    """``Answering`` by replicas; one that dies is restarted, and its dialogs are reassigned.
 
     Args:
         ray: The module, connected to a cluster.
+        count: Number of replicas.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
-        search: Search for those of a machine; None: each searches by itself.
+        search: Search for the replicas of a machine; None: each searches by itself.
 
     Raises:
         EvaluationError: They cannot be started, or are made with something else.
@@ -149,11 +158,11 @@ class Replicas:
             raise EvaluationError(f"a replica cannot be started: {error}") from error
 
     def get_batch_size(self) -> int:
-        """Of each agent."""
+        """Return the batch size of each agent."""
         return self._batch_sizes[0]
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that the replicas have loaded."""
+        """Return the names of the models that the replicas have loaded, by role."""
         found: dict[str, str] = {}
         for replica in self._replicas:
             try:
@@ -230,13 +239,15 @@ class Replicas:
 def replicated(
     options: RunOptions, about: Mapping[str, Any], build: BuildAgent | None = None
 ) -> Iterator[LaunchedAgent]:
-    """The ``--replicas`` agents of a command line on the cluster at ``--ray-address``, or on one started for them here.
+    """Start the ``--replicas`` agents of a command line, and end them with the context.
 
-    On a cluster with GPUs each replica has one to itself; the search of a machine is on one of them.
+    They run on the cluster at ``--ray-address``, or on one started for them here. On a cluster with GPUs each replica has one to itself.
+    The search of a machine is on one of them.
 
     Args:
+        options: The command line.
         about: What the run is made with (``launching.prepare``); every replica has to be made with the same.
-        build: Builds an agent instead of the class that ``--agent`` names; its module can be imported on every machine.
+        build: Builds the agent in place of ``--agent``; its module can be imported on every machine.
 
     Raises:
         EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.
