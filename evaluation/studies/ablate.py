@@ -40,7 +40,7 @@ truthfulness is against the whole preset, compared session by session; interval 
 def variants_of(
     preset: str, profile: str, names: Sequence[str], chat_model: str | None = None, base_url: str | None = None
 ) -> list[Variant]:
-    """The whole preset, and the preset without each named part; without each part it has where none is named.
+    """Return the whole preset, and the preset without each named part, or without each part it has.
 
     Raises:
         EvaluationError: There is no such preset or profile, or the preset lacks a named part.
@@ -51,7 +51,7 @@ def variants_of(
 
 
 def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
-    """The table of a data set; a variant is compared with the whole preset that it is made of."""
+    """Build the table of a data set; each variant is compared with the whole preset it is made of."""
 
     def change(result: Result) -> str:
         found = result.against
@@ -75,7 +75,7 @@ def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
 
 
 class AblateOptions(ComparisonOptions):
-    """Run a preset whole and then without each of its parts, and tabulate what that does."""
+    """Run a preset whole and then without each of its parts, and tabulate the effect."""
 
     group = "what is left out"
 
@@ -90,7 +90,7 @@ class AblateOptions(ComparisonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
+    """Run, print and write the tables; return the exit status (see ``variant_runs.compare``)."""
     options = AblateOptions.parse(arguments, epilog=_EXAMPLES)
 
     def variants() -> list[Variant]:

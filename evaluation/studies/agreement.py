@@ -52,13 +52,13 @@ labels.csv (or .jsonl) has a line a turn: interaction_id, label, and session_id 
 """
 
 OWN = "own"
-"""Names the verdicts of a run's own table."""
+"""Name of the verdicts in a run's own table."""
 
 _MAX_CHARACTERS = 60
 _MAX_SHOWN = 20
 
 Verdicts = Mapping[Key, bool]
-"""Whether an answer is right; a turn on which a rater says nothing is not in it."""
+"""Whether an answer is right, by turn; turns that a rater did not decide are missing."""
 
 
 _RIGHT = frozenset({"correct", "right", "1", "1.0", "true", "yes", "perfect", "acceptable", "0.5"})
@@ -67,10 +67,10 @@ _NEITHER = frozenset({"missing", "miss", ""})
 
 
 def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
-    """Labels by hand of these turns; those that say that the answer is missing are left out.
+    """Read the labels by hand of these turns, without those that call the answer missing.
 
     Raises:
-        EvaluationError: The file cannot be read, lacks a column, or has a label that is not known, or an interaction_id of two sessions.
+        EvaluationError: The file cannot be read, lacks a column, or has an unknown label, or an interaction_id of two sessions.
     """
     try:
         if path.suffix == ".jsonl":
@@ -103,12 +103,12 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two raters over the turns that both decided.
+    """Agreement of two raters over the turns that both decided.
 
     Attributes:
-        share: Of the turns on which they agree.
-        kappa: Cohen's kappa; None where both said the same of every turn, so that no agreement by chance can be told.
-        interval: Its 95% bootstrap interval over sessions.
+        share: Share of the turns on which they agree.
+        kappa: Cohen's kappa; None if both said the same of every turn, so that the agreement by chance is unknown.
+        interval: 95% bootstrap interval of kappa over sessions.
         confusion: [[both wrong, wrong but right by the second], [right but wrong by the second, both right]].
     """
 
@@ -122,7 +122,7 @@ class Agreement:
 
 
 def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreement | None:
-    """How far two raters agree; None where no turn was decided by both."""
+    """Measure the agreement of two raters; None if no turn was decided by both."""
     from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
     keys = [key for key in first if key in second]
@@ -139,7 +139,10 @@ def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreem
 
 
 def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -> Interval | None:
-    """Whole sessions are resampled; a sample in which both say the same of every turn counts as full agreement."""
+    """Compute the bootstrap interval of kappa over whole sessions.
+
+    A sample in which both raters say the same of every turn counts as full agreement.
+    """
     sums: dict[str, Any] = {}
     for (session, _), said, also in zip(keys, a, b, strict=True):
         sums[session] = sums.get(session, 0.0) + np.array([1, said == also, said, also])
@@ -155,12 +158,15 @@ def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -
 
 
 def decided(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
-    """The verdicts that a judge made: misses and exact answers, on which no judge is asked, would only flatter it."""
+    """Return the verdicts that a judge made itself.
+
+    Misses and exact answers, which no judge is asked about, would only flatter it.
+    """
     return {turn.turn.key: turn.semantic for turn in judged if turn.semantic is not None and not turn.judge_failed}
 
 
 class AgreementOptions(SavedOptions):
-    """Let several judges judge the same answers, and say how far they agree with each other and with labels by hand."""
+    """Let several judges judge the same answers, and measure their agreement with each other and with labels by hand."""
 
     answers: Annotated[str, Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
         description="response.jsonl of any agent, or a run's folder"
@@ -174,7 +180,7 @@ class AgreementOptions(SavedOptions):
 
 
 def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
-    """What each judge, and the person, said of each answer, by rater.
+    """Collect the verdicts of each judge, and the labels by hand, by rater.
 
     Raises:
         EvaluationError: There are fewer than two raters, or one of them has nothing to say.
@@ -227,7 +233,14 @@ def _verdicts(
 def tables(
     saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
 ) -> list[ResultTable]:
-    """Agreement and confusion of each pair, and answers on which raters differ: ``limit`` of them, cut to a line; None: all, whole."""
+    """Build the tables of agreement and confusion of each pair, and of answers on which raters differ.
+
+    Args:
+        saved: The answers.
+        found: Verdicts by rater.
+        pairs: Agreement of each pair of raters.
+        limit: Number of differing answers to show, cut to a line; None: all of them, whole.
+    """
     letters = dict(zip(found, ascii_uppercase, strict=False))
     heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
     heads += ["both right", "both wrong", "right by first", "right by second"]
@@ -270,13 +283,13 @@ def _kappa(pair: Agreement) -> str:
 
 
 def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
-    """The agreement of each two raters that decided on the same turns."""
+    """Measure the agreement of each two raters that decided on the same turns."""
     pairs = (agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
     return [pair for pair in pairs if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Judge, compare, print and write; return the exit status: 0, or 2 after an expected error."""
     options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or output()
 
     def run() -> None:

@@ -40,7 +40,11 @@ SINGLE_SOURCES = frozenset({"kg", "web", "image"})
 
 @dataclass(frozen=True)
 class TurnWords:
-    """Metrics of one answer, 0 to 1, and whether one modality of evidence answers its question (None: unknown)."""
+    """Metrics of one answer, 0 to 1.
+
+    Attributes:
+        single: Whether one modality of evidence answers the question; None if unknown.
+    """
 
     f1: float
     em: float
@@ -51,7 +55,7 @@ class TurnWords:
 
 @dataclass(frozen=True)
 class Means:
-    """Means over some turns; None where there are no turns."""
+    """Means over some turns; None for no turns."""
 
     turns: int
     f1: float | None
@@ -61,10 +65,13 @@ class Means:
 
 
 def is_single_modality(facts: TurnFacts) -> bool | None:
-    """Return whether evidence of one modality answers a turn; None where the data set does not say, or nothing answers it.
+    """Return whether evidence of one modality answers a turn.
 
     "Semantic Coherence-Aware Evidence Filtering", section 4.1.2: a question that text, image or table answers alone is of a single
     modality.
+
+    Returns:
+        None if the data set does not say, or nothing answers the turn.
     """
     if facts.source in SINGLE_SOURCES:
         return True
@@ -99,7 +106,7 @@ def mean_of(turns: Sequence[TurnWords]) -> Means:
 
 
 def by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
-    """Average over questions of one modality, of several, and over all turns, those of unknown modality included."""
+    """Average over turns of one modality, of several, and over all, those of unknown modality included."""
     groups: dict[Modality, Sequence[TurnWords]] = {
         "single": [turn for turn in turns if turn.single is True],
         "multi": [turn for turn in turns if turn.single is False],
@@ -109,7 +116,7 @@ def by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
 
 
 def content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return what answer_metrics.json holds: rates are 0 to 1, None where there is no turn."""
+    """Return the content of answer_metrics.json: rates are 0 to 1, None for no turns."""
     return {
         "judge": entries.judge,
         "verdicts": entries.verdicts,
@@ -129,7 +136,7 @@ def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[st
 
 
 def tables(found: Mapping[str, Any]) -> list[ResultTable]:
-    """Lay out the metrics of all entries, and F1 and EM by modality as the paper's table 1 has them."""
+    """Build the tables of all metrics, and of F1 and EM by modality as in the paper's table 1."""
     entries = found["entries"]
     words = ("overlap", "f1", "em", "vqa")
     rows = [
@@ -181,7 +188,7 @@ class MetricsOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Measure, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Measure, print and write; return the exit status: 0, or 2 after an expected error."""
     options = MetricsOptions.parse(arguments, epilog=_EXAMPLES)
     console = console or output(aside=options.as_json)
 

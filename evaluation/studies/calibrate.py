@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.calibrate``: the gate of a preset, fitted on validation runs and measured on sessions it has not seen."""
+"""``python -m evaluation.studies.calibrate``: fits the gate of a preset on validation runs, and measures it on unseen sessions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ their dialogs have seen "I don't know" instead. docs/calibration.md says more.
 
 @dataclass(frozen=True)
 class FitData:
-    """Judged candidates of one preset and profile, and where they come from."""
+    """Judged candidates of one preset and profile, and their origin."""
 
     turns: Turns
     profile: str
@@ -76,12 +76,12 @@ class FitData:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The chat model and that of image search, which what is fitted belongs to."""
+        """The chat model and the one of image search, for which the fit holds."""
         return gate_models(self.profile, self.chat_model)
 
     @property
     def about(self) -> dict[str, Any]:
-        """For the files that are written."""
+        """Origin of the fit, for the files that are written."""
         return {
             "runs": list(self.runs),
             "split": ", ".join(self.splits),
@@ -116,7 +116,7 @@ class HeldBackOptions(Options):
 
 
 class CalibrateOptions(HeldBackOptions, JsonOptions):
-    """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset, for the models of the run."""
+    """Fit the gate by which a preset abstains, show its worth, and write it into the preset, for the models of the run."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
         (), description=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot"
@@ -152,7 +152,7 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
+    """Fit or measure, print, plot and write; return the exit status: 0, or 2 after an expected error."""
     options = CalibrateOptions.parse(arguments, epilog=_HOW)
     console = output(aside=options.as_json)
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
@@ -230,7 +230,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
 
 
 def _measure(options: CalibrateOptions, console: Console) -> None:
-    """What a gate that was fitted elsewhere is worth on a run; nothing is fitted."""
+    """Measure a fitted gate on a run; nothing is fitted."""
     material = _material(options.measure, options, fitting=False)
     turns = material.turns
     gate = Gate.load(options.gate or _gate_file(options, material))
@@ -249,7 +249,11 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
 
 
 def _refuse_other_weights(material: FitData) -> None:
-    """EvaluationError where a run's chat model is not what the profile has now: the gate would become that of other weights."""
+    """Check that the runs' chat model is the one of the profile, for whose weights the gate is stored.
+
+    Raises:
+        EvaluationError: A run was made with another chat model.
+    """
     expected = Path(material.models[0]).name
     for weights in material.weights:
         if expected not in weights:
@@ -265,7 +269,7 @@ def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
 
 
 def _fit_rule(options: CalibrateOptions, console: Console) -> None:
-    """The settings of a paper's own rule."""
+    """Fit the settings of a paper's own rule."""
     material = _material(options.runs, options, fitting=True)
     values = _RULES[options.fit](material.turns)
     for key, value in values.items():
@@ -277,7 +281,7 @@ def _fit_rule(options: CalibrateOptions, console: Console) -> None:
 
 
 def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: bool) -> FitData:
-    """The judged candidates of some runs.
+    """Read the judged candidates of some runs.
 
     Raises:
         EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles differ.
@@ -316,7 +320,11 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
 
 
 def _sessions_in(files: Sequence[Path]) -> set[str]:
-    """The sessions that files of JSON lines name; EvaluationError where a line names none."""
+    """Read the session ids in files of JSON lines.
+
+    Raises:
+        EvaluationError: A line has no session id.
+    """
     found: set[str] = set()
     for file in files:
         try:
@@ -327,12 +335,12 @@ def _sessions_in(files: Sequence[Path]) -> set[str]:
 
 
 def _split(about: Mapping[str, Any]) -> str:
-    """The split that a run is of: its data set is noted as NAME@REVISION/SPLIT."""
+    """Return the split of a run, whose data set is noted as NAME@REVISION/SPLIT."""
     return str(about.get("dataset", "")).rpartition("/")[2]
 
 
 def _given_now(turns: Turns, preset: str, material: FitData) -> BoolArray:
-    """The candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
+    """Return which candidates the preset gives with its current gate or cut; its rules are the run's."""
     finalise = settings_table(preset, material.profile, material.chat_model)["finalise"]
     if finalise["gate"] is not None:
         return given_by(turns, Gate.load(ROOT / finalise["gate"]))
@@ -343,7 +351,7 @@ def _given_now(turns: Turns, preset: str, material: FitData) -> BoolArray:
 
 
 def _judge_of(run: Path, options: CalibrateOptions) -> Judge:
-    """The judge of the run, unless another is named."""
+    """Return the judge of the run, unless another is named."""
     model = options.eval_model or str(read_about(run).get("judge", "")).partition(" (")[0]
     if not model:
         raise EvaluationError(f"{run / SCORES} does not say who judged; name the judge with --eval-model")
@@ -411,7 +419,13 @@ def _into_preset(
 
 
 def with_values(path: Path, models: str, values: Mapping[str, float | str], comment: str) -> str:
-    """The text of a preset with dotted settings (``values``) replaced in its table for models, and a comment behind each.
+    """Return the text of a preset with settings replaced in its table for some models.
+
+    Args:
+        path: File of the preset.
+        models: Name of the table below ``[models]``.
+        values: New values by dotted setting.
+        comment: Comment behind each value.
 
     Raises:
         EvaluationError: The file is missing or no TOML, a name stands for something else in it, or a value would not end up in its place.

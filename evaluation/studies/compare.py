@@ -30,7 +30,7 @@ _EXAMPLES = """examples:
 def variants_of(
     names: str, also: Sequence[str], profile: str, chat_model: str | None = None, base_url: str | None = None
 ) -> list[Variant]:
-    """The presets of a comma-separated list (``all``: every one), then those given as variants.
+    """Return the presets of a comma-separated list (``all``: every one), then those given as variants.
 
     Raises:
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
@@ -52,8 +52,10 @@ RATES = (
 
 
 def tables(task: str, results: Sequence[Result], *, groups: bool = False) -> list[ResultTable]:
-    """A table of the results, in which dialogs also have the score with the early stop, and the tests against the base; where asked for
-    one for each split that the data set knows."""
+    """Build the table of the results, the tests against the base, and with ``groups`` a table a split.
+
+    Dialogs have the score with the early stop too. Splits are those that the data set knows.
+    """
     columns = [*RATES, *time_columns(results)]
     if task == "multi-turn":
         columns.insert(len(RATES), figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
@@ -77,7 +79,7 @@ def tables(task: str, results: Sequence[Result], *, groups: bool = False) -> lis
 
 
 class CompareOptions(ComparisonOptions):
-    """Run several presets and put their scores beside each other."""
+    """Run several presets and compare their scores."""
 
     group = "what is compared"
 
@@ -95,7 +97,7 @@ class CompareOptions(ComparisonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
+    """Run, print and write the tables; return the exit status (see ``variant_runs.compare``)."""
     options = CompareOptions.parse(arguments, epilog=_EXAMPLES)
     model = (options.model_name, options.base_url)
 

@@ -25,18 +25,21 @@ from evaluation.studies.result_tables import ResultTable, card_table, cut, publi
 VERDICTS = ("right", "missing", "wrong", "unjudged")
 _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
 _MAX_CHARACTERS = 80
-"""Characters of a question or an answer on the terminal; the files hold all."""
+"""Most characters of a question or an answer on the terminal. The files hold all."""
 
 _NOT_COMPARED = frozenset({"stage", "seconds", "reason", "notes"})
-"""Reasons quote how much time was left; notes are compared one by one."""
+"""Fields that are not compared: reasons quote how much time was left, and notes are compared one by one."""
 
 _DIGITS = 3
-"""Decimals of scores that are compared: the last bits depend on what else was in the batch."""
+"""Decimals of scores that are compared. The last bits depend on what else was in the batch."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first stage in which two traces differ ("(answer)" where all stages noted the same), and the notes that differ there."""
+    """The first stage in which two traces differ, and the notes that differ there.
+
+    The stage is "(answer)" if all stages noted the same.
+    """
 
     stage: str
     what: str
@@ -44,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Flip:
-    """A turn whose verdict changed; ``difference`` is None where one of the runs has no trace of it."""
+    """A turn whose verdict changed; ``difference`` is None if one of the runs has no trace of it."""
 
     before: JudgedTurn
     after: JudgedTurn
@@ -52,19 +55,19 @@ class Flip:
 
     @property
     def points(self) -> float:
-        """What the change brings: -2 to 2."""
+        """Points that the change brings: -2 to 2."""
         return truthfulness_points(self.after) - truthfulness_points(self.before)
 
 
 def verdict(judged: JudgedTurn) -> str:
-    """One of ``VERDICTS``."""
+    """Return the verdict, one of ``VERDICTS``."""
     return "unjudged" if judged.judge_failed else _NAMES[judged.verdict]
 
 
 def first_difference(one: TurnRecord, other: TurnRecord) -> Difference:
-    """The first stage of both records that found or noted something else; else the first that one record alone has.
+    """Find the first stage that noted something else in both records, or that only one record has.
 
-    Runs of different presets have different stages in every turn, which says little of one turn: what both have is
+    Runs of different presets have different stages in every turn, which tells little about one turn. So stages of both are
     compared first, in the order of the first record. A stage that was skipped counts as one that noted nothing.
     """
     before, after = _stages(one), _stages(other)
@@ -99,7 +102,11 @@ def _rounded(value: Any) -> Any:
 
 
 def find_flips(one: Entry, other: Entry) -> list[Flip]:
-    """The turns of both whose verdicts differ; the losses first. Raises EvaluationError where no turn is in both."""
+    """Find the turns of both runs whose verdicts differ, losses first.
+
+    Raises:
+        EvaluationError: No turn is in both.
+    """
     pairs = shared_turns(one.turns, other.turns)
     if not pairs:
         raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
@@ -118,7 +125,14 @@ def _counts(one: Entry, other: Entry) -> Counter[tuple[str, str]]:
 
 
 def tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int | None = None) -> list[ResultTable]:
-    """The matrix of verdicts, the flips by the stage in which traces first differ, and every flip; texts cut to ``longest`` characters."""
+    """Build the tables of verdicts, of flips by the stage in which traces first differ, and of all flips.
+
+    Args:
+        one: The first run.
+        other: The second run.
+        flips: Turns whose verdicts differ.
+        longest: Most characters of a text; None: all.
+    """
     counts, paired = _counts(one, other), compare_runs(one.turns, other.turns)
     shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
     heads = (f"{one.label} \\ {other.label}", *shown, "together")
@@ -160,7 +174,7 @@ def _every_flip(flips: Sequence[Flip], longest: int | None) -> ResultTable:
 
 
 def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> dict[str, Any]:
-    """What flips.json holds."""
+    """Return the content of flips.json."""
     counts = _counts(one, other)
     return {
         "before": one.label,
@@ -184,7 +198,7 @@ def content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str) -> d
 
 
 class FlipsOptions(OneJudgeOptions):
-    """Which verdicts changed between two runs over the same questions, and in which stage their traces first differ."""
+    """Show which verdicts changed between two runs over the same questions, and in which stage their traces first differ."""
 
     before: Annotated[str, Flag(positional=True, metavar="RUN_A")] = Field(
         description="a run's folder, or a file of answers; LABEL=PATH names it"
@@ -193,7 +207,7 @@ class FlipsOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Compare, print and write; return the exit status: 0, or 2 after an expected error."""
     options = FlipsOptions.parse(arguments)
     console = console or output(aside=options.as_json)
 

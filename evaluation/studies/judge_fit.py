@@ -35,13 +35,16 @@ the model are kept below --cache, so that the command goes on where it was stopp
 
 
 def best_cut(probability: FloatArray, right: BoolArray) -> float:
-    """The cut with the highest kappa, halfway between two answers' P(yes); of equals the one in the widest gap.
+    """Return the cut with the highest kappa, halfway between the P(yes) of two answers.
+
+    Of several cuts the one in the widest gap is taken.
 
     Args:
-        probability: P(yes) of each answer, shape (answers,); ``right``: its label, same shape.
+        probability: P(yes) of each answer, shape (answers,).
+        right: Label of each answer, shape (answers,).
 
     Raises:
-        EvaluationError: Not both labels are there.
+        EvaluationError: All labels are the same.
     """
     from sklearn.metrics import cohen_kappa_score
 
@@ -57,7 +60,11 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
 def asked(
     model: YesOrNo, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
-    """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
+    """Decide on answers by the rule where it is sure, and ask the model about the others.
+
+    Returns:
+        The rule's verdicts, and the model's P(yes) of the other answers. Answers of which it says neither yes nor no are left out.
+    """
     rule, items = RuleJudge(), {turn.key: item_of(turn) for turn in turns}
     sure = {key: verdict.correct for key, item in items.items() if (verdict := sure_verdict(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
@@ -79,7 +86,7 @@ def fit(
     """Ask the model about every labelled answer and fit its cut.
 
     Returns:
-        The cut, the answers that it was not fitted on, and what judge, rule and hand said of those.
+        The cut, the answers that it was not fitted on, and the verdicts of judge, rule and hand on those.
 
     Raises:
         EvaluationError: The labels cannot be read, or there are not enough of them on either side.
@@ -129,7 +136,7 @@ def fit(
 
 
 def item_of(turn: AnsweredTurn) -> JudgeItem:
-    """What a judge sees of a labelled answer: accept forms would decide it without any model."""
+    """Return a judge's view of a labelled answer, without accept forms, which would need no model."""
     return JudgeItem(turn.query, turn.ground_truth, turn.agent_response)
 
 
@@ -147,7 +154,10 @@ class JudgeFitOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesOrNo | None = None) -> int:
-    """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
+    """Fit, print and write; return the exit status: 0, or 2 after an expected error.
+
+    ``model`` is asked instead of the profile's.
+    """
     options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or output()
     return exit_status(lambda: _run(options, console, model), console)
 

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Saved:
-    """Answers as they were found: one file, or the files of a run over both data sets."""
+    """Saved answers: one file, or the files of a run over both data sets.
+
+    Attributes:
+        place: Folder that gives the label; None if the label was given or is the name of a file.
+    """
 
     label: str
     files: tuple[Path, ...]
@@ -47,8 +51,8 @@ class Entry:
     """Judged answers.
 
     Attributes:
-        turns: As the totals of the rules count them (``scoring.counted``).
-        folders: Where run log and traces may lie beside the answers.
+        turns: The turns that the totals of the rules count (``scoring.counted``).
+        folders: Folders beside the answers that may hold run log and traces.
         about: What the run noted of how the answers were made; empty for other agents.
     """
 
@@ -60,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries whose answers one judge judged by the same rules (by their name); ``verdicts`` says which, and when."""
+    """Entries that one judge judged by the same rules; ``verdicts`` says which judge, and when."""
 
     entries: tuple[Entry, ...]
     judge: str
@@ -69,7 +73,7 @@ class Entries:
 
     @property
     def cards(self) -> dict[str, dict[str, str]]:
-        """The card of each entry."""
+        """Card of each entry."""
         judged = {"judge": self.judge, "rules": self.rules}
         made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
         return {
@@ -79,7 +83,7 @@ class Entries:
 
 
 class EntryOptions(JudgeOptions):
-    """How saved answers are judged, as local_evaluation.py has it."""
+    """How saved answers are judged, as in local_evaluation.py."""
 
     group = "who judges"
 
@@ -89,7 +93,7 @@ class EntryOptions(JudgeOptions):
 
 
 class LabelOptions(Options):
-    """Where what is known of the questions is found."""
+    """Source of the questions' labels."""
 
     group = "what is known of the questions"
 
@@ -123,7 +127,12 @@ class OneJudgeOptions(SavedOptions, JsonOptions):
 
 
 def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Console) -> Entries:
-    """The answers named on a command line, judged: each ``PATH`` or ``LABEL=PATH``, a file of answers or a run's folder.
+    """Read and judge the answers named on a command line.
+
+    Args:
+        specs: ``PATH`` or ``LABEL=PATH`` each: a file of answers, or a run's folder.
+        options: Judge and data sets.
+        console: Gets the cost of the judge.
 
     Raises:
         EvaluationError: Something named is not there or malformed, or two entries have one label.
@@ -149,7 +158,9 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
 
 
 def find_saved(spec: str) -> Saved:
-    """The answers of ``PATH`` or ``LABEL=PATH``: a JSON-lines file, a run's folder, or one with a folder for each data set.
+    """Read the answers of ``PATH`` or ``LABEL=PATH``.
+
+    The path is a JSON-lines file, a run's folder, or one with a folder for each data set.
 
     Raises:
         EvaluationError: There are no answers, or they are malformed.
@@ -171,7 +182,10 @@ def find_saved(spec: str) -> Saved:
 
 
 def distinguished(saved: Sequence[Saved]) -> list[Saved]:
-    """Those called by the same folder's name, such as A/single-turn and B/single-turn, with the folders above in which they differ."""
+    """Add to equal labels of folders the parent folders in which they differ.
+
+    So A/single-turn and B/single-turn are not both called single-turn.
+    """
     labels = Counter(each.label for each in saved)
     same = [each for each in saved if labels[each.label] > 1 and each.place is not None]
     places = {each.place for each in same}
@@ -183,7 +197,7 @@ def distinguished(saved: Sequence[Saved]) -> list[Saved]:
 
 
 def load_labels(options: SavedOptions) -> list[CragDataset]:
-    """The data sets of ``--dataset`` that are there, single-turn and multi-turn; none where it is not given.
+    """Load the data sets of ``--dataset`` that are there, single-turn and multi-turn; none without it.
 
     Raises:
         EvaluationError: It is given, and neither is there.
@@ -205,7 +219,7 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
 
 
 def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
-    """The answers with the labels that they lack: those of the data sets, else of an entry that has them.
+    """Add missing labels to the answers, from the data sets or from an entry that has them.
 
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
@@ -234,7 +248,11 @@ def _number(label: str) -> bool:
 
 
 def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
-    """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all by these rules."""
+    """Read the verdicts from the runs' own tables.
+
+    Returns:
+        None unless each run has a table of the same answers, and the same judge made all of them by these rules.
+    """
     entries, judges = [], set()
     for each in saved:
         verdicts: dict[Key, JudgedTurn] = {}
@@ -261,7 +279,11 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
 def judged_entry(
     saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
 ) -> Entry:
-    """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
+    """Judge the answers of one entry.
+
+    Raises:
+        JudgeError: The judge is not available.
+    """
     rules = options.rules
     judged = judge_turns(
         saved.turns,

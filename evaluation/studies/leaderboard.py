@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.leaderboard``: saved answers of any agents, judged alike and ranked."""
+"""``python -m evaluation.studies.leaderboard``: saved answers of any agents, judged by one judge and ranked."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Place:
     """An entry on the leaderboard of a task.
 
     Attributes:
-        whole: All of its turns.
+        whole: Group of all its turns.
         total: Truthfulness by domain, weighted by the domains' numbers of turns in the whole task; None without domains.
         slices: Groups of turns by the name of the slice.
     """
@@ -60,23 +60,23 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The entry's name."""
+        """Name of the entry."""
         return self.result.variant.label
 
     @property
     def not_judged(self) -> int:
-        """Answers for which the judge gave no usable reply."""
+        """Number of answers for which the judge gave no usable reply."""
         return sum(judged.judge_failed for judged in self.result.turns)
 
 
 @dataclass(frozen=True)
 class Board:
-    """The entries of a task by truthfulness, best first.
+    """Entries of a task by truthfulness, best first.
 
     Attributes:
         base: The entry that the others are tested against.
-        turns: How many turns any entry answered.
-        slices: Size of each group by the name of the slice; slices in which all turns are alike are left out.
+        turns: Number of turns that any entry answered.
+        slices: Size of each group by the name of the slice; slices of one group are left out.
     """
 
     task: str
@@ -87,9 +87,14 @@ class Board:
 
 
 def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
-    """A leaderboard of the questions (sessions of one turn) and one of the dialogs.
+    """Build a leaderboard of the questions (sessions of one turn) and one of the dialogs.
 
-    ``against`` labels the entry that the others are tested against (EvaluationError: there is none); None: the best of each task.
+    Args:
+        entries: Judged answers.
+        against: Label of the entry that the others are tested against; None: the best of each task.
+
+    Raises:
+        EvaluationError: No entry has the label.
     """
     labels = [entry.label for entry in entries]
     if against is not None:
@@ -131,7 +136,7 @@ def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
 
 
 def content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
-    """What leaderboard.json holds: rates are 0 to 1, truthfulness -1 to 1."""
+    """Return the content of leaderboard.json: rates are 0 to 1, truthfulness -1 to 1."""
     tasks = {
         board.task: {"turns": board.turns, "against": board.base, "entries": [*map(_place_content, board.places)]}
         for board in made
@@ -159,7 +164,7 @@ def _place_content(place: Place) -> dict[str, Any]:
 
 
 def tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
-    """The ranking of a task, the tests against the base, and with ``groups`` the truthfulness of every entry in each group."""
+    """Build the tables of the ranking, the tests against the base, and with ``groups`` of each group."""
     results = [place.result for place in board.places]
     placed = {place.label: place for place in board.places}
 
@@ -193,7 +198,7 @@ _CHOSEN = "where the base is the best entry it was chosen by these turns: name o
 
 
 def _slices(board: Board) -> Iterator[ResultTable]:
-    """Truthfulness by group, a column for each entry."""
+    """Yield the tables of truthfulness by group, with a column for each entry."""
     for name, sizes in board.slices.items():
         heads = (name, "turns", *(place.label for place in board.places))
         rows = [
@@ -208,7 +213,7 @@ def _cell(group: Group | None) -> str:
 
 
 class LeaderboardOptions(OneJudgeOptions):
-    """Judge saved answers of one or many agents alike, and rank them."""
+    """Judge saved answers of one or many agents by one judge, and rank them."""
 
     answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
         description="response.jsonl of any agent, or a run's folder; LABEL=PATH names it"
@@ -222,7 +227,7 @@ class LeaderboardOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Judge, rank, print and write; return the exit status: 0, or 2 after an expected error."""
     options = LeaderboardOptions.parse(arguments, epilog=_EXAMPLES)
     console = console or output(aside=options.as_json)
 

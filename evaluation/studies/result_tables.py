@@ -29,7 +29,13 @@ _SIGNED = re.compile(r"^[+-][\d.]+")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, a shorter one for terminals, and its text for a result."""
+    """Column of a table.
+
+    Attributes:
+        heading: Its heading.
+        short: A shorter heading for terminals.
+        cell: Returns its text for a result.
+    """
 
     heading: str
     short: str
@@ -38,7 +44,12 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text; ``words``: of words, not of figures; ``short``: other headings for a terminal."""
+    """A table of finished text.
+
+    Attributes:
+        words: Whether it holds words, not figures.
+        short: Other headings for a terminal.
+    """
 
     title: str
     headings: Sequence[str]
@@ -48,7 +59,7 @@ class ResultTable:
     short: Sequence[str] = ()
 
     def show(self, console: Console) -> None:
-        """Print it."""
+        """Print the table."""
         table = Table(title=escape(self.title), title_justify="left")
         for position, heading in enumerate(self.short or self.headings):
             side: Literal["left", "right"] = "left" if position == 0 or self.words else "right"
@@ -60,7 +71,10 @@ class ResultTable:
             console.print(note, style="dim", markup=False, highlight=False)
 
     def latex(self) -> str:
-        """The table as a ``tabular`` with the rules of booktabs, numbers and intervals as formulas; title and notes are comments."""
+        """Return the table as a ``tabular`` with the rules of booktabs.
+
+        Numbers and intervals are formulas; title and notes are comments.
+        """
         styled = pd.DataFrame(self.rows, columns=list(self.headings)).style.hide(axis="index")
         styled.format(_formulas, escape="latex").format_index(_formulas, axis=1, escape="latex")
         side = "l" if self.words else "r"
@@ -68,7 +82,7 @@ class ResultTable:
         return "".join(f"% {one_line(text)}\n" for text in (self.title, *self.notes)) + tabular
 
     def markdown(self) -> str:
-        """The table in Markdown, under a heading."""
+        """Return the table in Markdown, under a heading."""
         side = "---|" if self.words else "---:|"
         lines = [f"### {self.title}", "", _line(self.headings), "|---|" + side * (len(self.headings) - 1)]
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
@@ -76,7 +90,11 @@ class ResultTable:
 
 
 def write_tables(place: Path, tables: Sequence[ResultTable], results: Sequence[Result]) -> list[Path]:
-    """Write the tables as PLACE.md, those of figures as PLACE.tex, and the rows of ``figure_rows`` as PLACE.csv; returns the files."""
+    """Write the tables as PLACE.md, those of figures as PLACE.tex, and ``figure_rows`` as PLACE.csv.
+
+    Returns:
+        The files.
+    """
     texts = {
         ".md": "\n".join(table.markdown() for table in tables),
         ".tex": "\n".join(table.latex() for table in tables if not table.words),
@@ -95,7 +113,10 @@ def publish(
     console: Console,
     files: Sequence[Path] = (),
 ) -> None:
-    """Write PLACE.json and PLACE.html, and say that they and ``files`` are written; the PNG files of those stand above the tables."""
+    """Write PLACE.json and PLACE.html, and print their names and those of ``files``.
+
+    PNG files among ``files`` stand above the tables in the page.
+    """
     made = place.with_suffix(".json")
     write_json(made, content)
     pictures = [base64.b64encode(file.read_bytes()).decode() for file in files if file.suffix == ".png"]
@@ -113,7 +134,10 @@ def show_and_publish(
     cards: Mapping[str, Mapping[str, str]],
     as_json: bool,
 ) -> None:
-    """Print the tables of a study, its content as JSON where that is asked for, and ``publish`` both with the cards of its runs."""
+    """Print the tables of a study, and its content if ``as_json``; ``publish`` both with its cards.
+
+    Nothing is published if ``place`` is None.
+    """
     for table in tables:
         table.show(console)
     if as_json:
@@ -124,19 +148,19 @@ def show_and_publish(
 
 
 def written(*files: Path) -> str:
-    """Files of one name, the first with its folder and the others by how they end."""
+    """Return files of one name in short: the first with its folder, the others by their suffix."""
     return f"{files[0]} ({', '.join(file.suffix for file in files[1:])})"
 
 
 def card_table(cards: Mapping[str, Mapping[str, str]]) -> ResultTable:
-    """The cards of runs by their labels (``run_card.card``)."""
+    """Build the table of the cards of runs by their labels (``run_card.card``)."""
     fields = list(dict.fromkeys(name for each in cards.values() for name in each))
     rows = [(label, *(each.get(name, "") for name in fields)) for label, each in cards.items()]
     return ResultTable("What was run", ("Run", *fields), rows, words=True)
 
 
 def result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
-    """The card of each variant, over all of its data sets."""
+    """Make the card of each variant, over all of its data sets."""
     made: dict[str, list[Result]] = {}
     for result in results:
         made.setdefault(result.variant.label, []).append(result)
@@ -147,7 +171,10 @@ def result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
 
 
 def paired_tables(first: str, results: Sequence[Result]) -> list[ResultTable]:
-    """For each base of the results of one data set a table of those that were compared with it (``figures.against_bases``)."""
+    """Build a table of comparisons for each base of the results of one data set.
+
+    See ``figures.against_bases``.
+    """
     made = []
     for base in dict.fromkeys(result.base for result in results if result.base):
         rows = [
@@ -168,12 +195,12 @@ P_NOTE = (
 
 
 def p_value(paired: Paired | None) -> str:
-    """The adjusted p, or a dash."""
+    """Format the adjusted p, or a dash."""
     return "-" if paired is None or paired.adjusted_p is None else f"{paired.adjusted_p:.3f}"
 
 
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
-    """A row a result; ``first`` heads the column of labels."""
+    """Build a table with a row for each result; ``first`` heads the column of labels."""
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
@@ -184,7 +211,10 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
 
 
 def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
-    """What the runs of a table were made with, and what their seconds are; one value of each kind where all agree."""
+    """Return notes on what the runs of a table were made with, and on their seconds.
+
+    Values on which all runs agree stand once.
+    """
     chats = [(result.about.get("models") or {}).get("chat") for result in results]
     said = card(
         [{**each.about, "models": {"chat model": chat or ""}} for each, chat in zip(results, chats, strict=True)], 0
@@ -214,11 +244,11 @@ _INTERVALS = {
     "truthfulness": "truthfulness_score",
     "conversation": "mean_multi_turn_conversation_score",
 }
-"""Figures by name, and the names of their intervals."""
+"""Names of the intervals by figure."""
 
 
 def figure_column(heading: str, short: str, figure: str, *, intervals: bool = False) -> Column:
-    """A rate of ``Figures`` by its name, with its interval where asked for."""
+    """Make the column of a rate in ``Figures``, with its interval if asked to."""
 
     def cell(result: Result) -> str:
         interval = result.figures.intervals.get(_INTERVALS[figure]) if intervals else None
@@ -231,7 +261,7 @@ TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
 
 
 def time_columns(results: Sequence[Result]) -> list[Column]:
-    """Number of turns and seconds a turn; with a reply cache too, where replies came from one."""
+    """Make the columns of turns and seconds a turn, and of seconds with a reply cache if one was used."""
     columns = [TURNS, Column("Seconds a turn", "s/turn", lambda result: _seconds(result.figures))]
     if any(result.figures.seconds_cached is not None for result in results):
         heading = "Seconds a turn, with reply cache"
@@ -240,18 +270,21 @@ def time_columns(results: Sequence[Result]) -> list[Column]:
 
 
 def rate(value: float) -> str:
-    """A rate in percent, without the sign, as the papers print it."""
+    """Format a rate in percent, without the sign, as the papers print it."""
     return f"{100 * value:.2f}"
 
 
 def with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
-    """A rate and its interval in percent."""
+    """Format a rate and its interval in percent."""
     said = f"{100 * value:+.2f}" if signed else rate(value)
     return said if interval is None else f"{said} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
 
 
 def _seconds(figures: Figures) -> str:
-    """Seconds a turn without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
+    """Format the seconds a turn without a reply cache, or a dash.
+
+    Brackets say over how many turns, and how many turns were cut short by the deadline.
+    """
     said = _number(figures.seconds)
     if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
         said = f"{said} ({figures.timed_turns})"
@@ -259,7 +292,7 @@ def _seconds(figures: Figures) -> str:
 
 
 def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
-    """One row a result with every figure and interval, in fractions of one, and its paired test."""
+    """Return a row for each result, with all figures and intervals as fractions, and its paired test."""
     rows = []
     for result in results:
         figures = result.figures
@@ -282,12 +315,15 @@ def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
 
 
 def cut(text: str, longest: int | None) -> str:
-    """A text of at most so many characters; the whole text for None."""
+    """Cut a text to a number of characters; None: no limit."""
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _formulas(cell: object) -> str:
-    """A LaTeX cell with its intervals and a number with a sign as formulas; what an end of line would take for its option is in braces."""
+    """Format a LaTeX cell, with intervals and signed numbers as formulas.
+
+    Braces protect a first character that an end of line would take for its option.
+    """
     text = _SIGNED.sub(r"$\g<0>$", _INTERVAL.sub(r"$\g<0>$", str(cell)))
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 

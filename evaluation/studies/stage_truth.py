@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.stage_truth``: which stage fails, by what CRAG-MM-Diagnostics knows of each question."""
+"""``python -m evaluation.studies.stage_truth``: which stage fails, by the annotations of CRAG-MM-Diagnostics."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _EXAMPLES = """examples:
 """
 
 MIN_IOU = 0.5
-"""Intersection over union from which a box is right (the authors' evaluation)."""
+"""Least intersection over union of a right box (the authors' evaluation)."""
 
 RANKS = (5, 10, 20, 30)
-"""Of pictures found, among which the true entity is looked for (the authors' evaluation)."""
+"""Numbers of pictures among which the true entity is looked for (the authors' evaluation)."""
 
 WHOLE_PHOTO: Box = (0.0, 0.0, 1.0, 1.0)
-"""Stands for a turn without a box, as in the authors' evaluation; the agent searches the whole photo then."""
+"""Box of a turn without one, as in the authors' evaluation; the agent searches the whole photo then."""
 
 Failure = Literal["search", "entity", "evidence", "withheld", "answer"]
 FAILURES: Mapping[Failure, str] = {
@@ -59,7 +59,7 @@ FAILURES: Mapping[Failure, str] = {
     "withheld": "the answer was withheld",
     "answer": "the answer is wrong all the same",
 }
-"""In the order of the pipeline; a turn that is not right counts for the first that holds."""
+"""Failures in the order of the pipeline. A turn that is not right counts for the first that holds."""
 
 _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 """Forms that ask about the whole photo, so that boxes can be compared."""
@@ -67,13 +67,13 @@ _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 
 @dataclass(frozen=True)
 class TurnTruth:
-    """What the stages of one turn found, against what is known of its question.
+    """Findings of the stages of one turn, compared with the annotation of its question.
 
     Attributes:
-        first_box: IoU of the best scored box with the true one, 0 to 1; None where boxes cannot be compared.
+        first_box: IoU of the best scored box with the true one, 0 to 1; None if boxes cannot be compared.
         best_box: IoU of the box that fits best.
-        rank: Place, from 1, of the first picture found that shows the true entity; None where none does.
-        is_settled: Whether the true entity was settled on.
+        rank: Place, from 1, of the first picture found that shows the true entity; None if none does.
+        is_settled: Whether the true entity was selected.
         is_queried: Whether a web query names it.
         is_in_evidence: Whether a chunk that was kept names it.
         failure: First stage that fails; None for a right answer.
@@ -106,7 +106,10 @@ def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tu
     """Compare the record of a turn with its annotation.
 
     Args:
-        size: Width and height of the photo that the agent got, in pixels; None where its boxes cannot be compared.
+        judged: The turn with its verdict.
+        record: Record of the turn.
+        known: Annotation of its question.
+        size: Width and height of the photo that the agent got, in pixels; None if its boxes cannot be compared.
     """
     first = best = None
     if size is not None:
@@ -151,7 +154,10 @@ def _as_shares(box: BoxFound, size: tuple[int, int]) -> Box:
 
 
 def form_of(entry: Entry) -> Form | None:
-    """Return the form of CRAG-MM-Diagnostics that a run answered; None for answers of another agent, which do not say.
+    """Return the form of CRAG-MM-Diagnostics that a run answered.
+
+    Returns:
+        None for answers of another agent, which do not say.
 
     Raises:
         EvaluationError: The run answered another data set.
@@ -166,7 +172,7 @@ def form_of(entry: Entry) -> Form | None:
 
 
 def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
-    """Return what stage_truth.json holds: rates are 0 to 1, None where nothing can be said."""
+    """Return the content of stage_truth.json: rates are 0 to 1, None if undefined."""
     return {
         "judge": entries.judge,
         "verdicts": entries.verdicts,
@@ -208,7 +214,7 @@ def _photo_sizes(data: DiagnosticsDataset) -> dict[str, tuple[int, int]]:
 
 
 def summary(truths: Sequence[TurnTruth]) -> dict[str, Any]:
-    """Sum up turns that have a record: shares of them, and the first stage that fails where the answer is not right."""
+    """Sum up turns that have a record: shares of them, and the first stages that fail."""
     boxed = [truth for truth in truths if truth.best_box is not None]
     failures = Counter(truth.failure for truth in truths if truth.failure is not None)
     settled, other = (
@@ -237,7 +243,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def tables(found: Mapping[str, Any]) -> list[ResultTable]:
-    """Lay out accuracy by form, what each stage found, and where answers that are not right first went wrong."""
+    """Build the tables of accuracy by form, of each stage's findings, and of first failures."""
     entries = found["entries"]
     rows = [
         (
@@ -292,7 +298,7 @@ def tables(found: Mapping[str, Any]) -> list[ResultTable]:
 
 
 class StageTruthOptions(OneJudgeOptions):
-    """Say which stage of the agent fails on CRAG-MM-Diagnostics."""
+    """Show which stage of the agent fails on CRAG-MM-Diagnostics."""
 
     answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folders of runs with --diagnostics, or answers of another agent to its questions; LABEL=PATH names one"
@@ -304,7 +310,7 @@ class StageTruthOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Compare, print and write; return the exit status: 0, or 2 after an expected error."""
     options = StageTruthOptions.parse(arguments, epilog=_EXAMPLES)
     console = console or output(aside=options.as_json)
 

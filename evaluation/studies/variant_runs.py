@@ -40,7 +40,7 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 
 class TaskOptions(AskedOptions):
-    """Which questions of which data sets are asked."""
+    """Questions that are asked, of which data sets."""
 
     group = "what is asked"
 
@@ -48,7 +48,7 @@ class TaskOptions(AskedOptions):
 
 
 class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions):
-    """What all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
+    """Options that all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
 
     group = "the result"
 
@@ -62,7 +62,11 @@ class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions)
 
 
 def tasks_of(options: ComparisonOptions) -> list[str]:
-    """The data sets asked for, by the names that local_evaluation.py has for them. Raises EvaluationError where there is no such task."""
+    """Return the data sets of ``--tasks``, as local_evaluation.py names them.
+
+    Raises:
+        EvaluationError: There is no such task.
+    """
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
@@ -73,7 +77,7 @@ def tasks_of(options: ComparisonOptions) -> list[str]:
 def run_all(
     variants: Sequence[Variant], tasks: Sequence[str], options: ComparisonOptions, console: Console
 ) -> tuple[list[Result], bool]:
-    """Run each variant over each task and read what it reached; one that cannot be run does not stop the others.
+    """Run each variant over each task and read the results; a failed variant does not stop the others.
 
     What a run prints goes into ``log.txt`` in ``options.out``.
 
@@ -127,7 +131,7 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
 
 
 def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
-    """The turns that each run has in each of its folders, and how many of them a run that is resumed finds answered there.
+    """Count the turns of each run in each of its folders, and those that a resumed run finds answered.
 
     By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``queue_schedule``).
 
@@ -148,7 +152,7 @@ def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
 
 
 def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
-    """A run of a variant, as local_evaluation.py takes it."""
+    """Return the options of local_evaluation.py for a run of a variant."""
     folder, both = options.out / variant.folder, len(tasks) > 1
     shared = {name: getattr(options, name) for name in RunOptions.model_fields.keys() & ComparisonOptions.model_fields}
     run = {
@@ -187,13 +191,17 @@ def compare(
     options: ComparisonOptions,
     stem: str,
 ) -> int:
-    """Run the variants, print their tables, and write them with a plot and the cards of the runs as files STEM in ``options.out``.
+    """Run the variants, print their tables, and write them with a plot and the cards of the runs.
 
-    ``base_of`` gives the label of the variant that one is tested against; ``tables`` are those of a task and of what the variants
-    reached on it.
+    Args:
+        variants: Returns the variants to run.
+        base_of: Returns the label of the variant that one is tested against.
+        tables: Builds the tables of a task from the results of the variants.
+        options: Options of the command.
+        stem: Name of the files in ``options.out``, without suffix.
 
     Returns:
-        Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+        Exit status: 0, 1 if a run failed, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
     console = output(aside=options.as_json)
 
