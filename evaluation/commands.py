@@ -1,4 +1,4 @@
-"""Shared by all commands: where they print, errors in one line, exit statuses."""
+"""What all commands share: their console, errors in one line, exit statuses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ _WIDE = 240  # characters
 
 
 def output(*, aside: bool = False) -> Console:
-    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be.
+    """Return the console that a command prints to.
 
-    ``aside``: standard error, where standard output is for JSON alone.
+    Into a file or pipe, tables are as wide as they have to be.
+
+    Args:
+        aside: Print to standard error, because standard output is for JSON alone.
     """
     console = Console(stderr=aside)
     return console if console.is_terminal else Console(width=_WIDE, stderr=aside)
@@ -32,14 +35,23 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says; its type where it says nothing."""
+    """Return the first line of an error's message, or the name of its type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def exit_status(
     run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
 ) -> int:
-    """What ``run`` returns, 0 for None; 2 where it raises one of ``failures``, or a file or disk cannot be used, which is printed."""
+    """Run a command, print its expected errors in one line, and return the exit status.
+
+    Args:
+        run: The command.
+        console: Gets the error.
+        failures: Errors that are printed instead of raised. Errors of files and disks always are.
+
+    Returns:
+        What ``run`` returns, 0 for None; 2 after an expected error.
+    """
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
