@@ -18,7 +18,7 @@ from pydantic import Field
 from agents.settings.command_options import Flag
 from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.entity_choice import names_shown
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.run.provided_evidence import MIN_COSINE, PICTURES
 from mini_crag_mm.loader import PreparedSet
 
@@ -62,7 +62,7 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
         f"{options.split}: {len(asked)} turns, {sum(bool(names) for _, names in asked)} whose entity the graph holds"
     )
     heads = ("cosine above", "any listed", "listed", "entity listed", "entity first", "first one right, of all")
-    output().print(table_of(title, heads, [row(cut, asked) for cut in options.cuts]))
+    make_console().print(table_of(title, heads, [row(cut, asked) for cut in options.cuts]))
     return 0
 
 

@@ -36,7 +36,7 @@ from agents.search.shared_search import SearchActor, SharedSearch
 from agents.settings.command_options import Options
 from benchmarks.common import run, table_of
 from benchmarks.index_size import NEAREST, MadeUpEncoder, chunks, pictures
-from evaluation.commands import output
+from evaluation.commands import make_console
 
 HEADINGS = (
     "search",
@@ -167,7 +167,7 @@ def _proportional(process: int) -> float:
 
 def measure(options: ReplicaSearchOptions) -> int:
     """Build what is missing, measure one and several replicas, and print a table."""
-    console = output()
+    console = make_console()
     cache = options.folder / f"{options.chunks}-{options.pictures}"
     cache.mkdir(parents=True, exist_ok=True)
     build(options, cache)

@@ -17,7 +17,7 @@ from evaluation.records import EvaluationError
 _WIDE = 240  # characters
 
 
-def output(*, aside: bool = False) -> Console:
+def make_console(*, aside: bool = False) -> Console:
     """Return the console that a command prints to.
 
     Into a file or pipe, tables are as wide as they have to be.
@@ -34,12 +34,12 @@ def print_json(content: Mapping[str, Any]) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def first_line(error: BaseException) -> str:
+def summarise_error(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of its type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def exit_status(
+def run_to_exit_status(
     run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
 ) -> int:
     """Run a command, print its expected errors in one line, and return the exit status.

@@ -80,7 +80,7 @@ class StudyBar:
 
     def __init__(self, what: str, shares: Mapping[str, Share], *, shown: bool = True) -> None:
         self._what, self._shares = what, dict(shares)
-        self._sums = self._summed()
+        self._sums = self._sum_shares()
         # The time left goes by the mean of the whole study: the last turns say nothing of the next run, which is slower or faster.
         self._bar = turn_bar(what, *self._sums, shown=shown, smoothing=0)
 
@@ -90,7 +90,7 @@ class StudyBar:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def of(self, label: str, *names: str) -> MakeBar:
+    def bars_for(self, label: str, *names: str) -> MakeBar:
         """Return a factory of bars for the runs of these names, one after the other."""
         left = iter(names)
 
@@ -119,24 +119,24 @@ class StudyBar:
         self._bar.set_postfix_str(text, refresh=False)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def hide(self) -> Iterator[None]:
         """Hide the bar while something else is printed."""
         with tqdm.external_write_mode(file=sys.stderr):
             yield
 
     def show(self) -> None:
         """Show how far all runs are."""
-        sums = self._summed()
+        sums = self._sum_shares()
         if sums != self._sums:
             self._sums = self._bar.total, self._bar.initial = sums
-            self._bar.n = self._done()
+            self._bar.n = self._count_done()
             self._bar.refresh()
-        self._bar.update(self._done() - self._bar.n)
+        self._bar.update(self._count_done() - self._bar.n)
 
-    def _done(self) -> int:
+    def _count_done(self) -> int:
         return sum(share.there + share.done for share in self._shares.values())
 
-    def _summed(self) -> tuple[int, int]:
+    def _sum_shares(self) -> tuple[int, int]:
         shares = self._shares.values()
         return sum(share.total for share in shares), sum(share.there for share in shares)
 

@@ -117,7 +117,7 @@ class AnsweredTurn:
         return asdict(self)
 
 
-def answered(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
+def make_answered_turn(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
     """Make the line of response.jsonl for a turn of a session and the response to it."""
     return AnsweredTurn(
         session_id=session.session_id,

@@ -52,7 +52,7 @@ class LongAnswer:
         """All sentences, without citations."""
         return " ".join(sentence.text for sentence in self.sentences)
 
-    def cited(self, sentence: Sentence) -> tuple[Document | None, ...]:
+    def cited_documents(self, sentence: Sentence) -> tuple[Document | None, ...]:
         """Return the documents that a sentence cites, None for each unknown number."""
         by_number = {document.number: document for document in self.documents}
         return tuple(by_number.get(number) for number in dict.fromkeys(sentence.citations))
@@ -140,7 +140,7 @@ def relevance(answer: LongAnswer, grader: Grader) -> float:
 
 def recall(answer: LongAnswer, grader: Grader) -> float:
     """Average s(a_i, C_i) over the sentences; one without citation counts 0 (section 4.2)."""
-    return _mean(_support(sentence, answer.cited(sentence), answer, grader) for sentence in answer.sentences)
+    return _mean(_support(sentence, answer.cited_documents(sentence), answer, grader) for sentence in answer.sentences)
 
 
 def precision(answer: LongAnswer, grader: Grader) -> float:
@@ -149,19 +149,19 @@ def precision(answer: LongAnswer, grader: Grader) -> float:
     The paper does not say what a sentence without citation counts (it divides by |C_i|); here 0, as in the recall.
     """
     return _mean(
-        _mean(_support(sentence, (document,), answer, grader) for document in answer.cited(sentence))
+        _mean(_support(sentence, (document,), answer, grader) for document in answer.cited_documents(sentence))
         for sentence in answer.sentences
     )
 
 
-def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalityScores:
+def score_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalityScores:
     """Score the use of one modality's documents (section 5.6).
 
     Groundedness is that of the single citations ("using precision rather than recall").
     """
     grades, used = [], set()
     for sentence in answer.sentences:
-        for document in answer.cited(sentence):
+        for document in answer.cited_documents(sentence):
             if document is not None and document.modality == modality:
                 grades.append(grader.support(sentence, [document], answer))
                 used.add(document.number)
@@ -176,11 +176,11 @@ def score(answer: LongAnswer, grader: Grader) -> AnswerScores:
         relevance(answer, grader),
         recall(answer, grader),
         precision(answer, grader),
-        {modality: of_modality(answer, modality, grader) for modality in MODALITIES},
+        {modality: score_modality(answer, modality, grader) for modality in MODALITIES},
     )
 
 
-def summary(scores: Sequence[AnswerScores]) -> dict[str, Any]:
+def average_scores(scores: Sequence[AnswerScores]) -> dict[str, Any]:
     """Average the scores of answers into the row of tables 4 and 5; None for an average over nothing.
 
     F1 is averaged over the answers. The F1-scores printed in table 4 are not those of the printed means (LLaVA-OneVision with

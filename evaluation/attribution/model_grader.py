@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agents.asking.ask import Answer, Ask, Question, ReplyForm, put
 from agents.models.base import ChatReply
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
-from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
+from evaluation.judge.judge_asking import cache_replies, convert_to_judge_errors, judge_prompts
 from evaluation.judge.judge_server import JudgeServer
 from evaluation.records import JudgeError
 
@@ -50,7 +50,7 @@ class ModelGrader:
 
     def __init__(self, model: str = GRADER, *, cache: Path | None = None, base_url: str | None = None) -> None:
         server = JudgeServer(model, "--grader rule", base_url)
-        self._models = {form.name: kept(server, cache, form) for form in (FACTS, GRADE)}
+        self._models = {form.name: cache_replies(server, cache, form) for form in (FACTS, GRADE)}
         self._prompts = judge_prompts()
         self.name = model
 
@@ -87,7 +87,7 @@ class ModelGrader:
             JudgeError: The model gave no answer.
         """
         question = Question(ask, values, sampling=sampling)
-        with as_judge_errors():
+        with convert_to_judge_errors():
             (answer,) = put([question], self._prompts, lambda _: self._models[ask.form.name])
         if answer.failed:
             raise JudgeError(answer.error)

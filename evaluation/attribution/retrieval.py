@@ -14,16 +14,16 @@ def recall_at(k: int, ranking: Sequence[str], truth: Collection[str]) -> float:
 
     A document that is ranked twice counts once. The truth has at least one document.
     """
-    return len(set(_once(ranking)[:k]) & set(truth)) / len(set(truth))
+    return len(set(_deduplicate(ranking)[:k]) & set(truth)) / len(set(truth))
 
 
 def ndcg_at(k: int, ranking: Sequence[str], truth: Collection[str]) -> float:
     """Return the normalised discounted cumulative gain with gains of 0 and 1, 0 to 1; see ``recall_at``."""
-    gain = sum(_discount(place) for place, name in enumerate(_once(ranking)[:k]) if name in truth)
+    gain = sum(_discount(place) for place, name in enumerate(_deduplicate(ranking)[:k]) if name in truth)
     return gain / sum(_discount(place) for place in range(min(k, len(set(truth)))))
 
 
-def _once(ranking: Sequence[str]) -> list[str]:
+def _deduplicate(ranking: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ranking))
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.runtime.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
-from evaluation.data.rows import label_features, to_session
+from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
@@ -59,20 +59,20 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
         raise EvaluationError(f"data set folder {path} does not exist")
     folder, chain = path, [path]
     for step in (repository_name(dataset_type), revision):
-        if not parquet_files(folder) and (folder / step).is_dir():
+        if not list_parquet_files(folder) and (folder / step).is_dir():
             folder = folder / step
             chain.insert(0, folder)
-    files = parquet_files(folder)
+    files = list_parquet_files(folder)
     if not files:
         others = sorted(
-            str(found.parent.relative_to(path)) for found in path.glob("**/data") if parquet_files(found.parent)
+            str(found.parent.relative_to(path)) for found in path.glob("**/data") if list_parquet_files(found.parent)
         )
         hint = f"; there is {', '.join(others)}" if others else ""
         raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
-    return LocalSource(splits_of(files), tuple(chain))
+    return LocalSource(group_by_split(files), tuple(chain))
 
 
-def splits_of(files: Sequence[Path]) -> dict[str, list[Path]]:
+def group_by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Group parquet files by the split that their names begin with."""
     splits: dict[str, list[Path]] = {}
     for file in files:
@@ -81,7 +81,7 @@ def splits_of(files: Sequence[Path]) -> dict[str, list[Path]]:
     return splits
 
 
-def parquet_files(folder: Path) -> list[Path]:
+def list_parquet_files(folder: Path) -> list[Path]:
     """Return the parquet files in ``data/`` below a folder, else those in the folder itself, sorted."""
     return sorted((folder / "data").glob("*.parquet")) or sorted(folder.glob("*.parquet"))
 
@@ -117,7 +117,7 @@ class CragDataset:
             raise EvaluationError(f"{name} is no CRAG-MM data set: it has no column {', '.join(sorted(lacking))}")
         if "image" not in table.column_names:  # every image comes by URL
             table = table.add_column("image", [None] * len(table), feature=datasets.Image(decode=False))
-        labels = label_features(table.features)
+        labels = find_label_features(table.features)
         rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
         self.sessions: tuple[Session, ...] = tuple(
@@ -136,7 +136,7 @@ class CragDataset:
         """Return the image of a session as the evaluator passes it, or None with a note."""
         return self._load(session)
 
-    def stored(self, session: Session) -> LoadedImage:
+    def load_original(self, session: Session) -> LoadedImage:
         """Return the image of a session in its own size, or None with a note."""
         loaded = decode_cell(self._cells[session.row]["image"])
         if loaded is None and session.image_url:
@@ -148,7 +148,7 @@ class CragDataset:
         return loaded
 
     def _load_image(self, session: Session) -> LoadedImage:
-        loaded = self.stored(session)
+        loaded = self.load_original(session)
         if loaded.image is None or session.image_url:
             return loaded
         return LoadedImage(self._fit(loaded.image), loaded.note)
@@ -210,7 +210,7 @@ def load(
     )
 
 
-def source_of(name: str) -> tuple[DatasetType, str, str]:
+def parse_dataset_name(name: str) -> tuple[DatasetType, str, str]:
     """Parse the name by which a run notes its data set: ``crag-mm-TYPE-public@REVISION/SPLIT``.
 
     Returns:
@@ -234,7 +234,7 @@ def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
     Raises:
         EvaluationError: The file is not a JSON object of lists of strings.
     """
-    return _by_interaction(folders, "accept.json", dict[str, list[str]], "lists of strings")
+    return _read_by_interaction(folders, "accept.json", dict[str, list[str]], "lists of strings")
 
 
 def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
@@ -245,10 +245,12 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact has another type than in ``TurnFacts``.
     """
-    return _by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
+    return _read_by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
 
 
-def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str) -> dict[str, _Known]:
+def _read_by_interaction(
+    folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str
+) -> dict[str, _Known]:
     """Read a JSON file from the first folder that has it; empty if none has."""
     file = next((file for folder in folders if (file := folder / name).is_file()), None)
     if file is None:

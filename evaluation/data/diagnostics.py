@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import datasets
 from rapidfuzz import fuzz, process
 
-from evaluation.data.crag_dataset import CragDataset, parquet_files, splits_of
+from evaluation.data.crag_dataset import CragDataset, group_by_split, list_parquet_files
 from evaluation.data.dataset_images import ImageCache, LoadedImage, fit_ego
 from evaluation.records import EvaluationError, Session
 from evaluation.rules import OURS, Rules
@@ -78,14 +78,14 @@ class DiagnosticsDataset(CragDataset):
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM-Diagnostics: it has no column {', '.join(sorted(lacking))}")
         self.form = form
-        known = [*map(_annotation, rows.remove_columns(_present(rows, "image")))]
+        known = [*map(_parse_annotation, rows.remove_columns(_select_present(rows, "image")))]
         self.annotations = {str(row): annotation for row, annotation in zip(rows["id"], known, strict=True)}
-        super().__init__(_as_crag(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
+        super().__init__(_to_crag_layout(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
 
     def _load_image(self, session: Session) -> LoadedImage:
         if self.form == "text-only":
             return LoadedImage(None, "asked without its photo, as --diagnostics text-only has it")
-        loaded = self.stored(session)
+        loaded = self.load_original(session)
         if loaded.image is None:
             return loaded
         image = loaded.image
@@ -126,7 +126,7 @@ def load_diagnostics(
         source: dict[str, Any] = {"path": HUB_ID}
         hint = ". Without network, name a local copy with --dataset PATH."
     else:
-        files = splits_of(parquet_files(path)) if path.is_dir() else {}
+        files = group_by_split(list_parquet_files(path)) if path.is_dir() else {}
         chosen = split if split in files else HUB_SPLIT
         if chosen not in files:
             raise EvaluationError(
@@ -145,11 +145,11 @@ def load_diagnostics(
     return DiagnosticsDataset(rows, name, form, ImageCache(folders, online), chosen, rules)
 
 
-def _present(rows: datasets.Dataset, *columns: str) -> list[str]:
+def _select_present(rows: datasets.Dataset, *columns: str) -> list[str]:
     return [column for column in columns if column in rows.column_names]
 
 
-def _annotation(row: Mapping[str, Any]) -> Annotation:
+def _parse_annotation(row: Mapping[str, Any]) -> Annotation:
     """Parse the metadata of one row.
 
     Raises:
@@ -176,10 +176,12 @@ def _annotation(row: Mapping[str, Any]) -> Annotation:
     )
 
 
-def _as_crag(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
+def _to_crag_layout(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
     """Convert the rows to CRAG-MM's layout, with the question of this form."""
     ids = [str(row) for row in rows["id"]]
-    questions = [_question(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)]
+    questions = [
+        _choose_wording(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)
+    ]
     turns = [
         [{"interaction_id": row, "query": asked, "query_category": each.category}]
         for row, asked, each in zip(ids, questions, known, strict=True)
@@ -197,7 +199,7 @@ def _as_crag(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) ->
     return table
 
 
-def _question(asked: str, known: Annotation, form: Form) -> str:
+def _choose_wording(asked: str, known: Annotation, form: Form) -> str:
     if form in ("named", "text-only"):
         return known.named_question or asked
     return (known.disambiguated_question or asked) if form == "disambiguated" else asked

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def writing_into(*folders: Path | None) -> Iterator[None]:
+def lock_folders(*folders: Path | None) -> Iterator[None]:
     """Hold the locks of folders while the context lasts.
 
     Missing folders are made; one that was made and stays empty is removed again. A file system without locks causes a warning, and the
@@ -41,12 +41,12 @@ def writing_into(*folders: Path | None) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for folder in dict.fromkeys(folder for folder in folders if folder is not None):
-            stack.enter_context(_locked(folder))
+            stack.enter_context(_lock_folder(folder))
         yield
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
     with doing(f"writing into {folder}"):
         made = not folder.exists()
@@ -55,7 +55,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise EvaluationError(
-                f"{folder} is being written into by {_writer(folder)}; wait for its end, end it, or name another folder"
+                f"{folder} is being written into by {_describe_holder(folder)}; wait for its end, end it, or name another folder"
             ) from error
         except (NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
@@ -65,7 +65,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        write_whole(folder / WRITER, json.dumps(_me(), ensure_ascii=False))
+        write_whole(folder / WRITER, json.dumps(_describe_this_process(), ensure_ascii=False))
         yield
     finally:
         with suppress(OSError):  # a disk that is gone by now
@@ -76,13 +76,13 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _me() -> dict[str, object]:
+def _describe_this_process() -> dict[str, object]:
     command = scrubbed(shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]))
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     return {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": one_line(command)}
 
 
-def _writer(folder: Path) -> str:
+def _describe_holder(folder: Path) -> str:
     """Describe the holder of a folder's lock from the file that it has written."""
     try:
         said = parse_json((folder / WRITER).read_bytes())

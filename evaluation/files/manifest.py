@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.runtime.files import shortened, told, write_whole
 from agents.runtime.secrets import scrubbed
-from evaluation.files.responses import json_object
+from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
@@ -37,9 +37,9 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     Raises:
         EvaluationError: The folder's answers were made with other settings, which the message names, or run.json cannot be read.
     """
-    about = _plain(about)
+    about = _to_json_values(about)
     if resume:
-        earlier = _resumed(output_dir / MANIFEST)
+        earlier = _read_earlier(output_dir / MANIFEST)
         changed = [name for name, value in about.items() if earlier.get(name, value) != value]
         if changed:
             other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
@@ -49,9 +49,9 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     write_json(output_dir / MANIFEST, about)
 
 
-def _resumed(path: Path) -> dict[str, Any]:
+def _read_earlier(path: Path) -> dict[str, Any]:
     try:
-        return json_object(path.read_bytes())
+        return parse_json_object(path.read_bytes())
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -62,16 +62,16 @@ def _resumed(path: Path) -> dict[str, Any]:
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
     """Add what becomes known only during a run, or changes when it is resumed; nothing compares it."""
-    write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_plain(more)})
+    write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_to_json_values(more)})
 
 
-def note_beginning(output_dir: Path) -> None:
+def record_start(output_dir: Path) -> None:
     """Note the day and the commit of the code in run.json.
 
     A run that is resumed later, or after a change, has several of them, in order and joined by commas.
     """
     about = read_manifest(output_dir)
-    for name, now in (("date", today()), ("commit", commit())):
+    for name, now in (("date", today()), ("commit", current_commit())):
         noted = [each for each in str(about.get(name, "")).split(", ") if each]
         if now and now not in noted:
             add_to_manifest(output_dir, {name: ", ".join([*noted, now])})
@@ -82,7 +82,7 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def commit() -> str:
+def current_commit() -> str:
     """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
@@ -92,7 +92,7 @@ def commit() -> str:
         return ""
 
 
-def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
+def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
     return made
 
@@ -104,7 +104,7 @@ def read_json(path: Path) -> dict[str, Any]:
         The object. A missing file gives an empty one; so does an unreadable file, with a warning.
     """
     try:
-        return json_object(path.read_bytes())
+        return parse_json_object(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

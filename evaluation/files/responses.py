@@ -39,7 +39,7 @@ class JsonLinesWriter:
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
         with doing(self._doing):
-            self._file.write(_line(record))
+            self._file.write(_format_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
@@ -48,7 +48,7 @@ class JsonLinesWriter:
             os.fsync(self._file.fileno())
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _format_line(record: Mapping[str, Any]) -> str:
     return well_formed(json.dumps(record, ensure_ascii=False)) + "\n"
 
 
@@ -69,7 +69,7 @@ def cut_tail(path: Path) -> None:
     if content and not content.endswith(b"\n"):
         end = content.rfind(b"\n") + 1
         with doing(f"repairing {path}"), path.open("r+b") as file:
-            if _whole(content[end:]) is None:
+            if _parse_or_none(content[end:]) is None:
                 file.truncate(end)
             else:  # only its line break was lost
                 file.seek(0, os.SEEK_END)
@@ -96,21 +96,21 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(whole, 1):
         if line.strip():
             try:
-                records.append(json_object(line))
+                records.append(parse_json_object(line))
             except ValueError as error:
                 raise EvaluationError(f"{path}, line {number}: {error}") from error
-    last = _whole(rest)
+    last = _parse_or_none(rest)
     return records if last is None else [*records, last]
 
 
-def _whole(line: bytes) -> dict[str, Any] | None:
+def _parse_or_none(line: bytes) -> dict[str, Any] | None:
     try:
-        return json_object(line)
+        return parse_json_object(line)
     except ValueError:
         return None
 
 
-def json_object(line: bytes) -> dict[str, Any]:
+def parse_json_object(line: bytes) -> dict[str, Any]:
     """Parse a line into a JSON object whose texts are well-formed (``agents.runtime.files.parse_json``).
 
     Raises:
@@ -127,7 +127,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Replace the lines of a file, making its folder if missing; a kill leaves either version whole."""
-    write_whole(path, "".join(map(_line, records)), durable=True)
+    write_whole(path, "".join(map(_format_line, records)), durable=True)
 
 
 def read_responses(path: Path) -> list[AnsweredTurn]:
@@ -152,7 +152,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     try:
         for number, text in enumerate(path.read_bytes().split(b"\n"), 1):
             if text.strip():
-                lines[number] = {name: value for name, value in json_object(text).items() if value is not None}
+                lines[number] = {name: value for name, value in parse_json_object(text).items() if value is not None}
         totals = Counter(str(line.get("session_id")) for line in lines.values())
         for number, line in lines.items():
             session = str(line.get("session_id"))
@@ -163,7 +163,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
                 "interaction_id_history": [*earlier],
             }
             is_ego = line.get("is_ego") or False  # the organiser's empty text
-            turn = turn_of({**_ABSENT, **place, **line, "is_ego": is_ego})
+            turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
                 raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")
             seen[turn.key] = number
@@ -180,7 +180,7 @@ _TURN = TypeAdapter(AnsweredTurn)
 _ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism": ""}
 
 
-def turn_of(values: Mapping[str, Any]) -> AnsweredTurn:
+def parse_turn(values: Mapping[str, Any]) -> AnsweredTurn:
     """Parse the fields of an answered turn, ignoring others; numbers and truth values may be text.
 
     Raises:

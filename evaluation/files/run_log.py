@@ -66,7 +66,7 @@ class Latency:
     uncached_mean_turn: float | None
 
 
-def latency(costs: Iterable[RunLogLine]) -> Latency | None:
+def summarise_latency(costs: Iterable[RunLogLine]) -> Latency | None:
     """Sum up the times of turns; None for no turns."""
     lines = list(costs)
     if not lines:
@@ -114,7 +114,7 @@ class MissingPictures:
         return f"{self.turns} of {self.of} turns ({photos}) were asked without their picture; such as: {self.such_as}"
 
 
-def missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> MissingPictures | None:
+def count_missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> MissingPictures | None:
     """Count the turns whose picture was missing by the run log; None if there are none."""
     without = [
         (turn, note) for turn in turns if (line := costs.get(turn.key)) is not None and (note := line.image_note)
@@ -130,7 +130,7 @@ def missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLi
     )
 
 
-def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
+def select_costs(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
     """Return the costs of these turns, in their order; turns without any are left out."""
     found = (costs.get(turn.key) for turn in turns)
     return [line for line in found if line is not None]

@@ -68,6 +68,6 @@ def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
     return found
 
 
-def traces_in(folders: Iterable[Path]) -> dict[Key, TurnRecord]:
+def read_all_traces(folders: Iterable[Path]) -> dict[Key, TurnRecord]:
     """Read the records of several runs over different turns."""
     return {key: record for folder in folders for key, record in read_traces(folder / TRACE).items()}

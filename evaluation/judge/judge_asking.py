@@ -26,7 +26,7 @@ def judge_prompts() -> PromptLibrary:
     return PromptLibrary(PROMPTS)
 
 
-def kept(model: ChatModel, folder: Path | None, form: ReplyForm[Any]) -> ChatModel:
+def cache_replies(model: ChatModel, folder: Path | None, form: ReplyForm[Any]) -> ChatModel:
     """Wrap a model in a cache of the replies that have the form; no folder, no cache.
 
     Raises:
@@ -34,12 +34,12 @@ def kept(model: ChatModel, folder: Path | None, form: ReplyForm[Any]) -> ChatMod
     """
     if folder is None:
         return model
-    with as_judge_errors():
+    with convert_to_judge_errors():
         return CachedReplies(model, ReplyStore(folder), worth_keeping=lambda reply: read(form, reply).readable)
 
 
 @contextmanager
-def as_judge_errors() -> Iterator[None]:
+def convert_to_judge_errors() -> Iterator[None]:
     """Convert errors of models and prompts into JudgeError, in one line."""
     try:
         yield

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evaluation.judge.judging import Judge, LocalJudges
 
 
-def price(text: object) -> Price:
+def parse_price(text: object) -> Price:
     """Parse a price written as ``READ,WRITTEN``.
 
     Raises:
@@ -32,12 +32,12 @@ def price(text: object) -> Price:
     raise ValueError(f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60")
 
 
-def _rules(name: object) -> object:
+def _look_up_rules(name: object) -> object:
     return RULES[name] if isinstance(name, str) else name
 
 
-GivenPrice = Annotated[InstanceOf[Price], BeforeValidator(price)]
-NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_rules)]
+GivenPrice = Annotated[InstanceOf[Price], BeforeValidator(parse_price)]
+NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_look_up_rules)]
 
 
 class JudgeOptions(Options):

@@ -21,7 +21,7 @@ class Accuracy(BaseModel):
     accuracy: bool
 
 
-def structured_verdict(reply: str) -> Verdict | None:
+def parse_structured_verdict(reply: str) -> Verdict | None:
     """Parse a JSON object with ``accuracy``, ignoring text around it; None for no verdict."""
     found = _JSON_OBJECT.search(reply)
     said = found.group() if found else reply
@@ -31,7 +31,7 @@ def structured_verdict(reply: str) -> Verdict | None:
         return None
 
 
-def explained_verdict(reply: str) -> Verdict | None:
+def parse_explained_verdict(reply: str) -> Verdict | None:
     """Parse the verdict at the end of an explanation, exactly as the research release does.
 
     That is evaluation/llm_judge.py. Wrong goes first, wherever "Result: WRONG" stands. The last line may hold the bare word, and
@@ -47,11 +47,11 @@ def explained_verdict(reply: str) -> Verdict | None:
 
 
 def _structured(reply: ChatReply) -> Verdict | None:
-    return structured_verdict(reply.text)
+    return parse_structured_verdict(reply.text)
 
 
 def _explained(reply: ChatReply) -> Verdict | None:
-    return explained_verdict(reply.text)
+    return parse_explained_verdict(reply.text)
 
 
 FORMS: Mapping[JudgeStyle, ReplyForm[Verdict | None]] = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agents.models.base import ChatReply, ChatRequest
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.runtime.deadline import NO_DEADLINE, Deadline
-from evaluation.judge.silence import PATIENCE_SECONDS, SIGN_SECONDS, Silence
+from evaluation.judge.inactivity import PATIENCE_SECONDS, SIGN_SECONDS, InactivityTimer
 from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError
 
@@ -59,7 +59,7 @@ class JudgeServer:
             model, base_url, attempts=SERVER_TRIES, first_wait=first_pause, max_wait=MAX_PAUSE, try_seconds=timeout
         )
         self._spending = spending or Spending()
-        self._silence = Silence(patience, sign)
+        self._timer = InactivityTimer(patience, sign)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """See ``ChatModel.chat``.
@@ -68,22 +68,22 @@ class JudgeServer:
             JudgeError: The cost limit is reached.
         """
         self._spending.check()
-        if why := self._silence.given_up:
+        if why := self._timer.give_up_reason:
             return [ChatReply("", "error", error=f"not asked: the judge's server {why}") for _ in requests]
-        waiting, replied = self._silence.asked(), True
+        waiting, replied = self._timer.start_request(), True
         try:
-            replies = self._model.chat(requests, deadline.within(self._silence.left))
+            replies = self._model.chat(requests, deadline.within(self._timer.seconds_left))
             replied = any(not reply.no_answer and reply.finish_reason != "abort" for reply in replies)
         finally:
             waiting.set()
-            self._silence.ended(replied=replied)
+            self._timer.end_request(replied=replied)
         for reply in replies:
             if reply.finish_reason in ("stop", "length"):
                 self._spending.add(reply.usage)
-        return [_told(reply) for reply in replies]
+        return [_blame_server(reply) for reply in replies]
 
 
-def _told(reply: ChatReply) -> ChatReply:
+def _blame_server(reply: ChatReply) -> ChatReply:
     """Attribute a missing reply to the server in its error; return other replies unchanged."""
     if reply.finish_reason == "abort":
         return ChatReply("", "error", error="the judge's server did not answer in time")

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from agents.runtime.files import well_formed
 from agents.settings.named import ImportPath, import_path, imported
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.judge.spending import Paid, Price, Spending, price_of
+from evaluation.judge.spending import Paid, Price, Spending, look_up_price
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import REPLIES, AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, JudgeStyle, Rules
@@ -73,7 +73,7 @@ class NoJudge:
         return Verdict(False)
 
 
-def to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
+def count_to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
     """Count the answers that a judge is asked about: those neither exact nor a miss."""
     return sum(
         not is_exact(turn.agent_response, turn.ground_truth) and not is_miss(turn.agent_response, rules.miss_rule)
@@ -191,27 +191,27 @@ def choose_judge(
         "": RuleJudge,
         "rule": RuleJudge,
         "none": RuleJudge if rules.rule_judge else NoJudge,
-        LOCAL: lambda: _local_judge(local, profile or LOCAL_PROFILE, cache),
-        BEM: lambda: _bem_judge(profile),
+        LOCAL: lambda: _build_local_judge(local, profile or LOCAL_PROFILE, cache),
+        BEM: lambda: _build_bem_judge(profile),
     }
     if (make := without_server.get(name if name in (LOCAL, BEM) else eval_model.lower())) is not None:
         return make()
-    if (place := _class_of_judge(eval_model)) is not None:
-        return _own_judge(place)
+    if (place := _parse_class(eval_model)) is not None:
+        return _build_own_judge(place)
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
-    spending = Spending(price or price_of(eval_model), max_cost)
+    spending = Spending(price or look_up_price(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
     return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
 
 
-def _local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
+def _build_local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
     if local is None:
         raise JudgeError(f"--eval-model {LOCAL} is for local_evaluation.py and evaluation.studies; judge there")
     return local(profile, cache)
 
 
-def _bem_judge(path: str) -> Judge:
+def _build_bem_judge(path: str) -> Judge:
     if not path:
         raise JudgeError("--eval-model bem lacks its checkpoint; write bem:PATH, or bem:ID for a model of the hub")
     from evaluation.judge.bem_judge import BemJudge  # torch takes seconds to import
@@ -219,7 +219,7 @@ def _bem_judge(path: str) -> Judge:
     return BemJudge(path)
 
 
-def _class_of_judge(eval_model: str) -> ImportPath | None:
+def _parse_class(eval_model: str) -> ImportPath | None:
     """Parse ``package.module:Class``, whose last word has to begin with a capital, as classes do.
 
     ``llama3:instruct`` is a model of a server.
@@ -228,7 +228,7 @@ def _class_of_judge(eval_model: str) -> ImportPath | None:
     return place if place is not None and place.attribute.rpartition(".")[2][0].isupper() else None
 
 
-def _own_judge(place: ImportPath) -> Judge:
+def _build_own_judge(place: ImportPath) -> Judge:
     made = imported(place, str(place), "judge", JudgeError)
     try:
         judge = made()

@@ -17,7 +17,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.verdicts import P_YES
 from agents.models.base import ChatModel
 from agents.runtime.files import first_fault
-from evaluation.judge.judge_asking import as_judge_errors
+from evaluation.judge.judge_asking import convert_to_judge_errors
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
@@ -47,13 +47,13 @@ class YesOrNo:
     @property
     def prompt(self) -> str:
         """Digest of the prompt."""
-        with as_judge_errors():
+        with convert_to_judge_errors():
             return hashlib.sha256(self.prompts[ASK.prompt].path.read_bytes()).hexdigest()[:12]
 
     @property
     def name(self) -> str:
         """Name of the model, which is loaded to know it."""
-        with as_judge_errors():
+        with convert_to_judge_errors():
             return self.chat(self.prompts[ASK.prompt].settings.model).name
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
@@ -65,7 +65,7 @@ class YesOrNo:
         Raises:
             JudgeError: The model cannot be loaded or fails as a whole.
         """
-        with as_judge_errors():
+        with convert_to_judge_errors():
             return [
                 answer.value for answer in put([Question(ASK, vars(item)) for item in items], self.prompts, self.chat)
             ]
@@ -146,7 +146,7 @@ class LocalJudge:
 
     def __init__(self, model: YesOrNo, fitted: FittedCut) -> None:
         if model.prompt != fitted.prompt:
-            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_again(fitted)}")
+            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_advise_refit(fitted)}")
         self._model = model
         self._fitted = fitted
         self._rule = RuleJudge()
@@ -163,11 +163,11 @@ class LocalJudge:
         Raises:
             JudgeError: The profile's chat model is not the one that the cut was fitted for.
         """
-        known = [sure_verdict(self._rule, item) for item in items]
+        known = [judge_if_sure(self._rule, item) for item in items]
         unsure = [item for item, verdict in zip(items, known, strict=True) if verdict is None]
         if unsure and self._model.name != self._fitted.model:
             raise JudgeError(
-                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_again(self._fitted)}"
+                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_advise_refit(self._fitted)}"
             )
         asked = iter(self._model.probabilities(unsure) if unsure else ())
         return [verdict or self._verdict(next(asked)) for verdict in known]
@@ -178,11 +178,11 @@ class LocalJudge:
         return Verdict(probability >= self._fitted.cut, f"P(yes) {probability:.3f}")
 
 
-def sure_verdict(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
+def judge_if_sure(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
     """Return the rule's verdict if there are accept forms or the rule is sure, else None."""
     verdict = rule.judge(item)
     return verdict if any(form.strip() for form in item.accept) or verdict.reason in SURE else None
 
 
-def _again(fitted: FittedCut) -> str:
+def _advise_refit(fitted: FittedCut) -> str:
     return f"run python -m evaluation.studies.judge_fit --profile {fitted.profile} again"

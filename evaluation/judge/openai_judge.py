@@ -7,11 +7,11 @@ from typing import Any
 
 from agents.asking.ask import Ask, Question, Template, Templates, put
 from agents.runtime.secrets import scrubbed
-from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
+from evaluation.judge.judge_asking import cache_replies, convert_to_judge_errors, judge_prompts
 from evaluation.judge.judge_replies import FORMS
 from evaluation.judge.judge_server import JudgeServer
 from evaluation.judge.organiser_prompt import read_organiser
-from evaluation.judge.spending import Spending, price_of
+from evaluation.judge.spending import Spending, look_up_price
 from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import JudgeStyle
 
@@ -19,7 +19,7 @@ TRIES = 3
 """Number of requests for a reply that holds a verdict (starter kit)."""
 
 
-def style_of(model: str) -> JudgeStyle:
+def choose_style(model: str) -> JudgeStyle:
     """Return the default style of a model.
 
     Returns:
@@ -56,26 +56,26 @@ class OpenAIJudge:
         spending: Spending | None = None,
         **server: Any,
     ) -> None:
-        self.spending = spending or Spending(price_of(model))
+        self.spending = spending or Spending(look_up_price(model))
         asked = JudgeServer(model, "--eval-model None for the rule judge", base_url, spending=self.spending, **server)
         theirs = read_organiser(organiser) if organiser is not None else None
         if theirs is not None and style not in (None, theirs.style):
             raise JudgeError(f"--organiser {organiser}: its judge is {theirs.style}, not {style}")
-        self.style: JudgeStyle = theirs.style if theirs is not None else style or style_of(model)
+        self.style: JudgeStyle = theirs.style if theirs is not None else style or choose_style(model)
         self.name = f"{model} ({self.style}; {theirs.words if theirs is not None else 'our words'})"
         self._ask = Ask(self.style, FORMS[self.style])
         own: dict[str, Template] = {self.style: theirs} if theirs is not None else {}
         self._prompts: Templates = own or judge_prompts()
-        with as_judge_errors():
+        with convert_to_judge_errors():
             self._prompts[self.style]  # a template that is malformed is told before anything is asked
-        self._model = kept(asked, cache, self._ask.form)
+        self._model = cache_replies(asked, cache, self._ask.form)
 
     def judge(self, item: JudgeItem) -> Verdict:
         """Judge by the model whether the response is right.
 
         Without a verdict in 3 tries, or without an answer, the response counts as wrong. Such a verdict is marked as failed and not
         kept, so that the next run asks again. The server is given up after 5 judgements in a row without an answer, or after
-        5 minutes without any (``silence.PATIENCE_SECONDS``).
+        5 minutes without any (``inactivity.PATIENCE_SECONDS``).
 
         Raises:
             JudgeError: The key is refused, the model is unknown, or the cost limit is reached.
@@ -83,7 +83,7 @@ class OpenAIJudge:
         question = Question(self._ask, vars(item))
         text = ""
         for _ in range(TRIES):
-            with as_judge_errors():
+            with convert_to_judge_errors():
                 (answer,) = put([question], self._prompts, lambda _: self._model)
             if answer.failed:
                 return Verdict(False, answer.error or "", failed=True)

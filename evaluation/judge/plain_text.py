@@ -38,7 +38,7 @@ STOPWORDS = frozenset(
 """Words that say nothing of an answer's content."""
 
 
-def plain(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Normalise a text: lower case, ASCII punctuation, no accents, contractions and numbers expanded.
 
     Numbers become digits without separators.
@@ -70,11 +70,11 @@ def stem(token: str) -> str:
     return token
 
 
-def tokens(plain_text: str) -> list[str]:
+def tokenise(plain_text: str) -> list[str]:
     """Split a plain text into stemmed words and numbers, in order."""
     return [stem(token) for token in _TOKEN.findall(plain_text)]
 
 
-def content(plain_text: str) -> list[str]:
+def tokenise_content(plain_text: str) -> list[str]:
     """Return the tokens of a plain text that are no stopwords."""
     return [stem(token) for token in _TOKEN.findall(plain_text) if token not in STOPWORDS]

@@ -75,31 +75,31 @@ def _registry() -> Any:
     return registry
 
 
-def regular(plain_text: str) -> str:
+def normalise_quantities(plain_text: str) -> str:
     """Rewrite a plain text so that its quantities have one form.
 
     Times of day become minutes past midnight, feet and inches become inches, both ends of a range get a unit, and bounds are "over" or
     "under".
     """
-    text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
+    text = _INCH.sub(" inch", _CLOCK.sub(_to_minutes, plain_text))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
     for pattern, bound in _BOUNDS:
         text = pattern.sub(bound, text)
     return _RANGE.sub(lambda match: f"{match[1]} {match[3]} {match[2].replace('-', 'to')} ", text)
 
 
-def _minutes(clock: re.Match[str]) -> str:
+def _to_minutes(clock: re.Match[str]) -> str:
     hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
     hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
     return f"{hour * 60 + minute} minutes past midnight"
 
 
-def find(regular_text: str) -> list[Quantity]:
-    """Find the quantities of a ``regular`` text, in order; ordinals and decades are words."""
-    return [_quantity(number) for number in _NUMBER.finditer(regular_text)]
+def find_quantities(regular_text: str) -> list[Quantity]:
+    """Find the quantities of a ``normalise_quantities`` text, in order; ordinals and decades are words."""
+    return [_parse_quantity(number) for number in _NUMBER.finditer(regular_text)]
 
 
-def _quantity(number: re.Match[str]) -> Quantity:
+def _parse_quantity(number: re.Match[str]) -> Quantity:
     spelling, noun = number["sign"] or number["unit"] or "", number["noun"] or ""
     forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
     unit = next((_UNITS[form] for form in forms if form in _UNITS), None)
@@ -109,7 +109,7 @@ def _quantity(number: re.Match[str]) -> Quantity:
     )
 
 
-def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
+def is_same_quantity(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
     """Return whether two quantities agree.
 
     A bare number may stand for a price ("4.80" on a receipt for "$4.80").
@@ -130,4 +130,4 @@ def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) 
 
 def agrees_with_any(quantity: Quantity, others: Iterable[Quantity]) -> bool:
     """Return whether a quantity agrees with one of ``others``."""
-    return any(same(quantity, other) for other in others)
+    return any(is_same_quantity(quantity, other) for other in others)

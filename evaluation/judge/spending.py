@@ -23,12 +23,12 @@ class Price:
     written: float
     source: str = "--judge-price"
 
-    def of(self, read: int, written: int) -> float:
+    def cost(self, read: int, written: int) -> float:
         """Return the US dollars for tokens read and written."""
         return (read * self.read + written * self.written) / 1e6
 
 
-def price_of(model: str) -> Price | None:
+def look_up_price(model: str) -> Price | None:
     """Look up the price of a model, or of a dated version of it, in prices.toml; None if missing."""
     table = tomllib.loads(PRICES.read_text(encoding="utf-8"))
     name = _DATED.sub("", model.rsplit("/", 1)[-1])
@@ -38,7 +38,7 @@ def price_of(model: str) -> Price | None:
     return Price(read, written, f"prices of {table['as_of']}: {table['source']}")
 
 
-def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+def _add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
 
 
@@ -86,19 +86,19 @@ class Spending:
         with self._lock:
             self.requests += 1
             self.unmetered += tokens is None
-            self._now = _sum(self._now, tokens or (0, 0))
+            self._now = _add(self._now, tokens or (0, 0))
         if tokens is None and self.limit is not None:
             raise JudgeError("--max-cost cannot be held: the judge's server does not say how many tokens it used")
 
     def add_kept(self, tokens: tuple[int, int]) -> None:
         """Count the tokens of a judgement that an earlier run paid for."""
         with self._lock:
-            self._kept = _sum(self._kept, tokens)
+            self._kept = _add(self._kept, tokens)
 
     @property
     def dollars(self) -> float:
         """US dollars spent by this object; 0 without a price."""
-        return self.price.of(*self._now) if self.price is not None else 0.0
+        return self.price.cost(*self._now) if self.price is not None else 0.0
 
     def report(self) -> dict[str, Any]:
         """Return requests, tokens and dollars, now and earlier, for scores_dictionary.json."""
@@ -107,7 +107,7 @@ class Spending:
             "tokens_read": self._now[0],
             "tokens_written": self._now[1],
             "dollars": self.dollars if self.price is not None else None,
-            "dollars_of_kept_judgements": self.price.of(*self._kept) if self.price is not None else None,
+            "dollars_of_kept_judgements": self.price.cost(*self._kept) if self.price is not None else None,
             "prices": self.price.source if self.price is not None else None,
             "requests_without_token_counts": self.unmetered,
         }
@@ -119,7 +119,7 @@ class Spending:
             said += f", {self.unmetered} requests without token counts"
         if self.price is None:
             return f"{said}; the model's price is not known (--judge-price)"
-        kept = f"; judgements kept from before had cost ${self.price.of(*self._kept):.4f}" if any(self._kept) else ""
+        kept = f"; judgements kept from before had cost ${self.price.cost(*self._kept):.4f}" if any(self._kept) else ""
         return f"{said}: ${self.dollars:.4f}{kept} ({self.price.source})"
 
 

@@ -15,16 +15,24 @@ from PIL import Image
 from agents.asking.record import StageRecord, TurnRecord
 from agents.runtime.files import write_whole
 from evaluation.data.dataset_images import ImageSource
-from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
+from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
-from evaluation.report.console_tables import percent
-from evaluation.report.record_texts import notes_of, told
-from evaluation.report.run_card import beside_card, card
-from evaluation.report.run_plots import RiskCurve, StageTime, risk_curves, stage_times
-from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
+from evaluation.report.console_tables import format_percent
+from evaluation.report.record_texts import collect_notes, format_value
+from evaluation.report.run_card import make_card, omit_card_fields
+from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
+from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
-from evaluation.scores.scoring import Scores, Slice, by_session, counted, grouped, score, scores_dictionary
-from evaluation.scores.slices import SLICES, Group, group_of
+from evaluation.scores.scoring import (
+    Scores,
+    Slice,
+    group_by_session,
+    group_turns,
+    score,
+    scores_dictionary,
+    select_counted,
+)
+from evaluation.scores.slices import SLICES, Group, summarise_group
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -83,10 +91,10 @@ class ReportPart:
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
         """Groups of each slice that tells turns apart, with the turns that the rules count."""
-        turns = counted(self.turns, self.rules)
-        slices = {name: sorted(grouped(turns, key).items()) for name, key in SLICES.items()}
+        turns = select_counted(self.turns, self.rules)
+        slices = {name: sorted(group_turns(turns, key).items()) for name, key in SLICES.items()}
         return {
-            name: {group: (group_of(found), score(found)) for group, found in groups}
+            name: {group: (summarise_group(found), score(found)) for group, found in groups}
             for name, groups in slices.items()
             if len(groups) > 1
         }
@@ -94,22 +102,22 @@ class ReportPart:
     @cached_property
     def risk(self) -> list[RiskCurve]:
         """Risk against coverage, by signal."""
-        return risk_curves(self.turns, self.matched)
+        return compute_risk_curves(self.turns, self.matched)
 
     @cached_property
     def times(self) -> list[StageTime]:
         """Time by stage; empty without traces."""
-        return stage_times(self.matched, self.costs)
+        return average_stage_times(self.matched, self.costs)
 
     @cached_property
     def missing(self) -> MissingPictures | None:
         """Turns of this part that were asked without their picture, or None."""
-        return missing_pictures([judged.turn for judged in self.turns], self.costs)
+        return count_missing_pictures([judged.turn for judged in self.turns], self.costs)
 
     @cached_property
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
-        return latency(costs_of([judged.turn for judged in self.turns], self.costs))
+        return summarise_latency(select_costs([judged.turn for judged in self.turns], self.costs))
 
 
 @dataclass(frozen=True)
@@ -154,10 +162,10 @@ class TurnView:
         """Answers of stages that differ from the final one, each once."""
         if self.trace is None:
             return {}
-        seen, found = {_plain(self.trace.answer)}, {}
+        seen, found = {_normalise(self.trace.answer)}, {}
         for basis, said in self.trace.answers.items():
-            if _plain(said) not in seen:
-                seen.add(_plain(said))
+            if _normalise(said) not in seen:
+                seen.add(_normalise(said))
                 found[basis] = said
         return found
 
@@ -175,7 +183,7 @@ class SessionView:
     turns: list[TurnView]
 
 
-def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
+def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
     """Return a function for each session that loads its photo when the report comes to it."""
 
     def photo(session: Session) -> Photo:
@@ -191,14 +199,14 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         path,
         "report.html.j2",
         title="CRAG-MM run",
-        made=card(made, sum(len(part.turns) for part in parts)),
-        about=beside_card(about),
+        made=make_card(made, sum(len(part.turns) for part in parts)),
+        about=omit_card_fields(about),
         parts=[
-            (part, [_session(part, dialog) for dialog in by_session(part.turns).values()])
+            (part, [_view_session(part, dialog) for dialog in group_by_session(part.turns).values()])
             for part in parts
             if part.turns
         ],
-        filters=_filters(parts),
+        filters=_list_filters(parts),
         filter_values=_filter_values,
         filter_of=_FILTER_OF,
         total=sum(len(part.turns) for part in parts),
@@ -214,7 +222,12 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bar": _bar, "told": told, "notes": notes_of}
+    environment.filters |= {
+        "percent": format_percent,
+        "bar": _bar_segments,
+        "told": format_value,
+        "notes": collect_notes,
+    }
     write_whole(path, environment.get_template(template).render(**values))
     return path
 
@@ -238,7 +251,7 @@ _FILTERS: Mapping[str, Slice] = {
 _WITH, _WITHOUT = "with its picture", "without its picture"
 
 
-def _filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
+def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     """Return the values to choose from by filter.
 
     A filter with one value is left out, except for the verdict and missing pictures.
@@ -256,7 +269,7 @@ def _filter_values(view: TurnView) -> dict[str, str]:
     }
 
 
-def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
+def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     session_id = dialog[0].turn.session_id
     turns = []
     for judged in dialog:
@@ -267,15 +280,15 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     image = part.photos[session_id]() if session_id in part.photos else None
     if image is None:
         return SessionView(session_id, None, [], turns)
-    shown = [(data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in crops(image, boxes)]
-    return SessionView(session_id, data_url(thumbnail(image, boxes)), shown, turns)
+    shown = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
+    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns)
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return text.strip().rstrip(".").casefold()
 
 
-def _bar(scores: Scores) -> list[tuple[str, float, float]]:
+def _bar_segments(scores: Scores) -> list[tuple[str, float, float]]:
     """Return the segments of a stacked bar: verdict, start and width in percent."""
     rates = {"correct": scores.accuracy, "miss": scores.missing, "hallucination": scores.hallucination_rate}
     segments = []

@@ -44,7 +44,7 @@ class StageTime:
     turns: int
 
 
-def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
+def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
     """Compute a risk curve for each signal that the traces hold of the given answers.
 
     Curves of signals that all answers have end in the same point.
@@ -68,7 +68,7 @@ def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -
     return made
 
 
-def stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
+def average_stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
     """Average the time of each stage over the turns with a trace, in the order of the stages.
 
     A stage's seconds are those of its batch, which its turns share.

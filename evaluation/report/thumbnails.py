@@ -20,14 +20,14 @@ COLOURS = ("#e5484d", "#0e9888", "#d9820a", "#7c4dd6", "#3b82d6")
 """Colours of boxes and their crops, used in rotation; white text is readable on each."""
 
 
-def data_url(image: Image.Image) -> str:
+def to_data_url(image: Image.Image) -> str:
     """Encode an image as a WebP data URL."""
     buffer = io.BytesIO()
     image.save(buffer, "WEBP", quality=_QUALITY, method=6)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image:
+def make_thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image:
     """Shrink an image to 300 pixels a side and draw its numbered boxes; a label is written once.
 
     Boxes are in pixels of the full image.
@@ -52,7 +52,7 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image
     return small
 
 
-def crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
+def cut_crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
     """Cut out the first regions, at most 90 pixels a side, with their numbers from 0.
 
     Regions outside the image are left out.

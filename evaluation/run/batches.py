@@ -46,7 +46,9 @@ def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | N
     return batches
 
 
-def queue_schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
+def schedule_by_queue(
+    turn_counts: Sequence[int], batch_size: int, conversations: int | None = None
+) -> list[list[Slot]]:
     """Schedule the turns of sessions in batches as both releases of the organiser do.
 
     Sessions wait in a queue. A batch takes the first ``batch_size`` of them (brought into 1 to 16). Each that has a turn left after that

@@ -67,11 +67,11 @@ class CallResult:
         """
         if self.error is not None:
             return self.error
-        reasons = [_unreplied(record) for record in self.records]
+        reasons = [_explain_no_reply(record) for record in self.records]
         return next(filter(None, reasons), None) if all(reasons) else None
 
 
-def _unreplied(record: Mapping[str, Any]) -> str | None:
+def _explain_no_reply(record: Mapping[str, Any]) -> str | None:
     """Return why no model replied to any request of a turn.
 
     Returns:
@@ -79,14 +79,14 @@ def _unreplied(record: Mapping[str, Any]) -> str | None:
     """
     stages = record.get("stages") or ()
     exchanges = [exchange for stage in stages for exchange in stage.get("exchanges") or ()]
-    if any(_replied(exchange) for exchange in exchanges):
+    if any(_has_reply(exchange) for exchange in exchanges):
         return None
     failed = [str(stage.get("reason")) for stage in stages if stage.get("status") == "failed"]
     said = [str(exchange.get("error") or "no reply in time") for exchange in exchanges]
     return next(iter([*failed, *said]), None)
 
 
-def _replied(exchange: Mapping[str, Any]) -> bool:
+def _has_reply(exchange: Mapping[str, Any]) -> bool:
     """Return whether there was a reply, or at least the beginning of one."""
     begun = exchange.get("reply") or exchange.get("tokens")
     return exchange.get("finish_reason", "stop") in ("stop", "length") or bool(begun)

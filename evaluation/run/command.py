@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse
 
@@ -35,21 +35,21 @@ def main(
     Returns:
         Exit status: 0, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
-    return evaluate(parse(arguments), console or output(), build)
+    return evaluate(parse(arguments), console or make_console(), build)
 
 
 def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar) -> int:
     """Run parsed options (see ``main``); no other command may write into the folders meanwhile."""
-    from evaluation.files.folder_lock import writing_into
+    from evaluation.files.folder_lock import lock_folders
 
     def run() -> int:
-        with writing_into(options.output_dir, *(folder for _, folder in options.folders)):
+        with lock_folders(options.output_dir, *(folder for _, folder in options.folders)):
             if options.mode == "evaluate":
                 return _judge_saved(options, console, bars)
             return _answer(options, console, build, bars)
 
     try:
-        return exit_status(run, console)
+        return run_to_exit_status(run, console)
     except KeyboardInterrupt:
         console.print("stopped")
         return INTERRUPTED
@@ -89,14 +89,14 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     if options.replicas is None:
-        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, config, build))
+        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launch_agent(options, config, build))
     else:
-        agent = replicas.replicated(options, about, build)
+        agent = replicas.launch_replicas(options, about, build)
     with agent as launched:
         for kind, dataset, folder in asked:
             made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
-                conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
+                conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
                 bars=bars, max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
@@ -111,10 +111,10 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
 
 
 def _judging(options: RunOptions, bars: MakeBar) -> Judging:
-    from evaluation.run.launching import local_judge
+    from evaluation.run.launching import make_local_judge
     from evaluation.run.phases import Judging
 
-    judge = options.judge(options.eval_model, options.cache, local_judge)
+    judge = options.judge(options.eval_model, options.cache, make_local_judge)
     return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed, bars)
 
 

@@ -17,9 +17,9 @@ from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, rep
 from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE, append_records
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
+from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
-from evaluation.run.batches import Slot, queue_schedule, schedule
+from evaluation.run.batches import Slot, schedule, schedule_by_queue
 from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
@@ -87,7 +87,7 @@ def generate(
         truncator: Cuts the answers.
         output_dir: Folder of the run.
         conversations: Number of sessions asked, from the first; None: all. By the rules of a release more are begun and some not
-            ended (``queue_schedule``).
+            ended (``schedule_by_queue``).
         rules: In which order turns are asked.
         resume: Continue the run in ``output_dir``. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
         progress: Whether there is a progress bar.
@@ -104,19 +104,19 @@ def generate(
             or ``max_failures`` calls in a row failed.
     """
     answering = OneAgent(agent, replies, listen) if isinstance(agent, BaseAgent) else agent
-    order = queue_schedule if rules.organiser_batches else schedule
+    order = schedule_by_queue if rules.organiser_batches else schedule
     try:
         batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)
     except ValueError as error:
         raise EvaluationError(f"the agent's get_batch_size(): {error}") from error
     unanswered = {
-        slot: answered(sessions[slot.session], sessions[slot.session].turns[slot.turn], "")
+        slot: make_answered_turn(sessions[slot.session], sessions[slot.session].turns[slot.turn], "")
         for batch in batches
         for slot in batch
     }
     responses, run_log, trace = output_dir / RESPONSES, output_dir / RUN_LOG, output_dir / TRACE
     if resume:
-        answers = _earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
+        answers = _read_earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
         repair(run_log)
         cut_tail(trace)
     else:
@@ -134,7 +134,7 @@ def generate(
     still = [batch for batch in still if batch]
     with (
         bars(ANSWERS, len(unanswered), len(answers), shown=progress) as bar,
-        _kept_answers(),
+        _note_kept_answers(),
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(run_log) as costs,
     ):
@@ -155,11 +155,11 @@ def generate(
         try:
             if warm_up is not None and still:
                 warm_up()
-            asked = answering.answer(still, partial(_call, sessions, images, answers, evidence))
+            asked = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(asked):
                 lines = [unanswered[slot] for slot in call.slots]
                 made = []
-                for line, (answer, cost) in zip(lines, _costs(lines, call, reply, number), strict=True):
+                for line, (answer, cost) in zip(lines, _split_result(lines, call, reply, number), strict=True):
                     made.append((replace(line, agent_response=truncator.truncate(answer)), cost))
                     answers[line.key] = made[-1][0].agent_response
                 held.append(_Answers(number, made, reply.records))
@@ -183,7 +183,7 @@ def generate(
 
 
 @contextmanager
-def _kept_answers() -> Iterator[None]:
+def _note_kept_answers() -> Iterator[None]:
     """Add to the error of a full disk that the answers made before are kept."""
     try:
         yield
@@ -192,7 +192,7 @@ def _kept_answers() -> Iterator[None]:
         raise
 
 
-def _costs(
+def _split_result(
     lines: Sequence[AnsweredTurn], call: Call, reply: CallResult, number: int
 ) -> Iterator[tuple[str, RunLogLine]]:
     """Yield an answer and its cost for each turn of a call."""
@@ -213,7 +213,7 @@ def _costs(
         )  # fmt: skip
 
 
-def _call(
+def _make_call(
     sessions: Sequence[Session],
     images: ImageSource,
     answers: Mapping[Key, str],
@@ -241,7 +241,7 @@ def _call(
     return replace(call, more=evidence.arguments(turns, call.images))
 
 
-def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
+def _read_earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
     """Read the answers of the interrupted run; ``asked`` holds the query of each turn."""
     answers: dict[Key, str] = {}
     for number, record in enumerate(repair(path), 1):

@@ -23,7 +23,7 @@ from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts
 from evaluation.run.options import PROVIDED, RunOptions
-from evaluation.run.provided_evidence import ProvidedEvidence, gold_entries, read_full_queries
+from evaluation.run.provided_evidence import ProvidedEvidence, look_up_gold_entries, read_full_queries
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
@@ -36,13 +36,13 @@ __all__ = [
     "LaunchedAgent",
     "RunConfig",
     "gate_models",
-    "launched",
-    "local_judge",
+    "launch_agent",
+    "make_local_judge",
+    "make_yes_or_no",
+    "plan_shared_search",
     "prepare",
     "preset_names",
-    "settings_table",
-    "shared_search",
-    "yes_or_no",
+    "read_settings",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]
@@ -75,7 +75,7 @@ class LaunchedAgent:
     keep_up: Callable[[Callable[[], CallResult]], CallResult] = lambda ask: ask()
 
 
-def agent_class(reference: str) -> type[BaseAgent]:
+def look_up_agent_class(reference: str) -> type[BaseAgent]:
     """Return the class that ``--agent`` names.
 
     Raises:
@@ -97,14 +97,14 @@ def agent_class(reference: str) -> type[BaseAgent]:
     return agent
 
 
-def _builder(agent: type[BaseAgent]) -> BuildAgent:
+def _choose_builder(agent: type[BaseAgent]) -> BuildAgent:
     if issubclass(agent, CragAgent):
         return agent.from_config
     # Its parameters are those of the starter kit's agents, which ``BaseAgent`` leaves to each
     return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
 
 
-def launched(
+def launch_agent(
     options: RunOptions, config: RunConfig, build: BuildAgent | None = None, search: Any = None
 ) -> LaunchedAgent:
     """Build the agent of a command line.
@@ -113,7 +113,7 @@ def launched(
         options: The command line.
         config: Preset and profile as they run.
         build: Builds the agent in place of ``--agent``.
-        search: Actor that searches for it (``shared_search``); None: it opens the indices itself.
+        search: Actor that searches for it (``plan_shared_search``); None: it opens the indices itself.
 
     Raises:
         EvaluationError: A model or an index is missing, or a setting is wrong.
@@ -122,20 +122,20 @@ def launched(
     from agents.asking.reply_cache import ReplyStore
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    with _as_evaluation_errors():
+    with _convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
         wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
-        ours = build is None and issubclass(agent_class(options.agent), CragAgent)
+        ours = build is None and issubclass(look_up_agent_class(options.agent), CragAgent)
         if search is not None:
             from agents.search.shared_search import SharedSearch
 
             pipeline: Any = SharedSearch(search)
         else:
-            pipeline = _opened(options, config, check=ours)
-        evidence = _provided(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
+            pipeline = _open_pipeline(options, config, check=ours)
+        evidence = _make_evidence(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
-        agent = (build or _builder(agent_class(options.agent)))(config, searched, replies=replies)
+        agent = (build or _choose_builder(look_up_agent_class(options.agent)))(config, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
@@ -149,7 +149,7 @@ def launched(
     return replace(made, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
 
 
-def shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
+def plan_shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
     """Return the Ray actor that searches for all replicas of a machine, and its arguments.
 
     Returns:
@@ -157,21 +157,21 @@ def shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[P
     """
     if options.suppress_web_search_api and options.suppress_image_search_api:
         return None
-    if build is None and not issubclass(agent_class(options.agent), CragAgent):
+    if build is None and not issubclass(look_up_agent_class(options.agent), CragAgent):
         return None
     from agents.search.shared_search import SearchActor
 
     threads = min(options.replicas or 1, os.cpu_count() or 1)
-    return SearchActor, (partial(_search_of, options, check=build is None), threads, str(Path.cwd()))
+    return SearchActor, (partial(_build_search, options, check=build is None), threads, str(Path.cwd()))
 
 
-def _search_of(options: RunOptions, *, check: bool) -> Any:
+def _build_search(options: RunOptions, *, check: bool) -> Any:
     config, _ = prepare(options)
-    with _as_evaluation_errors():
-        return _opened(options, config, check=check)
+    with _convert_to_evaluation_errors():
+        return _open_pipeline(options, config, check=check)
 
 
-def _opened(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
+def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
     """Open the search pipeline of a command line.
 
     Raises:
@@ -195,7 +195,7 @@ def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
         raise EvaluationError(f"the models cannot be used: {fault}")
 
 
-def _provided(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
+def _make_evidence(options: RunOptions, pipeline: Any, **searches: bool) -> ProvidedEvidence:
     queries = read_full_queries(options.full_query_path) if options.full_query_path is not None else None
     return ProvidedEvidence(pipeline, **searches, full_queries=queries, gold=_gold_entries(options, pipeline))
 
@@ -207,7 +207,9 @@ def _gold_entries(options: RunOptions, pipeline: Any) -> dict[str, dict[str, Any
     from evaluation.data.diagnostics import load_diagnostics
 
     known = load_diagnostics(options.diagnostics, options.split, options.dataset, options.cache).annotations
-    return gold_entries({interaction: each.entity for interaction, each in known.items()}, pipeline.crag_image_kg.kg)
+    return look_up_gold_entries(
+        {interaction: each.entity for interaction, each in known.items()}, pipeline.crag_image_kg.kg
+    )
 
 
 def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
@@ -220,7 +222,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         EvaluationError: The agent, the preset, the profile, a stage to leave out or a setting is unknown. Or the options change the
             preset or its models, and the agent has none.
     """
-    agent = agent_class(options.agent)
+    agent = look_up_agent_class(options.agent)
     ours = issubclass(agent, CragAgent)
     if not ours:
         changed = {
@@ -233,7 +235,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         }
         if asked := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
-    with _as_evaluation_errors():
+    with _convert_to_evaluation_errors():
         config = RunConfig.read(
             options.preset,
             options.profile,
@@ -267,7 +269,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     }
 
 
-def yes_or_no(profile: str, cache: Path) -> YesOrNo:
+def make_yes_or_no(profile: str, cache: Path) -> YesOrNo:
     """Return the chat model of a profile as the local judge asks it.
 
     Args:
@@ -277,7 +279,7 @@ def yes_or_no(profile: str, cache: Path) -> YesOrNo:
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
-    with _as_evaluation_errors():
+    with _convert_to_evaluation_errors():
         config = RunConfig.of_profile(profile, cache=cache)
 
     @lru_cache(maxsize=1)
@@ -287,23 +289,23 @@ def yes_or_no(profile: str, cache: Path) -> YesOrNo:
         return config.models(replies=ReplyStore(config.cache / REPLIES))
 
     def chat(role: str) -> ChatModel:
-        with _as_evaluation_errors():
+        with _convert_to_evaluation_errors():
             return models().chat(role)
 
     return YesOrNo(config.profile.name, config.prompts, chat, config.settings.limits.batch_size)
 
 
-def local_judge(profile: str, cache: Path) -> LocalJudge:
+def make_local_judge(profile: str, cache: Path) -> LocalJudge:
     """Return the judge called ``local:PROFILE``.
 
     Raises:
         EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
     """
-    model = yes_or_no(profile, cache)
+    model = make_yes_or_no(profile, cache)
     return LocalJudge(model, load_cut(model.profile))
 
 
-def settings_table(
+def read_settings(
     preset: str,
     profile: str,
     chat_model: str | None = None,
@@ -318,7 +320,7 @@ def settings_table(
         EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace. Or a part to leave out or
             replace is not in the preset.
     """
-    with _as_evaluation_errors():
+    with _convert_to_evaluation_errors():
         config = RunConfig.read(
             preset, profile, without=without, overrides=overrides, chat_model=chat_model, base_url=base_url
         )
@@ -334,12 +336,12 @@ def gate_models(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
-    with _as_evaluation_errors():
+    with _convert_to_evaluation_errors():
         return RunConfig.of_profile(profile, chat_model=chat_model).profile.gate_models
 
 
 @contextmanager
-def _as_evaluation_errors() -> Iterator[None]:
+def _convert_to_evaluation_errors() -> Iterator[None]:
     from agents.asking.prompts import PromptError
     from agents.methods.linear_head import HeadError
     from agents.models.base import ModelError

@@ -66,13 +66,13 @@ class Conversations:
         """Return the numbers as they are written on a command line."""
         return f"{self.single_turn},{self.multi_turn}"
 
-    def of(self, kind: DatasetType) -> int | None:
+    def limit(self, kind: DatasetType) -> int | None:
         """Return the number of sessions asked of a data set; None: all."""
         number = self.single_turn if kind == "single-turn" else self.multi_turn
         return None if number < 0 else number
 
 
-def conversations(text: object) -> Conversations:
+def parse_conversations(text: object) -> Conversations:
     """Parse ``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn.
 
     Raises:
@@ -89,7 +89,7 @@ def conversations(text: object) -> Conversations:
     return Conversations(numbers[0], numbers[-1])
 
 
-GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(conversations)]
+GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(parse_conversations)]
 
 
 class AskedOptions(Options):

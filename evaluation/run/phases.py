@@ -12,16 +12,16 @@ from rich.console import Console
 
 from agents.asking.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
-from evaluation.files.manifest import add_to_manifest, note_beginning, read_manifest, write_manifest
+from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
-from evaluation.files.run_log import missing_pictures, read_run_log
+from evaluation.files.run_log import count_missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
-from evaluation.report.html_report import ReportPart, photos_of
+from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
@@ -69,7 +69,7 @@ def answer_sessions(
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
-        note_beginning(output_dir)
+        record_start(output_dir)
         launched.warm_up()
 
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
@@ -80,7 +80,7 @@ def answer_sessions(
     )  # fmt: skip
     if models := launched.models():  # none where every answer was there already: what made them is noted
         add_to_manifest(output_dir, {"models": models})
-    missing = missing_pictures(made.turns, read_run_log(output_dir))
+    missing = count_missing_pictures(made.turns, read_run_log(output_dir))
     if missing is not None:
         add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
     if made.failures:
@@ -95,7 +95,7 @@ def answer_sessions(
 
 def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
     """Print how many of these turns were asked without their picture, if any."""
-    missing = missing_pictures(turns, read_run_log(run))
+    missing = count_missing_pictures(turns, read_run_log(run))
     if missing is not None:
         console.print(str(missing), style="red", markup=False, soft_wrap=True)
 
@@ -149,10 +149,10 @@ def judge_answers(
     source = answers_dir or output_dir
     known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else with_labels(turns, dataset.sessions), judging.judge, **known,
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **known,
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
-    costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
+    costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
     about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
@@ -189,7 +189,7 @@ def judge_answers(
     return part
 
 
-def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
+def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
     """Replace the labels of turns by the data set's names.
 
     Answers saved by the organiser's code hold the numbers of its ClassLabels.

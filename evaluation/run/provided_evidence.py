@@ -28,7 +28,7 @@ Search = Callable[..., Sequence[Mapping[str, Any]]]
 """The organiser's pipeline: ``search(picture or text, k=)``."""
 
 
-def entity_section(hits: Sequence[Mapping[str, Any]]) -> str:
+def format_entities(hits: Sequence[Mapping[str, Any]]) -> str:
     """Format the entities whose pictures are similar enough, each once, and attributes that fit.
 
     Returns:
@@ -51,12 +51,12 @@ def entity_section(hits: Sequence[Mapping[str, Any]]) -> str:
         if len(section) > PICTURE_CHARACTERS:
             break
         if attributes and len(section) + len(str(attributes)) < PICTURE_CHARACTERS:
-            section += f"Entity {number}: {name}\nEntity attributes: {_written(attributes)}\n\n"
+            section += f"Entity {number}: {name}\nEntity attributes: {_format_attributes(attributes)}\n\n"
             number += 1
     return section
 
 
-def page_section(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+def format_pages(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     """Format the first pages that fit, with their titles; "" for no pages."""
     section, number = f'Pages found for the question "{query}" follow. Use them only where they answer it.\n\n', 0
     for hit in hits:
@@ -71,12 +71,12 @@ def page_section(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     return section if number else ""
 
 
-def evidence_text(query: str, pictures: Sequence[Mapping[str, Any]], pages: Sequence[Mapping[str, Any]]) -> str:
+def format_evidence(query: str, pictures: Sequence[Mapping[str, Any]], pages: Sequence[Mapping[str, Any]]) -> str:
     """Format the evidence that the research release passes for one turn, from its two searches."""
-    return f"<search results>{entity_section(pictures)}{page_section(query, pages)}</search results>"
+    return f"<search results>{format_entities(pictures)}{format_pages(query, pages)}</search results>"
 
 
-def _written(attributes: Any) -> str:
+def _format_attributes(attributes: Any) -> str:
     try:
         return json.dumps(attributes, indent=2, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -91,7 +91,7 @@ class ProvidedEvidence:
         images: Whether pictures are searched for.
         web: Whether pages are searched for.
         full_queries: Web queries that replace questions, by interaction id (``read_full_queries``).
-        gold: Entities that replace the results of the searches, by interaction id (``gold_entries``); None: search.
+        gold: Entities that replace the results of the searches, by interaction id (``look_up_gold_entries``); None: search.
     """
 
     def __init__(
@@ -115,15 +115,15 @@ class ProvidedEvidence:
     def _text(self, turn: QuestionTurn, image: Image.Image | None) -> str:
         if self._gold is not None:
             entity = self._gold.get(turn.interaction_id)
-            return evidence_text(turn.query, [{"score": 1.0, "entities": [entity]}], []) if entity else ""
+            return format_evidence(turn.query, [{"score": 1.0, "entities": [entity]}], []) if entity else ""
         if self._search is None or not (self._images or self._web):
             return ""
         pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
         asked = self._full_queries.get(turn.interaction_id) or turn.query
-        return evidence_text(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
+        return format_evidence(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
 
 
-def gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def look_up_gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Look up true entities by name, with their attributes, in the organiser's graph.
 
     Entities that the graph lacks are left out, with a warning.

@@ -27,11 +27,11 @@ from agents.runtime.cluster import (
     ended,
     gpus_of,
 )
-from evaluation.commands import first_line
+from evaluation.commands import summarise_error
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call, CallResult, MakeCall, OneAgent
-from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare, shared_search
+from evaluation.run.launching import BuildAgent, LaunchedAgent, launch_agent, plan_shared_search, prepare
 from evaluation.run.options import RunOptions
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Assignment:
         self._batch_size = batch_size
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether every turn has been answered."""
         return not self._left
 
@@ -71,7 +71,7 @@ class Assignment:
             held.append(self._waiting.popleft())
         return [self._left[session][0] for session in held]
 
-    def answered(self, replica: int) -> None:
+    def mark_answered(self, replica: int) -> None:
         """Record that the replica's latest batch has been answered."""
         for session in self._open[replica]:
             self._left[session].popleft()
@@ -79,7 +79,7 @@ class Assignment:
                 del self._left[session]
         self._open[replica] = [session for session in self._open[replica] if session in self._left]
 
-    def lost(self, replica: int) -> None:
+    def mark_lost(self, replica: int) -> None:
         """Record the death of a replica: its dialogs wait behind all others, since one may have caused it."""
         self._waiting.extend(self._open[replica])
         self._open[replica] = []
@@ -94,9 +94,9 @@ class Replica(Placed):
         self._launched: LaunchedAgent | None = None
 
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
-        """Build the agent (see ``launching.launched``); return its batch size and what it is made with."""
+        """Build the agent (see ``launching.launch_agent``); return its batch size and what it is made with."""
         config, about = prepare(self._options)
-        made = self._launched = launched(self._options, config, self._build, search)
+        made = self._launched = launch_agent(self._options, config, self._build, search)
         agent = made.agent
         assert isinstance(agent, BaseAgent)
         self._asked = OneAgent(agent, made.replies, made.listen)
@@ -147,8 +147,8 @@ class Replicas:
         starting = [replica.node.remote() for replica in self._replicas]
         try:
             nodes = ray.get(starting, timeout=START_SECONDS)
-            starting = [self._begun(number, node) for number, node in enumerate(nodes)]
-            self._batch_sizes = [self._started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
+            starting = [self._begin(number, node) for number, node in enumerate(nodes)]
+            self._batch_sizes = [self._check_started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
         except ray.exceptions.GetTimeoutError as error:
             up, _ = ray.wait(starting, num_returns=count, timeout=0)
             raise EvaluationError(f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s") from error
@@ -168,7 +168,7 @@ class Replicas:
             try:
                 found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
-                log.warning("a replica does not say what models it has: %s", first_line(error))
+                log.warning("a replica does not say what models it has: %s", summarise_error(error))
         return found
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
@@ -182,7 +182,7 @@ class Replicas:
         under_way: dict[Any, tuple[int, Call | None]] = {}  # by Ray's reference; None: the replica is being started
         free = set(range(len(self._replicas)))
         deaths = [0] * len(self._replicas)
-        while not work.finished:
+        while not work.is_finished:
             for number in sorted(free):
                 if slots := work.next_batch(number):
                     call = make(slots)
@@ -200,33 +200,33 @@ class Replicas:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except ray.exceptions.RayActorError as error:
                 deaths[number] += 1
-                log.warning("replica %d died (%s); its dialogs are asked on others", number, first_line(error))
-                work.lost(number)
+                log.warning("replica %d died (%s); its dialogs are asked on others", number, summarise_error(error))
+                work.mark_lost(number)
                 ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
                 if deaths[number] < MAX_DEATHS:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].node.remote()] = number, None
                 continue
             if isinstance(found, str):  # where it is
-                under_way[self._begun(number, found)] = number, None
+                under_way[self._begin(number, found)] = number, None
                 continue
             free.add(number)
             if asked is None:
-                self._started(found)
+                self._check_started(found)
                 continue
             deaths[number] = 0
-            work.answered(number)
+            work.mark_answered(number)
             yield asked, found
 
     def close(self) -> None:
         """End the replicas."""
         ended(self._ray, self._replicas)
 
-    def _begun(self, number: int, node: str) -> Any:
+    def _begin(self, number: int, node: str) -> Any:
         """Start the agent of a replica that is on a node, with the search of that node."""
         return self._replicas[number].start.remote(None if self._search is None else self._search.on(node))
 
-    def _started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
+    def _check_started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
         batch_size, about = answer
         if about != self._about:
             raise EvaluationError(
@@ -236,7 +236,7 @@ class Replicas:
 
 
 @contextmanager
-def replicated(
+def launch_replicas(
     options: RunOptions, about: Mapping[str, Any], build: BuildAgent | None = None
 ) -> Iterator[LaunchedAgent]:
     """Start the ``--replicas`` agents of a command line, and end them with the context.
@@ -255,7 +255,7 @@ def replicated(
     count = options.replicas or 1
     try:
         with cluster(options.ray_address, "--replicas") as ray:
-            shared = shared_search(options, build)
+            shared = plan_shared_search(options, build)
             own, searching = gpus_of(ray, count, sharing=shared is not None)
             place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))

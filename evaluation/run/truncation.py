@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from agents.runtime.hub_reach import no_hub
-from evaluation.commands import first_line
+from evaluation.commands import summarise_error
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
 LLAMA_TOKENIZER = "meta-llama/Llama-3.2-1B-Instruct"
@@ -90,7 +90,7 @@ def approximate_ends(text: str) -> list[int]:
     return ends
 
 
-def from_tokenizer(
+def make_truncator(
     source: str | Path, *, exact: bool | None = None, name: str | None = None, local: bool = False
 ) -> Truncator:
     """Make a truncator from a fast tokenizer of the ``transformers`` library.
@@ -109,7 +109,7 @@ def from_tokenizer(
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=local)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise EvaluationError(f"no tokenizer at {source}: {first_line(error)}") from error
+        raise EvaluationError(f"no tokenizer at {source}: {summarise_error(error)}") from error
     if not tokenizer.is_fast:
         raise EvaluationError(f"the tokenizer at {source} gives no offsets; a fast one (tokenizer.json) is needed")
     backend = tokenizer.backend_tokenizer
@@ -125,10 +125,12 @@ def from_tokenizer(
 
     if exact is None:
         exact = backend.encode(_SAMPLE).ids == _SAMPLE_IDS
-    return Truncator(name or (str(source) if exact else _stand_in(str(source))), token_ends, cut if exact else None)
+    return Truncator(
+        name or (str(source) if exact else _name_stand_in(str(source))), token_ends, cut if exact else None
+    )
 
 
-def _stand_in(name: str) -> str:
+def _name_stand_in(name: str) -> str:
     return f"{name} (stand-in for {LLAMA_TOKENIZER})"
 
 
@@ -142,16 +144,16 @@ def load_truncator(source: str | None = None) -> Truncator:
         EvaluationError: ``source`` is given and holds no tokenizer.
     """
     if source is not None:
-        return from_tokenizer(source, local=Path(source).is_dir() or no_hub() is not None)
+        return make_truncator(source, local=Path(source).is_dir() or no_hub() is not None)
     try:
-        return from_tokenizer(LLAMA_TOKENIZER, exact=True, local=no_hub() is not None)
+        return make_truncator(LLAMA_TOKENIZER, exact=True, local=no_hub() is not None)
     except EvaluationError as error:
         log.info("%s", error)
     spec = importlib.util.find_spec(STAND_IN_PACKAGE)
     if spec is not None and spec.origin is not None:
         folder = Path(spec.origin).parent / "model"
         try:
-            return from_tokenizer(folder, exact=False, name=_stand_in(STAND_IN_PACKAGE))
+            return make_truncator(folder, exact=False, name=_name_stand_in(STAND_IN_PACKAGE))
         except EvaluationError as error:
             log.info("%s", error)
-    return Truncator(_stand_in("rule: 4 letters or 3 digits a token"), approximate_ends)
+    return Truncator(_name_stand_in("rule: 4 letters or 3 digits a token"), approximate_ends)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.judge.quantities import Quantity, find, regular, same
+from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
+from evaluation.judge.quantities import Quantity, find_quantities, is_same_quantity, normalise_quantities
 from evaluation.records import AnsweredTurn
 
 RELAXED = 0.05
@@ -30,8 +30,8 @@ def overlap(answer: str, ground_truth: str) -> float:
     words, plurals), stopwords are left out, each word counts once. A long answer has it easier. A ground truth of stopwords alone
     ("It is.") is compared by all of its words.
     """
-    for words in (content, tokens):
-        wanted, said = set(words(plain(ground_truth))), set(words(plain(answer)))
+    for words in (tokenise_content, tokenise):
+        wanted, said = set(words(normalise_text(ground_truth))), set(words(normalise_text(answer)))
         if wanted:
             return len(wanted & said) / len(wanted)
     return 0.0
@@ -77,19 +77,19 @@ def vqa(answer: str, references: Sequence[str]) -> float:
 
 
 def _vqa_words(text: str) -> list[str]:
-    return squad_words(plain(text))
+    return squad_words(normalise_text(text))
 
 
 def _near(answer: str, reference: str) -> bool:
     """Return whether the reference is a bare quantity and the answer's only quantity is near it."""
-    text = regular(plain(reference)).strip(" .")
-    wanted, said = find(text), find(regular(plain(answer)))
+    text = normalise_quantities(normalise_text(reference)).strip(" .")
+    wanted, said = find_quantities(text), find_quantities(normalise_quantities(normalise_text(answer)))
     return len(wanted) == 1 and len(said) == 1 and wanted[0].text == text and _relaxed(wanted[0], said[0])
 
 
 def _relaxed(wanted: Quantity, said: Quantity) -> bool:
     if wanted.unit is not None and said.unit is not None:
-        return same(wanted, said, RELAXED)
+        return is_same_quantity(wanted, said, RELAXED)
     if "year" in (wanted.dimension, said.dimension):
         return wanted.value == said.value
     return abs(wanted.value - said.value) <= RELAXED * abs(wanted.value)

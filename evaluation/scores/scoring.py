@@ -80,17 +80,17 @@ class Scores:
 
 def score(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> Scores:
     """Score all turns of some sessions."""
-    return _tally(counted(turns, rules), rules)
+    return _tally(select_counted(turns, rules), rules)
 
 
-def counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
+def select_counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
     """Return the turns that the totals are taken of.
 
     By some rules these are the turns after the early stop of their dialogs; stopping twice changes nothing.
     """
     if not rules.totals_after_stop:
         return list(turns)
-    return [turn for dialog in by_session(turns).values() for turn in stop_early(dialog)]
+    return [turn for dialog in group_by_session(turns).values() for turn in stop_early(dialog)]
 
 
 def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
@@ -118,20 +118,20 @@ def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
     )
 
 
-def ego_subset(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
+def select_ego(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
     """Return the turns on egocentric images."""
     return [turn for turn in turns if turn.turn.is_ego]
 
 
-def by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
+def group_by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
     """Group turns by session, in the order of the dialog."""
-    sessions = grouped(turns, lambda judged: judged.turn.session_id)
+    sessions = group_turns(turns, lambda judged: judged.turn.session_id)
     for dialog in sessions.values():
         dialog.sort(key=lambda turn: turn.turn.turn_idx)
     return sessions
 
 
-def grouped(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTurn]]:
+def group_turns(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTurn]]:
     """Group turns by a key, in the order of their first turns; turns without a key are left out."""
     groups: dict[str, list[JudgedTurn]] = {}
     for turn in turns:
@@ -164,11 +164,11 @@ def mean_conversation_score(turns: Iterable[JudgedTurn], rules: Rules = OURS) ->
 
     Summed as the organiser does, to the last digit: by numpy, over the sessions in the order of their names.
     """
-    dialogs = sorted(by_session(turns).items())
+    dialogs = sorted(group_by_session(turns).items())
     return float(np.mean([conversation_score(dialog) for _, dialog in dialogs])) if dialogs else rules.rate_of_none
 
 
-def domain_weighted(points: Mapping[str, Sequence[float]]) -> float:
+def weight_by_domain(points: Mapping[str, Sequence[float]]) -> float:
     """Return the leaderboard's average of points by domain, 0 for no points.
 
     It is the mean of each domain, weighted by its number of turns.
@@ -187,11 +187,11 @@ def truthfulness_points(turn: JudgedTurn) -> float:
     return 2.0 * turn.correct + turn.miss - 1.0
 
 
-def group_scores(
+def score_groups(
     turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str], rules: Rules = OURS
 ) -> dict[str, Scores]:
     """Score each group (domain, category, ...), in alphabetical order; no release has group scores."""
-    groups = grouped(counted(turns, rules), lambda judged: key(judged.turn) or "(none)")
+    groups = group_turns(select_counted(turns, rules), lambda judged: key(judged.turn) or "(none)")
     return {name: _tally(groups[name], rules) for name in sorted(groups)}
 
 
@@ -220,7 +220,7 @@ class Split:
 
     def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
         """Return the turns of both groups by name; empty if the fact is stated of no turn."""
-        found = grouped(turns, self.group)
+        found = group_turns(turns, self.group)
         return {name: found[name] for name in (self.yes, self.no) if name in found}
 
 
@@ -247,7 +247,7 @@ def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
 
 def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dict[str, Interval]:
     """Compute the intervals of all rates by the name of the score; empty for fewer than two sessions."""
-    dialogs = list(by_session(counted(turns, rules)).values())
+    dialogs = list(group_by_session(select_counted(turns, rules)).values())
     if len(dialogs) < 2:
         return {}
     sums = np.array(
@@ -276,11 +276,11 @@ def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn
     Returns:
         The change and its 95% interval, which is None for fewer than two sessions.
     """
-    old, new = by_session(before), by_session(after)
+    old, new = group_by_session(before), group_by_session(after)
     shared = [session for session in old if session in new]
     if not shared:
         return 0.0, None
-    sums = np.hstack([points_of([run[session] for session in shared]) for run in (old, new)])
+    sums = np.hstack([sum_points([run[session] for session in shared]) for run in (old, new)])
 
     def change(points: Any, turns: Any, new_points: Any, new_turns: Any) -> Any:
         return new_points / new_turns - points / turns
@@ -289,7 +289,7 @@ def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn
     return found, session_interval(sums, change) if len(shared) > 1 else None
 
 
-def points_of(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
+def sum_points(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
     """Sum the points and count the turns of each dialog, shape (dialogs, 2)."""
     return np.array([(sum(map(truthfulness_points, dialog)), len(dialog)) for dialog in dialogs], dtype=np.float64)
 
@@ -319,12 +319,12 @@ def scores_dictionary(
         about: What the scores were made with: judge, tokenizer, preset, ...
         rules: Rules of the scores.
     """
-    ego, totals = ego_subset(turns), counted(turns, rules)
-    domains = grouped(totals, lambda judged: judged.turn.domain)
+    ego, totals = select_ego(turns), select_counted(turns, rules)
+    domains = group_turns(totals, lambda judged: judged.turn.domain)
     intervals: dict[str, Any] = {"all": bootstrap_intervals(turns, rules), "ego": bootstrap_intervals(ego, rules)}
     groups: dict[str, Any] = {}
     for name in ("query_category", "domain", "dynamism"):
-        scored = group_scores(turns, attrgetter(name), rules)
+        scored = score_groups(turns, attrgetter(name), rules)
         groups[f"by_{name.removeprefix('query_')}"] = {group: scores.to_dict() for group, scores in scored.items()}
     for split in SPLITS:
         if parts := split.groups(totals):
@@ -338,7 +338,7 @@ def scores_dictionary(
             "ego": mean_overlap(judged.turn for judged in ego),
         },
         "intervals_95": intervals,
-        "domain_weighted_truthfulness": domain_weighted(
+        "domain_weighted_truthfulness": weight_by_domain(
             {name: [*map(truthfulness_points, group)] for name, group in domains.items()}
         ),
         **groups,

@@ -11,10 +11,10 @@ from evaluation.scores.scoring import (
     SPLITS,
     Interval,
     Slice,
-    by_session,
-    grouped,
-    points_of,
+    group_by_session,
+    group_turns,
     session_interval,
+    sum_points,
     truthfulness_points,
 )
 
@@ -35,9 +35,9 @@ def mean_points(turns: Sequence[JudgedTurn]) -> float:
     return fmean(map(truthfulness_points, turns))
 
 
-def group_sizes(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, int]:
+def count_groups(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, int]:
     """Count the turns by group, in alphabetical order; turns without a group are left out."""
-    return {name: len(group) for name, group in sorted(grouped(turns, key).items())}
+    return {name: len(group) for name, group in sorted(group_turns(turns, key).items())}
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ class Group:
     interval_95: Interval | None
 
 
-def group_of(turns: Sequence[JudgedTurn]) -> Group:
+def summarise_group(turns: Sequence[JudgedTurn]) -> Group:
     """Sum up turns as a group; whole sessions are resampled for the interval."""
-    sums = points_of(by_session(turns).values())
+    sums = sum_points(group_by_session(turns).values())
     interval = session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None
     return Group(len(turns), mean_points(turns), interval)
 
 
-def groups_of(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
+def summarise_groups(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
     """Sum up the groups of a slice by name, in alphabetical order."""
-    return {name: group_of(group) for name, group in sorted(grouped(turns, key).items())}
+    return {name: summarise_group(group) for name, group in sorted(group_turns(turns, key).items())}
 
 
 def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> float | None:
@@ -67,7 +67,7 @@ def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> flo
     Over all turns of the task this is the truthfulness itself. It corrects for an entry that answered some domains more completely than
     others. A domain without any answer is left out.
     """
-    groups = grouped(turns, SLICES["domain"])
+    groups = group_turns(turns, SLICES["domain"])
     known = {name: sizes[name] for name in groups if name in sizes}
     if not known:
         return None

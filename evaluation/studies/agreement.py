@@ -17,25 +17,25 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import read_manifest
-from evaluation.judge.judging import JUDGING, to_judge
+from evaluation.judge.judging import JUDGING, count_to_judge
 from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
-from evaluation.report.run_card import card
-from evaluation.run.launching import local_judge
+from evaluation.report.run_card import make_card
+from evaluation.run.launching import make_local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.judged_entries import (
     Saved,
     SavedOptions,
-    as_judged,
+    add_labels,
     find_saved,
-    judged_entry,
+    judge_entry,
     load_labels,
-    with_labels,
+    read_own_verdicts,
 )
-from evaluation.studies.result_tables import ResultTable, card_table, cut, publish
+from evaluation.studies.result_tables import ResultTable, build_card_table, publish, shorten
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -121,7 +121,7 @@ class Agreement:
     confusion: tuple[tuple[int, int], tuple[int, int]]
 
 
-def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreement | None:
+def measure_agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreement | None:
     """Measure the agreement of two raters; None if no turn was decided by both."""
     from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
@@ -157,7 +157,7 @@ def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -
     return session_interval(np.array(list(sums.values())), kappa)
 
 
-def decided(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
+def select_judged(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
     """Return the verdicts that a judge made itself.
 
     Misses and exact answers, which no judge is asked about, would only flatter it.
@@ -179,7 +179,7 @@ class AgreementOptions(SavedOptions):
     labels: Annotated[Path | None, Flag(metavar="FILE")] = Field(None, description="labels by hand, CSV or JSON lines")
 
 
-def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
+def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
     """Collect the verdicts of each judge, and the labels by hand, by rater.
 
     Raises:
@@ -187,11 +187,11 @@ def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[s
         JudgeError: A judge is not available.
     """
     sets = load_labels(options)
-    saved = with_labels([saved], sets)[0]
+    saved = add_labels([saved], sets)[0]
     names = [name.strip() for name in options.judges.split(",") if name.strip()]
     if len(names) + (options.labels is not None) < 2:
         raise EvaluationError("two raters are needed: name several --judges, or --labels")
-    open_turns = to_judge(saved.turns, options.rules)
+    open_turns = count_to_judge(saved.turns, options.rules)
     shares = {name: Share(open_turns) for name in names if name != OWN}
     with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
         found = _verdicts(saved, names, options, sets, bar, console)
@@ -211,26 +211,26 @@ def _verdicts(
     found: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
-            own = as_judged([saved], options.rules)
+            own = read_own_verdicts([saved], options.rules)
             if own is None:
                 raise EvaluationError(f"{saved.label} has no table of judged turns for these answers and rules")
-            found[f"{OWN}: {own.judge}"] = decided(own.entries[0].turns)
+            found[f"{OWN}: {own.judge}"] = select_judged(own.entries[0].turns)
             continue
         model, _, words = name.partition("@")
         if words and (words != "organiser" or options.organiser is None):
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
         asked = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
-        judge = asked.judge(model, options.cache, local_judge)
-        entry = judged_entry(saved, judge, options, sets, bar.of(name, name))
-        found[judge.name] = decided(entry.turns)
+        judge = asked.judge(model, options.cache, make_local_judge)
+        entry = judge_entry(saved, judge, options, sets, bar.bars_for(name, name))
+        found[judge.name] = select_judged(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
         if failed:
-            with bar.aside():
+            with bar.hide():
                 console.print(f"[red]{judge.name}: {failed} judgements failed and are left out[/]")
     return found
 
 
-def tables(
+def build_tables(
     saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
 ) -> list[ResultTable]:
     """Build the tables of agreement and confusion of each pair, and of answers on which raters differ.
@@ -249,7 +249,7 @@ def tables(
             f"{letters[pair.one]}, {letters[pair.other]}",
             str(pair.turns),
             f"{100 * pair.share:.1f}",
-            _kappa(pair),
+            _format_kappa(pair),
             *(str(pair.confusion[one][other]) for one, other in ((1, 1), (0, 0), (1, 0), (0, 1))),
         )
         for pair in pairs
@@ -265,7 +265,7 @@ def tables(
         longest = None if limit is None else _MAX_CHARACTERS
         rows = [
             (
-                *(cut(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
+                *(shorten(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
                 *(words[said.get(turn.key)] for said in found.values()),
             )
             for turn in differing[:limit]
@@ -276,39 +276,39 @@ def tables(
     return made
 
 
-def _kappa(pair: Agreement) -> str:
+def _format_kappa(pair: Agreement) -> str:
     if pair.kappa is None:
         return "-"
     return f"{pair.kappa:.2f}" + ("" if pair.interval is None else " [{:.2f}, {:.2f}]".format(*pair.interval))
 
 
-def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
+def compare_raters(found: Mapping[str, Verdicts]) -> list[Agreement]:
     """Measure the agreement of each two raters that decided on the same turns."""
-    pairs = (agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
+    pairs = (measure_agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
     return [pair for pair in pairs if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Judge, compare, print and write; return the exit status: 0, or 2 after an expected error."""
-    options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or output()
+    options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or make_console()
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: AgreementOptions, console: Console) -> None:
     saved = find_saved(options.answers)
-    found = ratings(saved, options, console)
-    pairs = pairs_of(found)
-    for table in tables(saved, found, pairs, _MAX_SHOWN):
+    found = collect_ratings(saved, options, console)
+    pairs = compare_raters(found)
+    for table in build_tables(saved, found, pairs, _MAX_SHOWN):
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
-        made_with = card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
-        shown = [*tables(saved, found, pairs), card_table({saved.label: made_with})]
+        made_with = make_card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
+        shown = [*build_tables(saved, found, pairs), build_card_table({saved.label: made_with})]
         publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
 
 

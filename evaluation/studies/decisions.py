@@ -69,7 +69,7 @@ class Turns:
     negative_signals: frozenset[str] = NEGATIVE_SIGNALS
 
     @classmethod
-    def of(cls, decisions: Sequence[Decision]) -> Turns:
+    def from_decisions(cls, decisions: Sequence[Decision]) -> Turns:
         """Convert decisions to columns."""
         _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
         gate_decides, direct, egocentric = (
@@ -108,7 +108,7 @@ class Turns:
         """Return the named signals of the candidates, shape (candidates, signals)."""
         return np.column_stack([self.signals[name][self.gate_decides] for name in names])
 
-    def earned(self, given: BoolArray) -> FloatArray:
+    def score(self, given: BoolArray) -> FloatArray:
         """Return the points of every turn if these candidates are given; their mean is the truthfulness.
 
         Args:

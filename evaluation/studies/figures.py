@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.files.outputs import read_about, read_turn_table
-from evaluation.files.run_log import costs_of, latency, read_run_log
-from evaluation.files.traces import traces_in
+from evaluation.files.run_log import read_run_log, select_costs, summarise_latency
+from evaluation.files.traces import read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.rules import OURS, RULES
 from evaluation.scores.answer_words import mean_overlap
-from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
+from evaluation.scores.scoring import Interval, bootstrap_intervals, score, select_counted
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
 
@@ -69,7 +69,7 @@ class Result:
     against: Paired | None = None
 
 
-def against_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
+def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
     """Compare each result with its base, the result of its data set whose label ``base_of`` returns.
 
     A result without a base, or that is its own, is not compared. p is adjusted for the number of results that have the same base.
@@ -99,11 +99,11 @@ def check_base(label: str, labels: Sequence[str]) -> str:
     return label
 
 
-def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
+def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
     """Compute the figures of judged turns, with the costs of answering if a folder has a run log of them."""
     answered = [judged.turn for judged in turns]
     costs = {key: line for folder in folders for key, line in read_run_log(folder).items()}
-    times, scores, traces = latency(costs_of(answered, costs)), score(turns), traces_in(folders)
+    times, scores, traces = summarise_latency(select_costs(answered, costs)), score(turns), read_all_traces(folders)
     spent: dict[str, Any] = {}
     if times is not None:
         spent = {
@@ -133,5 +133,5 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
     Raises:
         EvaluationError: The folder holds no judged run.
     """
-    turns = counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
-    return figures_of(turns, [run]), turns
+    turns = select_counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
+    return compute_figures(turns, [run]), turns

@@ -27,7 +27,7 @@ BREAK_EVEN = 0.5
 """Threshold for a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
 
 
-def _too_few(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
+def _too_few_error(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
     """Return the error of a fit without enough candidates.
 
     It estimates how many sessions give each part right and wrong ones.
@@ -72,7 +72,7 @@ class HeldOut:
     at_both: FloatArray
 
 
-def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
+def measure_truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
     """Average the points of all turns; whole sessions are resampled for the interval."""
     sizes = np.bincount(turns.session).astype(np.float64)
     sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
@@ -80,7 +80,7 @@ def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
     return Truthfulness(float(points.mean()), low, high)
 
 
-def usable(turns: Turns) -> list[str]:
+def select_usable(turns: Turns) -> list[str]:
     """Return the signals that have several values over the candidates of this run."""
     known = {name: values[turns.gate_decides & np.isfinite(values)] for name, values in turns.signals.items()}
     return [name for name, values in known.items() if len(np.unique(values)) > 1]
@@ -109,7 +109,7 @@ def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
     return auroc(turns, -values if name in turns.negative_signals else values)
 
 
-def best_threshold(probability: FloatArray, points: FloatArray) -> float:
+def choose_threshold(probability: FloatArray, points: FloatArray) -> float:
     """Return the threshold with the highest sum of points; of several the nearest to one half."""
     values = np.unique(probability)
     cuts = np.concatenate([[0.0, BREAK_EVEN, 1.0], (values[1:] + values[:-1]) / 2])
@@ -187,27 +187,27 @@ def fit(
     Raises:
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
     """
-    splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
+    splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
     def unseen(model: Pipeline) -> FloatArray:
         found: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
         return found
 
     try:
-        tried = {strength: unseen(_model(strength, names, negative_signals)) for strength in STRENGTHS}
+        tried = {strength: unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
     except ValueError as error:  # a part without which the others are all right or all wrong
-        raise _too_few(right, groups, folds) from error
+        raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)
     glasses = np.zeros_like(right) if of_glasses is None else of_glasses
-    of_each = tuple(best_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
-    threshold = best_threshold(tried[strength], points)
+    of_each = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
+    threshold = choose_threshold(tried[strength], points)
     return Fit(
-        _model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
+        _make_model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
     )
 
 
-def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
+def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
     """Decide each session by a gate fitted on other sessions (nested cross-validation).
 
     Weights, strength and threshold come from the other sessions.
@@ -220,7 +220,7 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
-        for others, held in _splitter(right, groups, folds, repeat).split(matrix, right, groups):
+        for others, held in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
             fitted = fit(
                 matrix[others],
                 right[others],
@@ -236,13 +236,13 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
             of_each[held] = np.where(glasses[held], *fitted.of_each)
         probability += once / repeats
         areas.append(float(roc_auc_score(right, once)))
-        at_half += turns.earned(once >= BREAK_EVEN) / repeats
-        at_fitted += turns.earned(once >= threshold) / repeats
-        at_both += turns.earned(once >= of_each) / repeats
+        at_half += turns.score(once >= BREAK_EVEN) / repeats
+        at_fitted += turns.score(once >= threshold) / repeats
+        at_both += turns.score(once >= of_each) / repeats
     return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted, at_both)
 
 
-def gate_of(
+def make_gate(
     fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object], egocentric: float | None = None
 ) -> Gate:
     """Make the gate of a fit, as it is written.
@@ -268,20 +268,20 @@ def gate_of(
     )
 
 
-def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
+def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
     """Compute a gate's probability of each candidate, shape (candidates,)."""
     rows = zip(*(values[turns.gate_decides] for values in turns.signals.values()), strict=True)
     return np.array([probability(dict(zip(turns.signals, map(float, row), strict=True))) for row in rows])
 
 
-def given_by(turns: Turns, gate: Gate) -> BoolArray:
+def apply_gate(turns: Turns, gate: Gate) -> BoolArray:
     """Return which candidates a gate gives, shape (candidates,)."""
     minimum = np.where(turns.of_glasses, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
-    given: BoolArray = decided_by(turns, gate.probability) >= minimum
+    given: BoolArray = predict_probability(turns, gate.probability) >= minimum
     return given
 
 
-def white_box_line(turns: Turns) -> dict[str, float]:
+def fit_white_box_line(turns: Turns) -> dict[str, float]:
     """Fit the line of QA-Dragon's white-box verifier (section 3.7.2).
 
     A logistic regression over the lowest and the mean token probability gives their weights. The threshold is where a right answer is as
@@ -303,7 +303,7 @@ def white_box_line(turns: Turns) -> dict[str, float]:
     }
 
 
-def algorithm1_confidences(turns: Turns) -> dict[str, float]:
+def fit_algorithm1_confidences(turns: Turns) -> dict[str, float]:
     """Fit tau_low and tau_high of Algorithm 1 of CRUISE (section 3.4).
 
     Each is the confidence from which consistent answers earn most points. Of several the highest is taken, and 1, certainty, if none earns
@@ -330,16 +330,16 @@ def algorithm1_confidences(turns: Turns) -> dict[str, float]:
     return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
-def _model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
+def _make_model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
     """Build the pipeline; missing values become the mean, which is neutral after standardising."""
     regression = SignedRegression(tuple(-1.0 if name in negative_signals else 1.0 for name in names), strength)
     impute = SimpleImputer(keep_empty_features=True)
     return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 
 
-def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
+def _make_splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
     """Return parts that keep sessions whole and have right and wrong candidates each, if there are enough."""
     possible = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
     if possible < 2:
-        raise _too_few(right, groups, folds)
+        raise _too_few_error(right, groups, folds)
     return StratifiedGroupKFold(possible, shuffle=True, random_state=seed)

@@ -14,14 +14,14 @@ from rich.console import Console
 
 from agents.runtime.files import write_whole
 from agents.settings.command_options import Flag, Options
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.responses import read_responses
-from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, sure_verdict
+from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, judge_if_sure
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.progress import turn_bar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
-from evaluation.run.launching import yes_or_no
-from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
+from evaluation.run.launching import make_yes_or_no
+from evaluation.studies.agreement import build_tables, compare_raters, measure_agreement, read_labels
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray
 from evaluation.studies.judged_entries import Saved
 
@@ -34,7 +34,7 @@ the model are kept below --cache, so that the command goes on where it was stopp
 """
 
 
-def best_cut(probability: FloatArray, right: BoolArray) -> float:
+def choose_cut(probability: FloatArray, right: BoolArray) -> float:
     """Return the cut with the highest kappa, halfway between the P(yes) of two answers.
 
     Of several cuts the one in the widest gap is taken.
@@ -57,7 +57,7 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
     return float(max(zip(kappas, gaps, cuts, strict=True))[2])
 
 
-def asked(
+def ask_model(
     model: YesOrNo, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
     """Decide on answers by the rule where it is sure, and ask the model about the others.
@@ -65,8 +65,8 @@ def asked(
     Returns:
         The rule's verdicts, and the model's P(yes) of the other answers. Answers of which it says neither yes nor no are left out.
     """
-    rule, items = RuleJudge(), {turn.key: item_of(turn) for turn in turns}
-    sure = {key: verdict.correct for key, item in items.items() if (verdict := sure_verdict(rule, item)) is not None}
+    rule, items = RuleJudge(), {turn.key: make_item(turn) for turn in turns}
+    sure = {key: verdict.correct for key, item in items.items() if (verdict := judge_if_sure(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
     said: dict[Key, float] = {}
     with turn_bar("asking", len(keys), shown=progress) as bar:
@@ -100,14 +100,14 @@ def fit(
         raise EvaluationError(f"{labels} needs the field split")
     fitted_on = {turn.key for turn, split in zip(turns, table["split"], strict=True) if split == FITTED_SPLIT}
     turns = [turn for turn in turns if turn.key in by_hand]
-    sure, said = asked(model, turns, console, progress=progress)
+    sure, said = ask_model(model, turns, console, progress=progress)
     keys = [key for key in said if key in fitted_on]
-    cut = best_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
+    cut = choose_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
     judge = sure | {key: probability >= cut for key, probability in said.items()}
 
     def measured(part: str, wanted: bool) -> Tally:
         verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is wanted}
-        found = agreement("judge", "hand", verdicts, by_hand)
+        found = measure_agreement("judge", "hand", verdicts, by_hand)
         if found is None:
             raise EvaluationError(f"{labels} holds no label of {part}")
         (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
@@ -129,13 +129,13 @@ def fit(
     held, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
     verdicts: dict[str, Mapping[Key, bool]] = {
         f"local:{model.profile}": {turn.key: judge[turn.key] for turn in held if turn.key in judge},
-        rule.name: {turn.key: rule.judge(item_of(turn)).correct for turn in held},
+        rule.name: {turn.key: rule.judge(make_item(turn)).correct for turn in held},
         "by hand": {turn.key: by_hand[turn.key] for turn in held},
     }
     return made, Saved("held out", (), tuple(held)), verdicts
 
 
-def item_of(turn: AnsweredTurn) -> JudgeItem:
+def make_item(turn: AnsweredTurn) -> JudgeItem:
     """Return a judge's view of a labelled answer, without accept forms, which would need no model."""
     return JudgeItem(turn.query, turn.ground_truth, turn.agent_response)
 
@@ -158,14 +158,14 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None,
 
     ``model`` is asked instead of the profile's.
     """
-    options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or output()
-    return exit_status(lambda: _run(options, console, model), console)
+    options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or make_console()
+    return run_to_exit_status(lambda: _run(options, console, model), console)
 
 
 def _run(options: JudgeFitOptions, console: Console, model: YesOrNo | None) -> None:
-    chosen = model or yes_or_no(options.profile, options.cache)
+    chosen = model or make_yes_or_no(options.profile, options.cache)
     made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
-    for shown in tables(held, said, pairs_of(said)):
+    for shown in build_tables(held, said, compare_raters(said)):
         shown.show(console)
     asked = f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about"
     for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):

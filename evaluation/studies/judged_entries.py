@@ -17,14 +17,22 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.judge.judge_options import JudgeOptions
-from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
+from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
-from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
-from evaluation.report.run_card import card
+from evaluation.records import (
+    DEFAULT_REVISION,
+    LABELS,
+    AnsweredTurn,
+    EvaluationError,
+    JudgedTurn,
+    Key,
+    make_answered_turn,
+)
+from evaluation.report.run_card import make_card
 from evaluation.rules import OURS, Rules
-from evaluation.run.launching import local_judge
-from evaluation.scores.scoring import counted
+from evaluation.run.launching import make_local_judge
+from evaluation.scores.scoring import select_counted
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -51,7 +59,7 @@ class Entry:
     """Judged answers.
 
     Attributes:
-        turns: The turns that the totals of the rules count (``scoring.counted``).
+        turns: The turns that the totals of the rules count (``scoring.select_counted``).
         folders: Folders beside the answers that may hold run log and traces.
         about: What the run noted of how the answers were made; empty for other agents.
     """
@@ -77,7 +85,7 @@ class Entries:
         judged = {"judge": self.judge, "rules": self.rules}
         made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
         return {
-            entry.label: card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            entry.label: make_card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
             for entry in self.entries
         }
 
@@ -138,20 +146,20 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
         EvaluationError: Something named is not there or malformed, or two entries have one label.
         JudgeError: The judge is not available.
     """
-    saved = distinguished([find_saved(spec) for spec in specs])
+    saved = distinguish_labels([find_saved(spec) for spec in specs])
     labels = [each.label for each in saved]
     double = sorted({label for label in labels if labels.count(label) > 1})
     if double:
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
     sets = load_labels(options)
-    saved = with_labels(saved, sets)
+    saved = add_labels(saved, sets)
     rules = options.rules
-    if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
+    if options.eval_model is None and (known := read_own_verdicts(saved, rules)) is not None:
         return known
-    judge = options.judge(options.eval_model, options.cache, local_judge)
-    shares = {each.label: Share(to_judge(each.turns, rules)) for each in saved}
+    judge = options.judge(options.eval_model, options.cache, make_local_judge)
+    shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
     with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
-        entries = tuple(judged_entry(each, judge, options, sets, bar.of(each.label, each.label)) for each in saved)
+        entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
     return Entries(entries, judge.name, rules.name, f"judged now by {judge.name}; rules: {rules.name}")
@@ -181,7 +189,7 @@ def find_saved(spec: str) -> Saved:
     return Saved(label or str(path), tuple(files), tuple(turns), place)
 
 
-def distinguished(saved: Sequence[Saved]) -> list[Saved]:
+def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
     """Add to equal labels of folders the parent folders in which they differ.
 
     So A/single-turn and B/single-turn are not both called single-turn.
@@ -218,24 +226,26 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
     return found
 
 
-def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
+def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
     """Add missing labels to the answers, from the data sets or from an entry that has them.
 
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
-    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain))
+    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
     known = {turn.key: turn for turn in saying}
-    asked = (answered(session, turn, "") for each in sets for session in each.sessions for turn in session.turns)
+    asked = (
+        make_answered_turn(session, turn, "") for each in sets for session in each.sessions for turn in session.turns
+    )
     known |= {turn.key: turn for turn in asked}
-    made = [tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
+    made = [tuple(_add_labels(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
     return [replace(each, turns=turns) for each, turns in zip(saved, made, strict=True)]
 
 
-def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
+def _add_labels(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
     lacking = {
         name: getattr(known, name)
         for name in LABELS
-        if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
+        if getattr(known, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
     # Where the file says nothing its "not egocentric" means nothing.
     bare = not any(getattr(turn, name) for name in LABELS)
@@ -243,11 +253,11 @@ def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
     return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
 
 
-def _number(label: str) -> bool:
+def _is_number(label: str) -> bool:
     return label.lstrip("-").isdigit()
 
 
-def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
+def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     """Read the verdicts from the runs' own tables.
 
     Returns:
@@ -268,7 +278,7 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
         judged_answers = {key: judged.turn.agent_response for key, judged in verdicts.items()}
         if any(judged_answers.get(turn.key) != turn.agent_response for turn in each.turns):
             return None  # the answers were changed after they were judged
-        entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
+        entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
     if judges or not judge:
         return None
@@ -276,7 +286,7 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     return Entries(tuple(entries), judge, rules.name, said)
 
 
-def judged_entry(
+def judge_entry(
     saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
 ) -> Entry:
     """Judge the answers of one entry.
@@ -295,13 +305,13 @@ def judged_entry(
         progress=not options.no_progress,
         bars=bars,
     )
-    return _entry(saved, judged, rules)
+    return _make_entry(saved, judged, rules)
 
 
-def _entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
+def _make_entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
     # Beside another file lies another run's log.
     folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)
-    return Entry(saved.label, tuple(counted(judged, rules)), folders, about)
+    return Entry(saved.label, tuple(select_counted(judged, rules)), folders, about)

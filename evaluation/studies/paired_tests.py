@@ -33,7 +33,7 @@ class Paired:
     adjusted_p: float | None = None
 
 
-def shared_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
+def pair_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
     """Return the turns that both runs answered, in the order of the first."""
     by_key = {judged.turn.key: judged for judged in other}
     return [(judged, by_key[judged.turn.key]) for judged in one if judged.turn.key in by_key]
@@ -41,7 +41,7 @@ def shared_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list
 
 def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paired:
     """Compare a run with a base on the turns that both answered."""
-    pairs = shared_turns(base, run)
+    pairs = pair_turns(base, run)
     change, interval = truthfulness_change([before for before, _ in pairs], [after for _, after in pairs])
     return Paired(len(pairs), change, interval, permutation_p(pairs))
 
@@ -49,7 +49,7 @@ def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paire
 def compare_all(base: Sequence[JudgedTurn], runs: Sequence[Sequence[JudgedTurn]]) -> list[Paired]:
     """Compare each run with a base (``compare_runs``), with p adjusted for the number of runs."""
     compared = [compare_runs(base, run) for run in runs]
-    corrected = adjusted([each.p for each in compared])
+    corrected = adjust_p_values([each.p for each in compared])
     return [replace(each, adjusted_p=p) for each, p in zip(compared, corrected, strict=True)]
 
 
@@ -83,7 +83,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
     return float(found.pvalue)
 
 
-def adjusted(values: Sequence[float | None]) -> list[float | None]:
+def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
     """Adjust the p-values of several comparisons with one base by Benjamini and Hochberg (1995).
 
     At most 5% of the differences that are then reported below 0.05 are expected to be none.

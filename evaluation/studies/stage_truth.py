@@ -15,7 +15,7 @@ from rich.console import Console
 
 from agents.asking.record import BoxFound, TurnRecord
 from agents.settings.command_options import Flag
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.diagnostics import (
     FORMS,
     INDEX_SPLIT,
@@ -27,13 +27,13 @@ from evaluation.data.diagnostics import (
     is_same_name,
     load_diagnostics,
 )
-from evaluation.files.folder_lock import writing_into
-from evaluation.files.traces import traces_in
-from evaluation.judge.plain_text import plain, tokens
+from evaluation.files.folder_lock import lock_folders
+from evaluation.files.traces import read_all_traces
+from evaluation.judge.plain_text import normalise_text, tokenise
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.scores.slices import group_of
+from evaluation.scores.slices import summarise_group
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
-from evaluation.studies.result_tables import ResultTable, rate, show_and_publish, with_interval
+from evaluation.studies.result_tables import ResultTable, format_rate, format_with_interval, show_and_publish
 
 _EXAMPLES = """examples:
   what each stage of the default agent finds, and what knowing the name or the box would bring:
@@ -102,7 +102,7 @@ def _area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
+def compare_turn(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
     """Compare the record of a turn with its annotation.
 
     Args:
@@ -113,7 +113,7 @@ def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tu
     """
     first = best = None
     if size is not None:
-        boxes = [_as_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
+        boxes = [_to_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
         first, best = iou(boxes[0], known.box), max(iou(box, known.box) for box in boxes)
     ranks = [
         place
@@ -144,16 +144,16 @@ def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tu
 
 def is_named(name: str, text: str) -> bool:
     """Return whether a text holds the words of a name in a row, but for case, accents and plurals."""
-    wanted, said = tokens(plain(name)), tokens(plain(text))
+    wanted, said = tokenise(normalise_text(name)), tokenise(normalise_text(text))
     return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said) - len(wanted) + 1))
 
 
-def _as_shares(box: BoxFound, size: tuple[int, int]) -> Box:
+def _to_shares(box: BoxFound, size: tuple[int, int]) -> Box:
     width, height = size
     return (box.left / width, box.top / height, box.right / width, box.bottom / height)
 
 
-def form_of(entry: Entry) -> Form | None:
+def parse_form(entry: Entry) -> Form | None:
     """Return the form of CRAG-MM-Diagnostics that a run answered.
 
     Returns:
@@ -171,7 +171,7 @@ def form_of(entry: Entry) -> Form | None:
     raise EvaluationError(f"{entry.label} answered {name}, not CRAG-MM-Diagnostics; run it with --diagnostics")
 
 
-def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
+def build_content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
     """Return the content of stage_truth.json: rates are 0 to 1, None if undefined."""
     return {
         "judge": entries.judge,
@@ -181,21 +181,21 @@ def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
 
 
 def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
-    form = form_of(entry)
+    form = parse_form(entry)
     known = data.annotations
     turns = [judged for judged in entry.turns if judged.turn.interaction_id in known]
     if not turns:
         raise EvaluationError(
             f"{entry.label} answers no question of this data set; name the copy that it answered with --dataset"
         )
-    records = traces_in(entry.folders)
+    records = read_all_traces(entry.folders)
     sizes = _photo_sizes(data) if form in _WITH_PHOTO and records else {}
     truths = [
-        truth_of(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
+        compare_turn(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
         for judged in turns
         if judged.turn.key in records and known[interaction := judged.turn.interaction_id].entity
     ]
-    whole = group_of(turns)
+    whole = summarise_group(turns)
     return {
         "label": entry.label,
         "form": form,
@@ -204,7 +204,7 @@ def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
         "missing": fmean(judged.miss for judged in turns),
         "truthfulness": whole.truthfulness,
         "truthfulness_interval_95": whole.interval_95,
-        "stages": summary(truths) if truths else None,
+        "stages": sum_up(truths) if truths else None,
     }
 
 
@@ -213,7 +213,7 @@ def _photo_sizes(data: DiagnosticsDataset) -> dict[str, tuple[int, int]]:
     return {name: image.size for name, image in images.items() if image is not None}
 
 
-def summary(truths: Sequence[TurnTruth]) -> dict[str, Any]:
+def sum_up(truths: Sequence[TurnTruth]) -> dict[str, Any]:
     """Sum up turns that have a record: shares of them, and the first stages that fail."""
     boxed = [truth for truth in truths if truth.best_box is not None]
     failures = Counter(truth.failure for truth in truths if truth.failure is not None)
@@ -242,7 +242,7 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def tables(found: Mapping[str, Any]) -> list[ResultTable]:
+def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
     """Build the tables of accuracy by form, of each stage's findings, and of first failures."""
     entries = found["entries"]
     rows = [
@@ -250,9 +250,9 @@ def tables(found: Mapping[str, Any]) -> list[ResultTable]:
             each["label"],
             each["form"] or "-",
             str(each["turns"]),
-            rate(each["accuracy"]),
-            rate(each["missing"]),
-            with_interval(each["truthfulness"], each["truthfulness_interval_95"]),
+            format_rate(each["accuracy"]),
+            format_rate(each["missing"]),
+            format_with_interval(each["truthfulness"], each["truthfulness_interval_95"]),
         )
         for each in entries
     ]
@@ -276,7 +276,7 @@ def tables(found: Mapping[str, Any]) -> list[ResultTable]:
         "accuracy_if_not": "right if not",
     }
     cells = [
-        (label, str(stages["turns"]), *("-" if stages[name] is None else rate(stages[name]) for name in columns))
+        (label, str(stages["turns"]), *("-" if stages[name] is None else format_rate(stages[name]) for name in columns))
         for label, stages in traced
     ]
     note = (
@@ -312,22 +312,22 @@ class StageTruthOptions(OneJudgeOptions):
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Compare, print and write; return the exit status: 0, or 2 after an expected error."""
     options = StageTruthOptions.parse(arguments, epilog=_EXAMPLES)
-    console = console or output(aside=options.as_json)
+    console = console or make_console(aside=options.as_json)
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: StageTruthOptions, console: Console) -> None:
     data = load_diagnostics("original", options.split, options.dataset, options.cache)
     # Labels of the questions come from this data set alone, which is none of CRAG-MM's layout.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
-    found = content(entries, data)
+    found = build_content(entries, data)
     place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"
-    show_and_publish(place, found, title, tables(found), console, cards=entries.cards, as_json=options.as_json)
+    show_and_publish(place, found, title, build_tables(found), console, cards=entries.cards, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -13,25 +13,25 @@ from rich.console import Console
 from agents.runtime.files import doing
 from agents.settings.command_options import Flag
 from agents.settings.shared_options import JsonOptions
-from evaluation.commands import exit_status, output, print_json
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, print_json, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about
 from evaluation.files.responses import RESPONSES
 from evaluation.progress import MakeBar, Share, StudyBar
 from evaluation.records import EvaluationError
 from evaluation.run import command
 from evaluation.run.generate import ANSWERS
-from evaluation.run.launching import settings_table
+from evaluation.run.launching import read_settings
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
-from evaluation.studies.figures import Result, against_bases, read_figures
+from evaluation.studies.figures import Result, compare_with_bases, read_figures
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
     ResultTable,
-    card_table,
-    figure_rows,
-    result_cards,
+    build_card_table,
+    build_figure_rows,
+    make_result_cards,
+    name_files,
     write_tables,
-    written,
 )
 from evaluation.studies.variants import Variant, check_labels
 
@@ -61,7 +61,7 @@ class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions)
     no_progress: bool = Field(False, description="no progress bar")
 
 
-def tasks_of(options: ComparisonOptions) -> list[str]:
+def parse_tasks(options: ComparisonOptions) -> list[str]:
     """Return the data sets of ``--tasks``, as local_evaluation.py names them.
 
     Raises:
@@ -90,19 +90,21 @@ def run_all(
     """
     check_labels(variants)
     made, failed = [], False
-    runs = {variant.label: options_of(variant, tasks, options) for variant in variants}
-    with StudyBar(ANSWERS, shares_of(runs.values()), shown=not options.no_progress) as bar:
+    runs = {variant.label: make_run_options(variant, tasks, options) for variant in variants}
+    with StudyBar(ANSWERS, count_turns(runs.values()), shown=not options.no_progress) as bar:
         for number, variant in enumerate(variants, 1):
             run = runs[variant.label]
             names = [str(folder) for _, folder in run.folders]
             try:
-                _run(run, variant, options.out / LOG, bar.of(f"[{number}/{len(variants)}] {variant.label}", *names))
+                _run(
+                    run, variant, options.out / LOG, bar.bars_for(f"[{number}/{len(variants)}] {variant.label}", *names)
+                )
                 for task, folder in run.folders:
                     figures, turns = read_figures(folder)
                     made.append(Result(variant, task, figures, turns, read_about(folder)))
             except EvaluationError as error:
                 failed = True
-                with bar.aside():
+                with bar.hide():
                     console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
             bar.end(*names)
     return made, failed
@@ -118,7 +120,7 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
     """
     for variant in variants:
         try:
-            settings_table(
+            read_settings(
                 variant.preset,
                 options.profile,
                 options.model_name,
@@ -130,10 +132,10 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
             raise EvaluationError(f"{variant.label}: {error}") from error
 
 
-def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
+def count_turns(runs: Iterable[RunOptions]) -> dict[str, Share]:
     """Count the turns of each run in each of its folders, and those that a resumed run finds answered.
 
-    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``queue_schedule``).
+    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``schedule_by_queue``).
 
     Raises:
         EvaluationError: A data set cannot be loaded.
@@ -143,7 +145,7 @@ def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
     for run in runs:
         for kind, folder in run.folders:
             if kind not in totals:
-                sessions = command.load(kind, run).sessions[: run.num_conversations.of(kind)]
+                sessions = command.load(kind, run).sessions[: run.num_conversations.limit(kind)]
                 totals[kind] = sum(len(session.turns) for session in sessions)
             answers = folder / RESPONSES
             there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0
@@ -151,7 +153,7 @@ def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
     return shares
 
 
-def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
+def make_run_options(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
     """Return the options of local_evaluation.py for a run of a variant."""
     folder, both = options.out / variant.folder, len(tasks) > 1
     shared = {name: getattr(options, name) for name in RunOptions.model_fields.keys() & ComparisonOptions.model_fields}
@@ -203,18 +205,18 @@ def compare(
     Returns:
         Exit status: 0, 1 if a run failed, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
-    console = output(aside=options.as_json)
+    console = make_console(aside=options.as_json)
 
     def run() -> int:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             return run_alone()
 
     def run_alone() -> int:
         try:
-            chosen, tasks = variants(), tasks_of(options)
+            chosen, tasks = variants(), parse_tasks(options)
             check_settings(chosen, options)
             reached, failed = run_all(chosen, tasks, options, console)
-            results = against_bases(reached, base_of)
+            results = compare_with_bases(reached, base_of)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return command.INTERRUPTED
@@ -224,11 +226,11 @@ def compare(
             for table in made:
                 table.show(console)
             place = options.out / stem
-            files = write_tables(place, [*made, card_table(result_cards(results))], results)
+            files = write_tables(place, [*made, build_card_table(make_result_cards(results))], results)
             files += plot_truthfulness(place, results)
-            console.print(f"written: {written(*files)}", markup=False, soft_wrap=True)
+            console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
             if options.as_json:
-                print_json({"results": figure_rows(results)})
+                print_json({"results": build_figure_rows(results)})
         return int(failed)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)

@@ -62,7 +62,7 @@ class Part:
             value = value.get(name) if isinstance(value, Mapping) else None
         return bool(value != off)
 
-    def left_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
+    def leave_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
         """Return the preset without the part."""
         label = f"{preset} w/o {self.name}"
         if self.switch is not None:
@@ -94,12 +94,12 @@ MORE_PARTS = (
 """Parts left out only if named."""
 
 
-def parts_of(settings: Mapping[str, Any]) -> list[Part]:
+def select_parts(settings: Mapping[str, Any]) -> list[Part]:
     """Return the parts of ``PARTS`` that a preset has."""
     return [part for part in PARTS if part.is_in(settings)]
 
 
-def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
+def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
     """Return the preset without a part (``fusion search``) or a stage, or with a setting ``KEY=VALUE``.
 
     The stage may be a group of stages.
@@ -116,7 +116,7 @@ def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
                 had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
                 lacks = f"preset {preset!r} has no {part.name}"
                 raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
-            return part.left_out(preset, settings)
+            return part.leave_out(preset, settings)
     return Variant(f"{preset} w/o {name}", preset, without=(name,))
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from evaluation.files.responses import RESPONSES
-from evaluation.files.run_log import RUN_LOG, latency, read_run_log
+from evaluation.files.run_log import RUN_LOG, read_run_log, summarise_latency
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.calls import Call, CallResult, MakeCall, ask
@@ -312,14 +312,14 @@ def test_times_are_kept_by_turn_and_held_against_the_limits(tmp_path: Path) -> N
     _run(ScriptedAgent(), tmp_path)
     costs = read_run_log(tmp_path)
     assert len(costs) == sum(TURNS)
-    times = latency(costs.values())
+    times = summarise_latency(costs.values())
     assert times is not None
     assert (times.late_batches, times.late_dialogs) == (0, 0)
     slow = _lines(tmp_path, RUN_LOG)
     for line in slow:
         line["batch_seconds"], line["seconds"] = 50.0, 12.5
     (tmp_path / RUN_LOG).write_text("".join(json.dumps(line) + "\n" for line in slow) + '{"half')
-    times = latency(read_run_log(tmp_path).values())
+    times = summarise_latency(read_run_log(tmp_path).values())
     assert times is not None
     assert times.late_batches == len(schedule(TURNS, 4))
     assert times.late_dialogs == sum(count >= 3 for count in TURNS)

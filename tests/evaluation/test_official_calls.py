@@ -30,8 +30,8 @@ from evaluation.judge.judging import judge_turns
 from evaluation.records import AnsweredTurn, Session
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.generate import generate
-from evaluation.run.provided_evidence import PAGES, PICTURES, evidence_text
-from evaluation.scores.scoring import ego_subset, score
+from evaluation.run.provided_evidence import PAGES, PICTURES, format_evidence
+from evaluation.scores.scoring import score, select_ego
 from mini_crag_mm.content_models import Content, Dialog, Question, load_content
 from mini_crag_mm.loader import SET, read_kg, read_pages
 from tests.evaluation.test_release_rules import Rows, Says, ego_of, official_rows, official_scores
@@ -204,7 +204,7 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
 
 def searched(world: MiniWorld, query: str, image: Image.Image) -> str:
     """The text that the research release makes of its own two searches."""
-    return evidence_text(query, world(image, k=PICTURES), world(query, k=PAGES))
+    return format_evidence(query, world(image, k=PICTURES), world(query, k=PAGES))
 
 
 @dataclasses.dataclass
@@ -251,4 +251,4 @@ def test_our_evaluation_gives_each_evaluators_scores(
     rows = official_rows(official, rules)
     turns = judge_turns(made.turns, Says(), rules=rules)
     np.testing.assert_equal(score(turns, rules).to_dict(), official_scores(rows, rules))
-    np.testing.assert_equal(score(ego_subset(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))

@@ -16,13 +16,13 @@ from agents.asking.record import StageRecord, TurnRecord
 from agents.base_agent import Message
 from agents.runtime.model_set import ModelSet
 from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, append_records, read_traces, traces_in
+from evaluation.files.traces import TRACE, append_records, read_all_traces, read_traces
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Session
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call
 from evaluation.run.generate import generate
-from evaluation.run.launching import launched, prepare
+from evaluation.run.launching import launch_agent, prepare
 from evaluation.run.options import parse
 from evaluation.run.replicas import Replica
 from evaluation.studies.decisions import read_decisions
@@ -144,14 +144,14 @@ def test_a_replica_brings_the_records_with_its_reply(tmp_path: Path) -> None:
         reply = replica.ask(call)
         assert (reply.answers, [record["query"] for record in reply.records]) == (["a lion"], [query])
     config, _ = prepare(options)
-    assert launched(options, config, build).listen is not None
+    assert launch_agent(options, config, build).listen is not None
 
 
 def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / TRACE
-    assert read_traces(path) == {} == traces_in([tmp_path])
+    assert read_traces(path) == {} == read_all_traces([tmp_path])
     a, b = (TurnRecord("q", session_id=name, interaction_id="0") for name in "ab")
     write_records(path, [a, b, replace(a, answer="later")])
     path.write_bytes(path.read_bytes() + b'\n[1]\n{"query": "c\xff')
@@ -195,5 +195,5 @@ def test_records_of_several_runs_are_read_together(tmp_path: Path) -> None:
             tmp_path / folder / TRACE,
             [TurnRecord(stages=(StageRecord(folder),), session_id=s, interaction_id=i) for s, i in keys],
         )
-    found = traces_in([tmp_path / "one", tmp_path / "two"])
+    found = read_all_traces([tmp_path / "one", tmp_path / "two"])
     assert [found[turn.turn.key].stages[0].stage for turn in turns] == ["one", "one", "two"]

@@ -18,7 +18,7 @@ GIVE_UP_AFTER = 5
 log = logging.getLogger(__name__)
 
 
-class Silence:
+class InactivityTimer:
     """Timer of a server's silence, shared by all threads that ask it."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS, sign: float = SIGN_SECONDS) -> None:
@@ -34,28 +34,28 @@ class Silence:
         return time.monotonic() - self._since if self._since is not None else 0.0
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the server is given up."""
         return self._patience - self.seconds
 
     @property
-    def given_up(self) -> str:
+    def give_up_reason(self) -> str:
         """Reason to give up on the server, or ""."""
         if self._unanswered >= GIVE_UP_AFTER:
             return f"did not answer {GIVE_UP_AFTER} times in a row"
-        return f"has not replied for {self.seconds:.0f} s" if self.left <= 0 else ""
+        return f"has not replied for {self.seconds:.0f} s" if self.seconds_left <= 0 else ""
 
-    def asked(self) -> threading.Event:
+    def start_request(self) -> threading.Event:
         """Record a request, and warn of a silent server until the returned event is set."""
         with self._lock:
             self._waiting += 1
             if self._since is None:
                 self._since = self._said = time.monotonic()
         over = threading.Event()
-        threading.Thread(target=self._give_signs, args=(over,), daemon=True).start()
+        threading.Thread(target=self._warn_while_pending, args=(over,), daemon=True).start()
         return over
 
-    def ended(self, *, replied: bool) -> None:
+    def end_request(self, *, replied: bool) -> None:
         """Record that a request has its reply, or is given up."""
         with self._lock:
             self._waiting -= 1
@@ -65,16 +65,16 @@ class Silence:
                 if not self._waiting:
                     self._since = None
 
-    def _give_signs(self, over: threading.Event) -> None:
+    def _warn_while_pending(self, over: threading.Event) -> None:
         while not over.wait(self._sign):
-            if self._sign_due():
+            if self._is_warning_due():
                 log.warning(
                     "the judge's server has not replied for %.0f s; it is given up after %.0f s",
                     self.seconds,
                     self._patience,
                 )
 
-    def _sign_due(self) -> bool:
+    def _is_warning_due(self) -> bool:
         """Return whether a warning is due; if so the next one is due after the interval."""
         with self._lock:
             now = time.monotonic()
