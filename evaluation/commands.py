@@ -64,6 +64,6 @@ def run_to_exit_status(
         said = well_formed(str(error))
     try:
         console.print(f"error: {said}", style="red", markup=False, soft_wrap=True)
-    except OSError:  # what it prints into is on the full disk too
+    except OSError:  # the console may write to the full disk too
         print(f"error: {said}", file=sys.stderr)
     return 2

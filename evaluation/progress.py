@@ -81,7 +81,7 @@ class StudyBar:
     def __init__(self, what: str, shares: Mapping[str, Share], *, shown: bool = True) -> None:
         self._what, self._shares = what, dict(shares)
         self._sums = self._sum_shares()
-        # The time left goes by the mean of the whole study: the last turns say nothing of the next run, which is slower or faster.
+        # The time left is estimated from the mean of the whole study: the latest turns do not predict the next run's speed.
         self._bar = turn_bar(what, *self._sums, shown=shown, smoothing=0)
 
     def __enter__(self) -> Self:

@@ -115,20 +115,20 @@ class CragDataset:
         lacking = {"session_id", "turns"} - set(table.column_names)
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM data set: it has no column {', '.join(sorted(lacking))}")
-        if "image" not in table.column_names:  # every image comes by URL
+        if "image" not in table.column_names:  # such a data set has all images by URL
             table = table.add_column("image", [None] * len(table), feature=datasets.Image(decode=False))
         labels = find_label_features(table.features)
         rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
         self.sessions: tuple[Session, ...] = tuple(
-            # the organiser's queue keeps a place for a session that it skips: here one without turns
+            # A skipped session keeps its place in the organiser's queue: here as a session without turns.
             Session(row["session_id"], (), position)
             if row.get("session_id") in skipped
             else to_session(row, position, labels, rules)
             for position, row in enumerate(rows)
             if rules.organiser_batches or row.get("session_id") not in skipped
         )
-        # Not decoded: a broken image costs its session alone. Columns of bytes or of paths become images by the cast too.
+        # Images are decoded on demand, so that a broken one costs its session alone. The cast also accepts columns of bytes or paths.
         self._cells = table.select_columns("image").cast_column("image", datasets.Image(decode=False))
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 

@@ -64,7 +64,12 @@ def open_image(data: bytes) -> Image.Image:
         image: Image.Image = Image.open(io.BytesIO(data))
         image.load()
         return ImageOps.exif_transpose(image)
-    except (SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:  # Pillow's, for broken files
+    except (
+        SyntaxError,
+        ValueError,
+        EOFError,
+        Image.DecompressionBombError,
+    ) as error:  # Pillow raises these for broken files
         raise OSError(f"not a readable image: {error}") from error
 
 

@@ -68,7 +68,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
         write_whole(folder / WRITER, json.dumps(_describe_this_process(), ensure_ascii=False))
         yield
     finally:
-        with suppress(OSError):  # a disk that is gone by now
+        with suppress(OSError):  # the disk may be gone by now
             (folder / WRITER).unlink(missing_ok=True)
             if made and not {path.name for path in folder.iterdir()} - {LOCK}:
                 (folder / LOCK).unlink()

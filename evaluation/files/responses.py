@@ -162,7 +162,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
                 "total_turn_count": totals[session],
                 "interaction_id_history": [*earlier],
             }
-            is_ego = line.get("is_ego") or False  # the organiser's empty text
+            is_ego = line.get("is_ego") or False  # the organiser's files may hold an empty text
             turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
                 raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")

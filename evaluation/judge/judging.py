@@ -151,7 +151,7 @@ def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Ite
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
+                pool.shutdown(wait=False, cancel_futures=True)  # do not try a wrong key a thousand times
 
 
 def choose_judge(
@@ -232,7 +232,7 @@ def _build_own_judge(place: ImportPath) -> Judge:
     made = imported(place, str(place), "judge", JudgeError)
     try:
         judge = made()
-    except TypeError as error:  # no class, or one with parameters
+    except TypeError as error:  # it is no class, or has parameters
         raise JudgeError(f"judge '{place}' cannot be built without arguments: {error}") from error
     if not isinstance(judge, Judge):
         lacks = [name for name in ("name", "parallel", "judge") if not hasattr(judge, name)]

@@ -67,7 +67,7 @@ class OpenAIJudge:
         own: dict[str, Template] = {self.style: theirs} if theirs is not None else {}
         self._prompts: Templates = own or judge_prompts()
         with convert_to_judge_errors():
-            self._prompts[self.style]  # a template that is malformed is told before anything is asked
+            self._prompts[self.style]  # report a malformed template before anything is asked
         self._model = cache_replies(asked, cache, self._ask.form)
 
     def judge(self, item: JudgeItem) -> Verdict:

@@ -136,8 +136,14 @@ def _parse_files(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
         try:
             if not hidden and file.stat().st_size <= _MAX_BYTES:
                 yield file, ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of a file nested deep
-            continue  # a broken file of theirs is not where the judge is
+        except (
+            OSError,
+            SyntaxError,
+            ValueError,
+            RecursionError,
+            MemoryError,
+        ):  # deeply nested files raise the last two
+            continue  # the judge's words are not in a broken file
 
 
 def _map_names(tree: ast.AST) -> dict[str, ast.AST]:

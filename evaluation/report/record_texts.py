@@ -7,8 +7,8 @@ from typing import Any
 
 from agents.asking.record import Exchange, StageRecord
 
-_MAX_CHARACTERS = 400  # of a note
-_MAX_EXCHANGES = 3  # of a stage; one that asks about each chunk has a dozen
+_MAX_CHARACTERS = 400  # longest note
+_MAX_EXCHANGES = 3  # shown of a stage; one that asks about each chunk has a dozen
 
 
 def format_value(value: Any) -> str:

@@ -82,7 +82,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     config, about = launching.prepare(options)
     if "built" in about:
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
-    from evaluation.run import phases, replicas  # seconds to import, and an unknown preset is told at once
+    from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging = _judging(options, bars)
     asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
@@ -105,7 +105,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
                 parts.append(phases.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
             else:
                 phases.print_missing_pictures(console, made.turns, folder)
-            noted = read_manifest(folder)  # the tokenizer and the models too
+            noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)
     return 0
 
@@ -128,9 +128,8 @@ def _report(
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:
-        said = {
-            name: value for name, value in about.items() if name != WITHOUT_PICTURE
-        }  # which each part shows of its own
+        # Each part of the report shows its own count of missing pictures.
+        said = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
         path = write_report(options.output_dir / REPORT, parts, said)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 

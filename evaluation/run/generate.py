@@ -129,7 +129,7 @@ def generate(
 
     failures = 0
     interrupted = False
-    held: list[_Answers] = []  # of calls that failed one after the other: a dead model's, maybe, which are not kept
+    held: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     with (
@@ -175,7 +175,7 @@ def generate(
         except KeyboardInterrupt:
             interrupted = True
     for lost, _ in (pair for each in held for pair in each.lines):
-        del answers[lost.key]  # of calls that failed before Ctrl-C
+        del answers[lost.key]  # answers of failed calls before Ctrl-C are asked again
     turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_dict() for turn in turns])
@@ -206,7 +206,7 @@ def _split_result(
             error = f"the agent returned {type(answer).__name__} instead of text"
             log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
-        answer = well_formed(answer)  # as it is written, so that a resumed run shows it to the agent alike
+        answer = well_formed(answer)  # the agent sees the same text in a resumed run
         yield answer, RunLogLine(
             *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
             error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,

@@ -100,7 +100,7 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
 def _choose_builder(agent: type[BaseAgent]) -> BuildAgent:
     if issubclass(agent, CragAgent):
         return agent.from_config
-    # Its parameters are those of the starter kit's agents, which ``BaseAgent`` leaves to each
+    # These are the parameters of the starter kit's agents; ``BaseAgent`` leaves them to each agent.
     return lambda _, search_pipeline, **__: agent(search_pipeline=search_pipeline)
 
 
@@ -137,9 +137,9 @@ def launch_agent(
         searched = pipeline if evidence is None else None
         agent = (build or _choose_builder(look_up_agent_class(options.agent)))(config, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
-    if not isinstance(agent, CragAgent):  # one of another make has no trace and nothing to warm up
+    if not isinstance(agent, CragAgent):  # other agents have no trace and no warm-up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
-    # Where replies may all be known no server is asked.
+    # With a reply cache every reply may be known, so that no server is needed.
     reach = partial(config.unreachable, **wanted, servers=replies is None) if ours else lambda: None
     warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
@@ -253,7 +253,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
         "settings": config.digest,
-        # A run from snippets is not resumed with full pages. With fetch the folder grows while it runs
+        # A run from snippets must not be resumed with full pages. With fetch the folder grows during the run.
         **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
         **({"model_name": options.model_name} if options.model_name else {}),
     }

@@ -78,7 +78,7 @@ def answer_sessions(
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, max_failures=max_failures,
     )  # fmt: skip
-    if models := launched.models():  # none where every answer was there already: what made them is noted
+    if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})
     missing = count_missing_pictures(made.turns, read_run_log(output_dir))
     if missing is not None:
@@ -155,7 +155,7 @@ def judge_answers(
     costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
-    about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
+    about.pop(WITHOUT_PICTURE, None)  # this counts all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)
     if part.latency is not None:

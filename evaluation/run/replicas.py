@@ -202,12 +202,12 @@ class Replicas:
                 deaths[number] += 1
                 log.warning("replica %d died (%s); its dialogs are asked on others", number, summarise_error(error))
                 work.mark_lost(number)
-                ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
+                ray.kill(self._replicas[number])  # an unreachable replica must not keep its GPU
                 if deaths[number] < MAX_DEATHS:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].node.remote()] = number, None
                 continue
-            if isinstance(found, str):  # where it is
+            if isinstance(found, str):  # the replica replied with its node
                 under_way[self._begin(number, found)] = number, None
                 continue
             free.add(number)

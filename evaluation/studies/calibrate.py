@@ -68,7 +68,7 @@ class FitData:
 
     turns: Turns
     profile: str
-    chat_model: str | None  # what took the place of the profile's chat model
+    chat_model: str | None  # replaces the profile's chat model
     splits: tuple[str, ...]
     runs: tuple[str, ...]
     judges: tuple[str, ...]
@@ -345,7 +345,9 @@ def _apply_preset(turns: Turns, preset: str, material: FitData) -> BoolArray:
     if finalise["gate"] is not None:
         return apply_gate(turns, Gate.load(ROOT / finalise["gate"]))
     if finalise["max_idk"] is not None:
-        given: BoolArray = ~(turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"])  # unknown is given
+        given: BoolArray = ~(
+            turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"]
+        )  # an unknown value passes
         return given
     return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
 
@@ -433,7 +435,7 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
     said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
     by_hand = EvaluationError(f'{path} cannot be edited; write [models."{models}"] by hand: {said}')
     try:
-        read_toml(path)  # whose faults are told better
+        read_toml(path)  # its error messages are better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise EvaluationError(f"there is no preset {path}") from error

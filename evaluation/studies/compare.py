@@ -45,7 +45,7 @@ def make_variants(
     chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
     for variant in variants:
-        read_settings(variant.preset, profile, chat_model, base_url)  # a slip in a name is told before anything is run
+        read_settings(variant.preset, profile, chat_model, base_url)  # report a misspelt name before anything is run
     return variants
 
 

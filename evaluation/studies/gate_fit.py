@@ -195,7 +195,7 @@ def fit(
 
     try:
         tried = {strength: unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
-    except ValueError as error:  # a part without which the others are all right or all wrong
+    except ValueError as error:  # without some part all others are right, or all wrong
         raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)

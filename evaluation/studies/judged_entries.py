@@ -49,9 +49,7 @@ class Saved:
     label: str
     files: tuple[Path, ...]
     turns: tuple[AnsweredTurn, ...]
-    place: Path | None = (
-        None  # the folder that it is called by; None where it was given a label, or is called by its file
-    )
+    place: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -247,7 +245,7 @@ def _add_labels(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
         for name in LABELS
         if getattr(known, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
-    # Where the file says nothing its "not egocentric" means nothing.
+    # In a file without labels "not egocentric" is only a default.
     bare = not any(getattr(turn, name) for name in LABELS)
     is_ego = known.is_ego if bare else turn.is_ego
     return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
@@ -309,7 +307,7 @@ def judge_entry(
 
 
 def _make_entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    # Beside another file lies another run's log.
+    # A log beside a file of another name belongs to another run.
     folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
     about: dict[str, Any] = {}
     for folder in folders:

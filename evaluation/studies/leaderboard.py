@@ -108,7 +108,7 @@ def build_boards(entries: Sequence[Entry], against: str | None = None) -> list[B
     if against is not None:
         check_base(against, labels)
     made = []
-    for task in ("single-turn", "multi-turn"):  # by whether it is the only turn of its session
+    for task in ("single-turn", "multi-turn"):  # a session of one turn belongs to single-turn
         results = [
             Result(
                 Variant(entry.label, str(entry.about.get("preset", ""))),

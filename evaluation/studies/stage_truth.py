@@ -323,7 +323,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 def _run(options: StageTruthOptions, console: Console) -> None:
     data = load_diagnostics("original", options.split, options.dataset, options.cache)
-    # Labels of the questions come from this data set alone, which is none of CRAG-MM's layout.
+    # --dataset is no CRAG-MM layout here, so that no labels can be loaded from it.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
     found = build_content(entries, data)
     place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"

@@ -176,7 +176,7 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
         start = file.tell()
         file.write(f"== {variant.label}\n")
         status = command.evaluate(run, Console(file=file, width=120), bars=bars)
-        gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
+        gc.collect()  # agents are in reference cycles: free the language model of one run before the next is loaded
         if status == command.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:

@@ -88,7 +88,7 @@ MORE_PARTS = (
     Part("segmentation", ("ground",), ("ground.masks", False)),
     Part("steps", ("steps",)),
     Part("reranking", ("rerank", "two_stage_rerank")),
-    # A rule that needs a verifier that was not run would always abstain.
+    # Without the verifier a rule that needs it would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )
 """Parts left out only if named."""

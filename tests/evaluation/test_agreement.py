@@ -17,7 +17,7 @@ from tests.evaluation.worlds import judged
 
 
 def said(verdicts: str) -> dict[Key, bool]:
-    """Verdicts on sessions of one turn; a dash: none."""
+    """Make verdicts on sessions of one turn; a dash: none."""
     return {(f"s{n}", "i"): verdict == "r" for n, verdict in enumerate(verdicts) if verdict != "-"}
 
 

@@ -50,7 +50,7 @@ ANSWER = LongAnswer(
 
 
 class Table:
-    """Grades from a table: facts and sentences by name, support by sentence and numbers."""
+    """Grader that reads grades from a table: facts and sentences by name, support by sentence and numbers."""
 
     name = "table"
     grades: ClassVar[dict[Any, float]] = {

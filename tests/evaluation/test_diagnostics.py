@@ -37,7 +37,7 @@ RED, GREY = (220, 20, 20), (90, 90, 90)
 
 
 def photo() -> Image.Image:
-    """Grey, with a red field where the box is."""
+    """Draw a grey photo with a red field in the box."""
     image = Image.new("RGB", (1920, 2560), GREY)
     ImageDraw.Draw(image).rectangle([BOX[0], BOX[1], BOX[2] - 1, BOX[3] - 1], fill=RED)
     return image
@@ -79,7 +79,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Listening(BaseAgent):
-    """Remembers what it is asked."""
+    """Agent that remembers its questions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -56,7 +56,7 @@ def test_every_turn_is_written_in_the_organisers_fields(tmp_path: Path) -> None:
 
 
 class Backwards:
-    """Answers the last dialog first, one turn a call, as replicas may."""
+    """Answerer that takes the last dialog first, one turn a call, as replicas may."""
 
     def __init__(self) -> None:
         self.agent = ScriptedAgent()
@@ -153,7 +153,7 @@ def test_an_answer_that_is_no_unicode_does_not_end_the_run(tmp_path: Path) -> No
 
 
 class MoodyAgent(ScriptedAgent):
-    """Misbehaves in its second call."""
+    """Agent that misbehaves in its second call."""
 
     def __init__(self, mood: str) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, 
 
 
 class DyingAgent(ScriptedAgent):
-    """Fails from a call on, counted from 1, for so many calls."""
+    """Agent that fails from one call on, counted from 1, for a number of calls."""
 
     def __init__(self, first: int, calls: int = 999) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ TALLY = Tally(answers=40, kappa=0.75, both_right=15, both_wrong=20, right_by_jud
 
 
 class ScriptedYes(YesOrNo):
-    """Gives each response its probability, and remembers what it was asked."""
+    """Chat model that gives each response its probability, and remembers its questions."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[floa
 
 
 def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
-    """Rows of split, response and label, each in a session of its own."""
+    """Write rows of split, response and label, each in a session of its own."""
     lines = [
         {
             "split": split, "session_id": f"s{n}", "interaction_id": f"i{n}", "query": "Who built this?",

@@ -149,14 +149,14 @@ def world() -> MiniWorld:
 
 
 def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
-    """``direct_rag`` under the competition's profile, questions as they stand."""
+    """Build ``direct_rag`` under the competition's profile, with unchanged questions."""
     settings = load_settings("direct_rag", "gpu", overrides=OVERRIDES).without(["understand"])
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready(chat=Reader(world)))
     return CragAgent(pipeline, settings=settings, models=models)
 
 
 def official_run(world: MiniWorld, rules: Rules) -> Rows:
-    """What the evaluator of a release records of each turn, in the order in which it asks."""
+    """Return what the evaluator of a release records of each turn, in the order in which it asks."""
     release = rules is RESEARCH_RELEASE
     agent = agent_of(world, None if release else world)
     size = int(np.clip(agent.get_batch_size(), 1, 16))
@@ -203,7 +203,7 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
 
 
 def searched(world: MiniWorld, query: str, image: Image.Image) -> str:
-    """The text that the research release makes of its own two searches."""
+    """Return the text that the research release makes of its own two searches."""
     return format_evidence(query, world(image, k=PICTURES), world(query, k=PAGES))
 
 

@@ -64,7 +64,7 @@ def httpserver() -> Iterator[HTTPServer]:
 
 
 class Server:
-    """Gives the replies it was told, the last one from then on, and keeps what it was asked."""
+    """Server that gives scripted replies, the last one again and again, and keeps the requests."""
 
     def __init__(self, server: HTTPServer, *replies: Reply | Callable[[Request], Response]) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(folder: Path) -> list[str]:
-    """The keys of the judgements that a cache holds."""
+    """Return the keys of the judgements in a cache."""
     with Cache(str(folder)) as cache:
         return list(cache)
 
@@ -380,7 +380,7 @@ def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(h
 
 
 def answered(number: int) -> list[AnsweredTurn]:
-    """Answers that a judge has to be asked about."""
+    """Make answers that a judge has to be asked about."""
     base = judged("h")[0].turn
     return [
         replace(base, session_id=f"s{n}", interaction_id=f"i{n}", agent_response=f"answer {n}") for n in range(number)

@@ -62,7 +62,7 @@ def lines(seed: int) -> Rows:
 
 
 class Says:
-    """A judge that goes by the first word."""
+    """Judge that goes by the first word."""
 
     name, parallel = "says", False
 
@@ -74,7 +74,7 @@ LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
-    """The turn table of a release; without a judge exact answers alone are correct."""
+    """Build the turn table of a release; without a judge exact answers alone are correct."""
     rows = []
     for line in sorted(answers, key=lambda line: (line["session_id"], line["turn_idx"])):
         said = line["agent_response"]
@@ -101,7 +101,7 @@ def csv(rows: Rows, like: Rows) -> str:
 
 
 def official_scores(rows: Rows, rules: Rules) -> dict[str, float]:
-    """The score dictionary of a release."""
+    """Compute the score dictionary of a release."""
     counted, points = [], []
     for session in sorted({row["session_id"] for row in rows}):
         dialog = [

@@ -39,7 +39,7 @@ def _cost(turn: JudgedTurn, batch: int, place: int, note: str | None = None) -> 
 
 
 def _record(turn: JudgedTurn, *stages: StageRecord, **more: Any) -> TurnRecord:
-    """The record of a turn."""
+    """Make the record of a turn."""
     about = turn.turn
     return TurnRecord(
         about.query, about.query, more.pop("answer", about.agent_response), stages,

@@ -201,7 +201,7 @@ def test_replies_are_kept_below_the_cache_unless_a_folder_is_named(tmp_path: Pat
 
 
 class Chatting(ScriptedAgent):
-    """Asks a chat model behind the reply cache one question a turn."""
+    """Agent that asks a chat model behind the reply cache one question a turn."""
 
     def __init__(self, replies: ReplyStore | None) -> None:
         super().__init__(_script, batch_size=2)

@@ -34,7 +34,7 @@ Tell = Callable[[list[dict[str, Any]]], None]
 
 
 class RecordKeeper(ScriptedAgent):
-    """Tells a record of each turn, whose question is what was asked and whose answer counts its calls."""
+    """Agent that records each turn: the question is its query, and the answer counts its calls."""
 
     def __init__(self, *, fails_at: Sequence[int] = (), tells: bool = True, lacks: int = 0) -> None:
         super().__init__(lambda query, _: f"answer to {query}", batch_size=2)
@@ -67,7 +67,7 @@ def asked_run(agent: RecordKeeper, folder: Path, asked: Sequence[Session], *, re
 
 
 def same_question(count: int) -> list[Session]:
-    """Sessions of one turn that all ask the same of other photos."""
+    """Make sessions of one turn that all ask the same about different photos."""
     return [
         replace(session, turns=(replace(session.turns[0], query="What is this?"),)) for session in sessions([1] * count)
     ]
@@ -161,7 +161,7 @@ def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
 
 
 def _old_line(key: Mapping[str, str]) -> str:
-    """As version 1 wrote it."""
+    """Return a line as version 1 wrote it."""
     stage = {
         "stage": "finalise",
         "seconds": 0.1,
