@@ -183,7 +183,7 @@ def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest
 )
 def test_sessions_are_counted_for_each_data_set(text: str, single: int | None, multi: int | None) -> None:
     asked = parse([f"--num-conversations={text}"]).num_conversations
-    assert (asked.of("single-turn"), asked.of("multi-turn")) == (single, multi)
+    assert (asked.limit("single-turn"), asked.limit("multi-turn")) == (single, multi)
     assert parse_conversations(str(asked)) == asked  # as commands that compare runs hand it on
 
 
