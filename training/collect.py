@@ -31,7 +31,7 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
-from evaluation.judge.plain_text import content, plain, tokens
+from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
 from evaluation.judge.rule_judge import KEY_SHARE
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn
 from evaluation.scores.scoring import is_miss
@@ -201,12 +201,12 @@ def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[
     Without accept forms: whether the chunk has all figures and at least ``KEY_SHARE`` of the words that the ground truth has beyond
     those of the question; False where it has none beyond them.
     """
-    given = tokens(plain(chunk))
+    given = tokenise(normalise_text(chunk))
     if accept:
-        forms = [" ".join(tokens(plain(form))) for form in accept]
+        forms = [" ".join(tokenise(normalise_text(form))) for form in accept]
         return any(form and f" {form} " in f" {' '.join(given)} " for form in forms)
-    asked = set(content(plain(question)))
-    key = [word for word in dict.fromkeys(content(plain(ground_truth))) if word not in asked]
+    asked = set(tokenise_content(normalise_text(question)))
+    key = [word for word in dict.fromkeys(tokenise_content(normalise_text(ground_truth))) if word not in asked]
     figures = [word for word in key if word[0].isdigit()]
     return bool(key) and set(figures) <= set(given) and sum(word in given for word in key) >= KEY_SHARE * len(key)
 

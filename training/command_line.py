@@ -123,4 +123,4 @@ def run_command(
 ) -> int:
     """The exit status of a command: 0, or 2 with one line on standard error where data, judge or model cannot be used."""
     given = options.parse(arguments, description=description)
-    return commands.exit_status(lambda: run(given), Console(stderr=True), FAILURES)
+    return commands.run_to_exit_status(lambda: run(given), Console(stderr=True), FAILURES)

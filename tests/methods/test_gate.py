@@ -21,7 +21,7 @@ from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity
 from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
-from evaluation.run.provided_evidence import evidence_text
+from evaluation.run.provided_evidence import format_evidence
 from tests.agent.scripted import context, run, run_stages, turn
 
 GATE = Gate(
@@ -127,7 +127,7 @@ def test_the_signals_of_a_turn() -> None:
 
 def test_provided_evidence_tells_no_cosines() -> None:
     """The research release passes names and pages; the placeholders that stand for their cosines must not reach the gate."""
-    text = evidence_text(
+    text = format_evidence(
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
     asked = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
