@@ -55,7 +55,7 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 def cross_validate(
     features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
-    """Compute cross-validated metrics (``rates``), beside those of the majority class of the other folds.
+    """Compute cross-validated metrics (``compute_rates``), beside the majority class of the other folds.
 
     A group is kept in one fold.
 
