@@ -114,9 +114,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     return TrainedRouter(
         **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
         features=FEATURE_NAMES,
-        describe_training_data=describe_training_data(
-            trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]
-        ),
+        fitted_on=describe_training_data(trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]),
         accuracy={**measured, **compute_rates("rules", by_rules, labels)},
     )
 
