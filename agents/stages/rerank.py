@@ -33,6 +33,7 @@ class Rerank(Stage):
 
     options: Options
     fills = ("evidence",)
+    groups = ("reranking",)
     gathers = True
     doing = "ranking what was read"
     model_roles = ("reranker",)
