@@ -18,6 +18,7 @@ from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
 from agents.settings.presets import MODELS
 from agents.settings.run_config import RunConfig, preset_names
+from agents.stage import stage_groups
 from agents.time_limits.deadline import CallCancelledError
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
@@ -43,6 +44,7 @@ __all__ = [
     "prepare",
     "preset_names",
     "read_settings",
+    "stage_groups",
 ]  # fmt: skip
 
 BuildAgent = Callable[..., BaseAgent]

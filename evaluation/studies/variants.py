@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluation.records import EvaluationError
+from evaluation.run.launching import stage_groups
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")  # one inside a list separates nothing
 
@@ -39,16 +40,21 @@ class Part:
 
     Attributes:
         name: Name in the papers' tables.
-        stages: Its stages. A preset has the part if it has one of them.
+        own_stages: Its stages; none: those of the group of its name (``Stage.groups``). A preset has the part if it has one of them.
         switch: For a part that is a setting within a stage: the setting's key and the value that switches it off. A preset has the part
             if it has the stage and another value.
         besides: Settings that the rest needs once the part is gone.
     """
 
     name: str
-    stages: tuple[str, ...]
+    own_stages: tuple[str, ...] = ()
     switch: tuple[str, Literal[False, "none"]] | None = None
     besides: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages it consists of; it is in a preset that has one of them."""
+        return self.own_stages or stage_groups()[self.name]
 
     def is_in(self, settings: Mapping[str, Any]) -> bool:
         """Return whether a preset, by its settings as plain values, has the part."""
@@ -68,7 +74,7 @@ class Part:
         if self.switch is not None:
             key, off = self.switch
             return Variant(label, preset, settings=(f"{key}={str(off).lower()}", *self.besides))
-        present = tuple(stage for stage in self.stages if stage in settings["stages"])
+        present = tuple(stage for stage in settings["stages"] if stage in self.stages)
         return Variant(label, preset, without=present, settings=self.besides)
 
 
@@ -76,7 +82,7 @@ PARTS = (
     Part("domain router", ("domain",)),
     Part("search router", ("route",)),
     Part("tool router", ("tools",)),
-    Part("cropping", ("objects", "ground")),
+    Part("cropping"),
     Part("fusion search", ("queries",), ("queries.fuse_entity", False)),
     Part("query splitting", ("queries",), ("queries.split", "none")),
     Part("coarse reranking", ("two_stage_rerank",), ("two_stage_rerank.coarse", False)),
@@ -87,7 +93,7 @@ PARTS = (
 MORE_PARTS = (
     Part("segmentation", ("ground",), ("ground.masks", False)),
     Part("steps", ("steps",)),
-    Part("reranking", ("rerank", "two_stage_rerank")),
+    Part("reranking"),
     # Without the verifier a rule that needs it would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.base.linear_head import HeadError
+from agents.decision.signals import signals_of
 from agents.methods.gate import SIGNALS, Gate, GateSignals
 from agents.profiles.profile import SettingsError
 from agents.search.hits import Entity, ImageHit
 from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
-from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
+from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity
 from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
