@@ -429,7 +429,8 @@ def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[st
     clauses = []
     for found in error.errors():
         place = [str(part) for part in found["loc"]]
-        if isinstance(found["input"], Mapping) and found["input"] and not _fields(schema, place):
+        own = found["type"] == "value_error"  # of a validator, which says what is wrong with the table
+        if isinstance(found["input"], Mapping) and found["input"] and not own and not _fields(schema, place):
             place.append(str(next(iter(found["input"]))))  # a table where a value belongs: a key with too many dots
         key, inside = ".".join(place), ".".join(place[:-1])
         if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):

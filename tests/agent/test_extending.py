@@ -16,11 +16,26 @@ from agents.profiles.profile import ROOT, SettingsError, load_profile
 from agents.settings.presets import load_settings
 from agents.settings.stage_needs import roles_of
 from agents.stages import __main__ as stages
-from agents.turn import Candidate, Turn
+from agents.turn import IDK, Candidate, Turn
 from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROFILE = re.findall(r"^```toml\n(\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+RULE = """
+from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.turn import Turn
+
+
+class Brevity(Rule):
+    class Options(RuleOptions):
+        max_words: int
+
+    options: Options
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        words = len(context.candidate.text.split())
+        return f"the answer has {words} words" if words > self.options.max_words else None
+"""
 FILES = dict(re.findall(r"^`(\S+)` \(new\)[^\n]*\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 
 
@@ -123,3 +138,56 @@ def test_the_places_that_the_page_names_exist() -> None:
         ("agents/stage.py", "picture_notes"),
     ):
         assert name in PAGE and name in (ROOT / path).read_text(encoding="utf-8"), (path, name)
+
+
+@pytest.fixture
+def brevity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the rule that the page speaks of, in a module outside of this project, and a preset that names it."""
+    module = f"brevity_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(RULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own.toml").write_text(
+        f'stages = ["finalise"]\n[finalise.rules.brevity]\nrule = "{module}:Brevity"\nmax_words = 12\n',
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words", "reason"),
+    [
+        ([], 12, None),
+        ([], 13, "the answer has 13 words"),
+        (["finalise.rules.brevity.max_words=8"], 9, "the answer has 9 words"),
+        (["finalise.rules.brevity=null"], 13, None),
+        (["finalise.max_idk=0.1"], 13, "the answer has 13 words"),  # fitted rules come after it
+        (["finalise.abstain_real_time=true"], 13, "the question is about the present moment"),  # others before
+    ],
+)
+def test_a_rule_from_outside_withholds_an_answer_and_says_why(
+    brevity: Path, overrides: list[str], words: int, reason: str | None
+) -> None:
+    asked = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
+    parts = context(load_settings("own", "embedded", brevity, overrides=overrides))
+    [asked] = pipeline_of(parts).run([asked], parts.deadline)
+    decision = asked.records[-1].decision
+    assert decision is not None and asked.error is None
+    assert (decision.ruled_out, decision.reason, decision.given) == (reason, reason, reason is None)
+    assert (asked.answer == IDK) == (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("finalise.rules.brevity.max_words=few", r"finalise\.rules.*brevity: max_words: .*integer; known: max_words"),
+        ("finalise.rules.brevity.least=3", r"finalise\.rules.*brevity: least: .*known: max_words"),
+        ("finalise.rules.brevity.rule=max_idk", r"there is no rule 'max_idk'; or write package\.module:ClassName"),
+        ("finalise.rules.brevity.rule=agents.turn:Turn", r"'agents\.turn:Turn' is no class derived from .*Rule"),
+        ("finalise.rules.brevity=3", r"finalise\.rules.*brevity is no rule; write a table with rule = "),
+        ("finalise.rules=3", r"finalise\.rules"),
+    ],
+)
+def test_a_rule_that_cannot_decide_is_refused_before_anything_runs(brevity: Path, override: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as error:
+        load_settings("own", "embedded", brevity, overrides=[override])
+    assert "\n" not in str(error.value)
