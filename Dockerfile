@@ -15,11 +15,11 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 
-# The layers that change least come first: engine and torch, then the rest, then the agent.
+# The layers that change least come first: engine and torch, then the rest, then the agent. The lock names all that it needs, with hashes.
 COPY requirements.txt /tmp/requirements.txt
-RUN grep -E '^(torch|vllm)==' /tmp/requirements.txt > /tmp/engine.txt \
-    && pip install --no-cache-dir --requirement /tmp/engine.txt --constraint /tmp/requirements.txt
-RUN pip install --no-cache-dir --requirement /tmp/requirements.txt
+RUN awk '/^[a-z]/ {engine = /^(torch|vllm|triton|nvidia-[a-z0-9-]+)==/} engine' /tmp/requirements.txt > /tmp/engine.txt \
+    && pip install --no-cache-dir --no-deps --require-hashes --requirement /tmp/engine.txt
+RUN pip install --no-cache-dir --no-deps --require-hashes --requirement /tmp/requirements.txt
 
 # User and folder are those of the starter kit's image, which has no USER: the evaluator's cache of models lies in root's home.
 WORKDIR /home/aicrowd

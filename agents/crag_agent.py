@@ -12,22 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from agents.base.secrets import keep_out_of_logs
 from agents.base_agent import BaseAgent, Message
-from agents.runtime.deadline import NO_DEADLINE, Clock, Deadline
-from agents.runtime.secrets import keep_out_of_logs
+from agents.profiles.profile import PROMPTS
 from agents.settings.presets import Settings
-from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig
+from agents.time_limits.deadline import NO_DEADLINE, Clock, Deadline
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from agents.asking.prompts import PromptLibrary
-    from agents.asking.reply_cache import ReplyStore
-    from agents.asking.trace import Listener
-    from agents.pipeline import Watch
-    from agents.runtime.model_set import ModelSet
-    from agents.runtime.start_up import StartUp
+    from agents.models.reply_cache import ReplyStore
+    from agents.profiles.model_set import ModelSet
+    from agents.runner.pipeline import Watch
+    from agents.runner.start_up import StartUp
+    from agents.runner.trace import Listener
     from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
@@ -62,13 +62,13 @@ class CragAgent(BaseAgent):
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.asking.prompts import PromptLibrary
-        from agents.intake import OpenedPhotos
-        from agents.pipeline import Pipeline
-        from agents.runtime.guard import DialogTimes
-        from agents.runtime.subprocess_worker import SubprocessWorker
+        from agents.runner.intake import OpenedPhotos
+        from agents.runner.pipeline import Pipeline
         from agents.search.gateway import SearchGateway
-        from agents.texts.page_reader import PageReader
-        from agents.texts.retrieved import cleaned_page, safe_page, safe_picture
+        from agents.search.pages.page_reader import PageReader
+        from agents.search.retrieved import cleaned_page, safe_page, safe_picture
+        from agents.time_limits.guard import DialogTimes
+        from agents.time_limits.subprocess_worker import SubprocessWorker
 
         super().__init__(search_pipeline)
         keep_out_of_logs()
@@ -126,7 +126,7 @@ class CragAgent(BaseAgent):
 
         ``pictures``: folder for those of requests, where ``trace.requests`` is set; None: beside the file.
         """
-        from agents.asking.trace import TraceWriter
+        from agents.runner.trace import TraceWriter
 
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
@@ -150,8 +150,8 @@ class CragAgent(BaseAgent):
         What fails is logged, not raised: the stage that needs it says so again where a turn is really asked. With ``blank_turn`` one goes
         through the stages too, each reply cut short and without a trace, which on a CPU costs more than it saves.
         """
-        from agents.pipeline import roles_of
-        from agents.runtime.start_up import start_up
+        from agents.runner.start_up import start_up
+        from agents.settings.stage_needs import roles_of
 
         if self._started is None:
             self._subprocess.start()
@@ -163,7 +163,7 @@ class CragAgent(BaseAgent):
         """The stages of a blank turn with the seconds that each took."""
         from PIL import Image
 
-        from agents.intake import open_turn
+        from agents.runner.intake import open_turn
 
         turns = [open_turn(_WARM_UP_QUESTION, Image.new("RGB", _WARM_UP_SIZE, "gray"), ())]
         turns = self.pipeline.run(turns, NO_DEADLINE, shorten=lambda _: _WARM_UP_TOKENS)
@@ -185,7 +185,7 @@ class CragAgent(BaseAgent):
         ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
         place of the stage ``domain``.
         """
-        from agents.intake import add_provided, asked, open_turns
+        from agents.runner.intake import add_provided, asked, open_turns
 
         queries = asked(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
@@ -207,8 +207,8 @@ class CragAgent(BaseAgent):
             TimeoutError: It takes more than half of what turn and dialog have left.
             Exception: As for ``intake.opened``, or an EscapedError.
         """
-        from agents.intake import is_file, opened, photo_id
-        from agents.runtime.guard import undecoded_key
+        from agents.runner.intake import is_file, opened, photo_id
+        from agents.time_limits.guard import undecoded_key
 
         limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
         turn.photo_id = self._within(limit, call, lambda: photo_id(image))
@@ -233,13 +233,13 @@ class CragAgent(BaseAgent):
         return result
 
     def _decode_file(self, seconds: float, data: bytes) -> Image.Image:
-        from agents.intake import decode_in_process
+        from agents.runner.intake import decode_in_process
 
         return decode_in_process(self._subprocess, data, _DECODING_SHARE * seconds)
 
     def _within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
         """Return what the work returns; TimeoutError where it takes longer."""
-        from agents.runtime.worker import HungError
+        from agents.time_limits.worker import HungError
 
         until = call.elapsed() + seconds
         try:

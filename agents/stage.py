@@ -12,14 +12,14 @@ from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
+from agents.base.named import ImportPath, import_module, imported, look_up
+from agents.evidence.passages import within_tokens
 from agents.models.base import ModelError
 from agents.models.vision.montage import montage
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Limits, SettingsError, Table
 from agents.search.gateway import SearchGateway
-from agents.settings.named import ImportPath, import_module, imported, look_up
-from agents.settings.profiles import Limits, SettingsError, Table
-from agents.texts.evidence_text import within_tokens
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Evidence, Turn
 
 STAGES = Path(__file__).resolve().parent / "stages"
@@ -115,7 +115,7 @@ class Stage(ABC):
     kind: ClassVar[Kind] = "ordinary"
     # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
     min_seconds: float = 0.0
-    # With less it does less. Both count until its own times are known (``agents.runtime.guard.Estimates``)
+    # With less it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
     wanted_seconds: float = 0.0
     # Wanted in place of these where the options have it ask a model; rules take no time
     seconds_to_ask: ClassVar[float | None] = None

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from agents.asking.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
 from agents.base_agent import Message
 from agents.models.base import Detection
+from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 
@@ -94,6 +94,7 @@ class Candidate:
     idk: float | None = None
     reasoning: str = ""  # what leads to it, as the model says; empty where it answers at once
     drafted: bool = False  # whether it is the draft, which no evidence was shown to
+    stepwise: bool = False  # whether several steps led to it, each with evidence of its own
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from typing import Annotated, Any
 from PIL import Image
 from pydantic import Field
 
-from agents.asking.record import RecordError, TurnRecord, read_record
+from agents.base.command_options import Flag
+from agents.base.files import told
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
-from agents.intake import opened
-from agents.runtime.deadline import CallCancelledError
-from agents.runtime.files import told
+from agents.record import RecordError, TurnRecord, read_record
+from agents.runner.intake import opened
 from agents.search.paths import CACHE_VARIABLE
-from agents.settings.command_options import Flag
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
+from agents.time_limits.deadline import CallCancelledError
 from apps.outcome import Outcome, outcome_of
 
 _log = logging.getLogger(__name__)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
+_PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name in ("-h", "--help"):
         print(_help())
         return 0
+    if name == "--version":
+        print(f"crag {version()}")
+        return 0
     if name == _COMPLETION:
         return _complete(rest)
     command = next((each for each in COMMANDS if each.name == name), None)
@@ -63,10 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         print(f"crag: error: there is no command {name!r}{meant} known: {', '.join(names)}", file=sys.stderr)
         return 2
-    from agents.settings.command_options import called
+    from agents.base.command_options import called
 
     with called(f"crag {name}"):
         return int(command.load().main(rest))
+
+
+def version() -> str:
+    """Return the version of this checkout, as its pyproject.toml has it; an installation's metadata may be older."""
+    return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def _help() -> str:
@@ -75,6 +86,7 @@ def _help() -> str:
     width = max(len(each.name) for each in COMMANDS) + 2
     listed = "\n".join(f"  {each.name:<{width}}{each.help}" for each in COMMANDS)
     return f"""usage: crag COMMAND [-h] ...
+       crag --version
 
 A CRAG-MM agent: questions about photos, answered from an image knowledge graph and web pages.
 
@@ -88,7 +100,7 @@ profiles: {", ".join(profile_names())}"""
 
 
 def _complete(rest: Sequence[str]) -> int:
-    from agents.settings.command_options import completion
+    from agents.base.command_options import completion
 
     if len(rest) != 1 or rest[0] not in _SHELLS:
         print(f"crag {_COMPLETION}: error: name a shell: {', '.join(_SHELLS)}", file=sys.stderr)

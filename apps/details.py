@@ -11,7 +11,7 @@ from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 
-from agents.search.fetching import over_http
+from agents.search.pages.fetching import over_http
 from apps.answering import About
 from apps.outcome import Outcome, ShownEvidence
 from apps.page_job import Step

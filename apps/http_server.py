@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 from apps.serving.protocol import ProtocolError
 
 T = TypeVar("T")

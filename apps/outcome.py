@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.asking.record import Decision, StageRecord, TurnRecord
+from agents.record import Decision, StageRecord, TurnRecord
 from agents.texts.refusals import refuses
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more

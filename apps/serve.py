@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
-from agents.runtime.cluster import ClusterError
-from agents.runtime.secrets import keep_out_of_logs, remember
-from agents.settings.command_options import Flag
-from agents.settings.named import name_of
+from agents.base.cluster import ClusterError
+from agents.base.command_options import Flag
+from agents.base.named import name_of
+from agents.base.secrets import keep_out_of_logs, remember
 from apps.answering import Answerer, AnswererOptions, CannotStartError, search_of, start
 from apps.http_server import HttpOptions, run
 

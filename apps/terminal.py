@@ -14,8 +14,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from agents.base.command_options import Flag
 from agents.base_agent import Message
-from agents.settings.command_options import Flag
 from agents.settings.shared_options import JsonOptions
 from apps.answering import (
     AgentError,

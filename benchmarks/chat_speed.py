@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
+from agents.evidence.passages import CHARACTERS_PER_TOKEN
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.settings.run_config import RunConfig
-from agents.texts.evidence_text import CHARACTERS_PER_TOKEN
 from benchmarks.common import ProfileOptions, run
 from evaluation.commands import output
 from mini_crag_mm.loader import read_pages

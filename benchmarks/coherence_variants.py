@@ -24,9 +24,9 @@ from typing import Annotated, Any
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Flag
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
-from agents.settings.command_options import Flag
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
@@ -91,7 +91,7 @@ def compared(
 ) -> dict[str, list[Measured]]:
     """What each variant makes of one batch of questions with fresh turns.
 
-    The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``agents.pipeline.Pipeline``.
+    The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``Pipeline``.
     """
     names = next(made.stages for made in settings.values() if STAGE in made.stages)
     before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]

@@ -10,13 +10,13 @@ from pydantic import Field, Json
 from rich.console import Console
 from rich.table import Table
 
+from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
-from agents.pipeline import Pipeline
+from agents.profiles.profile import SettingsError
+from agents.runner.pipeline import Pipeline
 from agents.search.hits import SearchError
-from agents.settings.command_options import Flag, Options
 from agents.settings.presets import Settings
-from agents.settings.profiles import SettingsError
 from agents.settings.run_config import DEFAULT_CACHE
 from agents.turn import Turn
 from evaluation import commands
@@ -74,7 +74,7 @@ def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]],
 
 
 def through(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:
-    """The turns after those of a preset's stages that are named; ``parts`` are those of ``agents.pipeline.Pipeline``."""
+    """The turns after those of a preset's stages that are named; ``parts`` are those of ``agents.runner.pipeline.Pipeline``."""
     kept = tuple(name for name in settings.stages if name in stages)
     return Pipeline(settings.model_copy(update={"stages": kept}), **parts).run(turns)
 

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, Json
 
+from agents.base.command_options import Flag
 from agents.methods.ranking import Method, fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
-from agents.settings.command_options import Flag
 from benchmarks.common import EncoderOptions, graph_index, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import ShownScene, read_scenes

@@ -20,9 +20,9 @@ from typing import Annotated, Any
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Flag
 from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
-from agents.settings.command_options import Flag
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn

@@ -31,13 +31,13 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import AfterValidator, Field
 
+from agents.base.command_options import Flag, Options
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.hits import Entity
 from agents.search.hub import local_indices, working_copy
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
-from agents.settings.command_options import Flag, Options
 from benchmarks.common import run, table_of
 from evaluation.commands import output
 

@@ -23,9 +23,9 @@ from pydantic import Field
 from rich.progress import track
 from scipy.stats import binomtest
 
+from agents.base.command_options import Flag
 from agents.base_agent import Message
 from agents.search.hits import WebHit
-from agents.settings.command_options import Flag
 from agents.settings.run_config import RunConfig
 from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.planting import Planted, PlantedSearch
@@ -52,11 +52,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question of validation, the entity that it is about, and the wrong answer that orders want."""
+    """A question of validation, the entity that the photo is taken to show, and the wrong answer that orders want."""
 
     turn: AskedTurn
     entity: str
     target: str
+    title: str  # of planted pages
     steps: bool = False  # whether it is answered in steps
 
     @property
@@ -134,7 +135,10 @@ def read_corpus(cache: Path) -> Corpus:
     if missing := [one["id"] for one in table["questions"] if one["id"] not in asked_of]:
         raise EvaluationError(f"the mini set in {cache} lacks the questions {', '.join(missing)}; prepare it again")
     questions = (
-        Asked(asked_of[one["id"]], one["entity"], one["target"], one.get("steps", False)) for one in table["questions"]
+        Asked(
+            asked_of[one["id"]], one["entity"], one["target"], one.get("title", one["entity"]), one.get("steps", False)
+        )
+        for one in table["questions"]
     )
     return Corpus(tuple(questions), tuple(Order(**one) for one in table["orders"]), tuple(table["statements"]))
 
@@ -165,7 +169,7 @@ def statement_case(asked: Asked, statements: Sequence[str]) -> Case:
 
 def _page(asked: Asked, text: str, number: int = 0) -> WebHit:
     url = f"https://planted-{number}.example/{asked.turn.turn.interaction_id}"
-    return WebHit(f"{url}_chunk_0", 0.0, asked.entity, text, url)
+    return WebHit(f"{url}_chunk_0", 0.0, asked.title, text, url)
 
 
 def cases_of(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Case]]:
@@ -200,9 +204,9 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     """Answer each case by the whole preset, over the real indices with what is planted."""
     config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     corpus = read_corpus(options.cache)
-    from agents.asking.reply_cache import ReplyStore
     from agents.crag_agent import CragAgent
-    from agents.intake import open_turns
+    from agents.models.reply_cache import ReplyStore
+    from agents.runner.intake import open_turns
 
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     search = PlantedSearch(config.pipeline(split="validation"))

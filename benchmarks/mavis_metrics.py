@@ -16,7 +16,7 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import Field
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
 from evaluation.attribution.mavis import Grader, score, summary
@@ -115,13 +115,12 @@ def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> floa
 def smollm2_features(cache: Path) -> Features:
     """The last hidden state of SmolLM2-135M at the end of a text, as MAUVE takes them from GPT-2; shape (texts, 576)."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from agents.models.chat.smollm2 import smollm2_checkpoint
+    from agents.models.chat.transformers_checkpoint import load_checkpoint
 
-    folder = smollm2_checkpoint(cache)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    checkpoint = load_checkpoint(smollm2_checkpoint(cache), dtype="float32")
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
     tokenizer.padding_side = "left"  # so that the last place of each row is the last token of its text
 
     def features(texts: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -20,9 +20,9 @@ from pydantic import Field
 from rich.console import Console
 from rich.markup import escape
 
-from agents.asking.record import Exchange
 from agents.models.pixels import to_rgb
-from agents.pipeline import Pipeline
+from agents.record import Exchange
+from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn

@@ -24,10 +24,10 @@ from PIL import Image, ImageOps
 from pydantic import Field, Json, model_validator
 from rich.table import Table
 
+from agents.base.command_options import Flag
 from agents.models.base import Box, Detection, FloatArray, ImageEncoder, Segmenter
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import cut_out, pad
-from agents.settings.command_options import Flag
 from benchmarks.common import EncoderOptions, graph_index, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split

@@ -20,9 +20,10 @@ from typing import Any
 from pydantic import Field
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.search import retrieved
 from agents.settings.run_config import RunConfig
-from agents.texts import retrieved, wikitext
+from agents.texts import wikitext
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
 from benchmarks.latency.stand_ins import without_chat

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.search.encoders import TextIndexEncoder
 from agents.search.hits import Entity, ImageHit, Results, WebHit
 from agents.search.index_sources import ChunkRow
 from agents.search.searchers import ReadySearch, image_searcher, web_searcher
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
 @dataclass(frozen=True)

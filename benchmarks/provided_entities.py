@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.entity_choice import names_shown
 from evaluation.commands import output

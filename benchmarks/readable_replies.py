@@ -21,13 +21,13 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.asking.ask import Answer, Question
+from agents.base.command_options import Flag
 from agents.crag_agent import CragAgent
-from agents.runtime.deadline import Deadline
-from agents.settings.command_options import Flag
-from agents.settings.profiles import PROMPTS
+from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import Context, T
 from agents.texts.refusals import refuses
+from agents.time_limits.deadline import Deadline
 from agents.turn import IDK, Candidate
 from benchmarks.common import ProfileOptions, run, table_of
 from evaluation.commands import output
@@ -100,7 +100,7 @@ def count(preset: str, options: ReadableOptions, console: Console) -> list[Count
     """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
-    from agents.asking.reply_cache import ReplyStore
+    from agents.models.reply_cache import ReplyStore
 
     replies = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     config = RunConfig.read(preset, options.profile, overrides=_NO_LIMIT, cache=options.cache)

@@ -24,7 +24,8 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from agents.runtime.cluster import OnePerNode, Placed, cluster, ended
+from agents.base.cluster import OnePerNode, Placed, cluster, ended
+from agents.base.command_options import Options
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.gateway import SearchGateway
@@ -33,7 +34,6 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import IndexBuilder
 from agents.search.pipelines import open_pipeline
 from agents.search.shared_search import SearchActor, SharedSearch
-from agents.settings.command_options import Options
 from benchmarks.common import run, table_of
 from benchmarks.index_size import NEAREST, MadeUpEncoder, chunks, pictures
 from evaluation.commands import output

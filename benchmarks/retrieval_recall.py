@@ -19,8 +19,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agents.asking.record import TurnRecord
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
+from agents.record import TurnRecord
 from benchmarks.common import BenchmarkOptions, run, table_of
 from evaluation.attribution.retrieval import ndcg_at, recall_at
 from evaluation.commands import output

@@ -33,8 +33,8 @@ import uvicorn
 from PIL import Image
 from pydantic import Field
 
+from agents.base.command_options import Options
 from agents.base_agent import BaseAgent
-from agents.settings.command_options import Options
 from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits

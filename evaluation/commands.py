@@ -10,8 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from agents.runtime.files import is_of_files, told, well_formed
-from agents.runtime.secrets import keep_out_of_logs
+from agents.base.files import is_of_files, told, well_formed
+from agents.base.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
 _WIDE = 240  # characters

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from agents.base.command_options import Options
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
-from agents.settings.command_options import Options
 from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm.content_models import SPLITS
 from mini_crag_mm.index_contents import BACKGROUND, contents_of

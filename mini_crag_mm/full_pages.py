@@ -26,11 +26,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from pydantic import Field
 
-from agents.runtime.files import write_whole
-from agents.search.web_cache import PageCache
-from agents.settings.command_options import Options
+from agents.base.command_options import Options
+from agents.base.files import write_whole
+from agents.search.pages.page_text import main_content
+from agents.search.pages.web_cache import PageCache
 from agents.settings.run_config import DEFAULT_CACHE
-from agents.texts.page_text import main_content
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.index_contents import BACKGROUND, pages_of

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from agents.search import index_sources
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from mini_crag_mm.content_models import Split

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from mini_crag_mm.content_models import Content, Split, load_content
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from filelock import FileLock
 from tqdm import tqdm
 
-from agents.search.web_cache import cache_name
+from agents.search.pages.web_cache import cache_name
 from mini_crag_mm.content_models import (
     SPLITS,
     Category,

@@ -17,11 +17,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Flag, Options
+from agents.base.files import write_whole
 from agents.models import vision
-from agents.runtime.files import write_whole
 from agents.search.index_sources import CHUNK_WORDS
-from agents.search.web_cache import cache_name
-from agents.settings.command_options import Flag, Options
+from agents.search.pages.web_cache import cache_name
 from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split

@@ -6,12 +6,17 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 _empty = tempfile.TemporaryDirectory(prefix="crag-tests-hub-")  # removed when the process ends
 os.environ |= {"HF_HUB_CACHE": _empty.name, "HF_HUB_OFFLINE": "1"}
 # Ray reads these once a process. Clusters that tests start one after another have one token: a local one that made its own would have the
 # process refuse calls of a cluster that has none.
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-tests", "RAY_USAGE_STATS_ENABLED": "0"}
+
+# Tests assert no speed: on a busy machine an example may take long.
+settings.register_profile("without deadline", deadline=None)
+settings.load_profile("without deadline")
 
 
 @pytest.fixture(scope="module")

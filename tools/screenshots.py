@@ -20,10 +20,10 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pydantic import Field
 
-from agents.asking.record import TurnRecord
+from agents.base.command_options import Options
 from agents.base_agent import BaseAgent
-from agents.settings.command_options import Options
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
+from agents.record import TurnRecord
 from agents.settings.run_config import DEFAULT_CACHE
 from apps.answering import About, AgentError, Answerer, Question
 from apps.http_server import configured, guarded

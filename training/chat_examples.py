@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 from PIL import Image
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from agents.base.files import first_fault, parse_json
 from agents.models.base import ChatMessage, ChatRequest
-from agents.runtime.files import first_fault, parse_json
 from evaluation.files.responses import rewrite
 
 TRAIN = "train.jsonl"

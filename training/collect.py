@@ -22,9 +22,10 @@ from pydantic import Field
 from agents.asking.prompts import Prompt
 from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, candidate_of
 from agents.asking.readers.verdicts import YES_NO
-from agents.asking.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
+from agents.base.command_options import Flag
+from agents.base.revisions import split_revision
 from agents.models.base import ChatReply
-from agents.settings.command_options import Flag
+from agents.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
@@ -306,7 +307,7 @@ class CollectOptions(RunsOptions):
         1, description="chunks of each kind a turn for yes/no questions"
     )
     tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
-        None, description="tokenizer that counts tokens; not given: none are counted"
+        None, description="tokenizer that counts tokens, a folder or ORG/NAME@COMMIT; not given: none are counted"
     )
 
 
@@ -320,7 +321,8 @@ def run(options: CollectOptions) -> None:
     if options.tokenizer is not None:
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+        source, revision = split_revision(options.tokenizer)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     relevance = [example for recorded in runs for example in relevance_of(recorded, options.relevance)]
     sides = write_collection([*asked, *relevance], options.out, options.held_out)
     by_content = " and content" if options.dataset is not None else " alone"

@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from rich.console import Console
 
+from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.settings.command_options import Flag, Options
-from agents.settings.profiles import SettingsError
+from agents.profiles.profile import SettingsError
 from agents.settings.run_config import DEFAULT_CACHE
 from evaluation import commands
 from evaluation.files.manifest import write_json
@@ -72,7 +72,7 @@ class TrainingOptions(JudgedOptions, DeviceOptions, RecipeOptions):
     data: Annotated[tuple[Path, ...], Flag(metavar="DATA", repeated=True)] = Field(
         description="folder that training.collect or training.made_questions wrote; may be repeated"
     )
-    model: str = Field(description="checkpoint folder, or an id of the local Hugging Face cache")
+    model: str = Field(description="checkpoint folder, or ORG/NAME@COMMIT of the local Hugging Face cache")
     recipe: str = Field("nvidia", description=f"{', '.join(recipe_names())} or a TOML file")
     max_steps: Annotated[int, Flag(metavar="N")] = Field(-1, description="optimiser steps; -1: all of the epochs")
 

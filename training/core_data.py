@@ -17,10 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.asking.prompts import Prompt
 from agents.asking.readers.entry_replies import LETTERS
-from agents.asking.record import TurnRecord
+from agents.base.files import first_fault
 from agents.methods.knowledge_conflict import preferred, prki
-from agents.runtime.files import first_fault
-from agents.settings.profiles import PROMPTS
+from agents.profiles.profile import PROMPTS
+from agents.record import TurnRecord
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError, messages_of

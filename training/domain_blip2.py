@@ -18,7 +18,7 @@ from PIL import Image
 from pydantic import Field
 from transformers import Trainer, TrainingArguments
 
-from agents.methods.linear_head import LinearHead, rows_of
+from agents.base.linear_head import LinearHead, rows_of
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import DeviceOptions, SplitOptions, run_command

@@ -17,15 +17,15 @@ from PIL import Image
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Flag
+from agents.base.linear_head import LinearHead, rows_of
 from agents.base_agent import Message
 from agents.methods.domains import load_domains
-from agents.methods.linear_head import LinearHead, rows_of
 from agents.methods.references import resolve
 from agents.models.base import DomainClassifier, FloatArray, QuestionImageFeatures
 from agents.models.pixels import to_rgb
 from agents.models.registry import ModelRegistry
-from agents.settings.command_options import Flag
-from agents.settings.profiles import load_profile
+from agents.profiles.profile import load_profile
 from evaluation.data.crag_dataset import DatasetType, load
 from training.chat_examples import TrainingDataError
 from training.command_line import SplitOptions, run_command

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field
 
+from agents.base.command_options import Options
 from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
-from agents.settings.command_options import Options
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import index_image, read_kg
 

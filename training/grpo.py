@@ -20,9 +20,9 @@ import torch
 from pydantic import Field
 from trl import GRPOConfig, GRPOTrainer
 
+from agents.base.command_options import Flag
 from agents.models.base import ChatMessage
 from agents.models.chat.transformers_checkpoint import Checkpoint
-from agents.settings.command_options import Flag
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.methods.linear_head import Floats, LinearHead, rows_of
+from agents.base.linear_head import Floats, LinearHead, rows_of
 from training.chat_examples import TrainingDataError
 
 _MAX_ITERATIONS = 5000

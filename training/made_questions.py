@@ -27,13 +27,14 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from agents.asking.ask import Ask, Question, ReplyForm, put
 from agents.asking.prompts import Prompt, PromptLibrary
 from agents.asking.readers.answers import ANSWER, STEP_ANSWER
-from agents.asking.reply_cache import ReplyStore
+from agents.base.command_options import Flag
+from agents.base.revisions import split_revision
+from agents.evidence.chunks import ChunkOptions, cutter
+from agents.evidence.passages import within_tokens
 from agents.models.base import ChatReply
-from agents.settings.command_options import Flag
+from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig
 from agents.stages.answer import Answer
-from agents.texts.evidence_chunks import ChunkOptions, cutter
-from agents.texts.evidence_text import within_tokens
 from agents.texts.refusals import refuses
 from agents.texts.replies import labelled
 from agents.turn import IDK, Evidence
@@ -303,7 +304,7 @@ class MadeOptions(JudgedOptions):
         0, ge=0, description="pages of which the profile's chat model writes a question too"
     )
     tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
-        None, description="tokenizer that counts tokens; not given: none are counted"
+        None, description="tokenizer that counts tokens, a folder or ORG/NAME@COMMIT; not given: none are counted"
     )
 
 
@@ -376,7 +377,8 @@ def run(options: MadeOptions) -> None:
     if options.tokenizer is not None:
         from transformers import AutoTokenizer
 
-        tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+        source, revision = split_revision(options.tokenizer)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     about |= {
         "pages": len(pages),
         "public_test": f"entities of both splits kept out by name{', its questions by their words' if test is not None else ''}",

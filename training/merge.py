@@ -23,11 +23,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agents.base.command_options import Flag, Options
+from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.pretrained import DTYPES
-from agents.settings.command_options import Flag, Options
 from training.chat_examples import TrainingDataError
 from training.command_line import run_command
 
@@ -51,7 +52,8 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
     if out.exists() and any(out.iterdir()):
         raise TrainingDataError(f"{out} is not empty; name another folder")
     try:
-        trained_on = str(json.loads((adapter / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
+        config = json.loads((adapter / CONFIG).read_text(encoding="utf-8"))
+        trained_on = with_revision(str(config["base_model_name_or_path"]), str(config.get("revision") or MAIN))
     except (OSError, ValueError, KeyError) as error:
         raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
     base = base or trained_on
@@ -65,7 +67,8 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise TrainingDataError(f"adapter {adapter} cannot be merged into {base}: {error}") from error
     with contextlib.suppress(OSError):  # a checkpoint need not say how to generate
-        merged.generation_config = GenerationConfig.from_pretrained(base)
+        source, revision = split_revision(base)
+        merged.generation_config = GenerationConfig.from_pretrained(source, revision=revision)
     part = out.with_name(f"{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     merged.save_pretrained(part)
@@ -119,7 +122,9 @@ class MergeOptions(Options):
 
     adapter: Path | None = Field(None, description="folder that PEFT saved; without it nothing is merged")
     out: Path = Field(description="folder of the merged checkpoint; must be empty")
-    base: str | None = Field(None, description="the model it was trained on; not given: as the adapter says")
+    base: str | None = Field(
+        None, description="the model it was trained on, a folder or ORG/NAME@COMMIT; not given: as the adapter says"
+    )
     dtype: Annotated[str, Flag(choices=("auto", *DTYPES))] = Field("auto", description="of the merged weights")
     gguf: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="write the checkpoint in --out as GGUF, for llama.cpp"

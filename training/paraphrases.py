@@ -20,8 +20,8 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.readers.answers import ANSWER
 from agents.asking.readers.fields import paraphrases_of
-from agents.asking.reply_cache import ReplyStore
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
+from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import REPLIES

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from agents.base.command_options import Flag
 from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
-from agents.settings.command_options import Flag
 from training.chat_examples import TrainingDataError
 from training.command_line import RecipeOptions, run_command
 from training.recipes import Recipe, load_recipe, recipe_names

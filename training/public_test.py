@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from agents.intake import opened, tidy
 from agents.models.pixels import pixels_digest
+from agents.runner.intake import opened, tidy
 from evaluation.data.crag_dataset import DatasetType, load
 from evaluation.records import EvaluationError
 from training.chat_examples import TrainingDataError

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from agents.runtime.files import read_toml
+from agents.base.files import read_toml
 
 RULES = Path(__file__).with_suffix(".toml")
 

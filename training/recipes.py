@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from agents.runtime.files import first_fault, read_toml
+from agents.base.files import first_fault, read_toml
+from agents.profiles.profile import SettingsError, Table, names
 from agents.settings.presets import assignment
-from agents.settings.profiles import SettingsError, Table, names
 from training.chat_examples import TrainingDataError
 
 RECIPES = Path(__file__).parent / "recipes"

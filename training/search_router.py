@@ -19,10 +19,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, ValidationError
 
-from agents.asking.record import DRAFT
+from agents.base.command_options import Flag
+from agents.base.files import first_fault
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
-from agents.runtime.files import first_fault
-from agents.settings.command_options import Flag
+from agents.record import DRAFT
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest

@@ -1,0 +1,1 @@
+"""Asking a model: prompts, requests, replies that are read."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from agents.asking.prompts import FrontMatter
-from agents.asking.record import Exchange, SentMessage
 from agents.methods.token_probabilities import token_probabilities
 from agents.models.base import ChatModel, ChatReply, ChatRequest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.record import Exchange, SentMessage
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agents.base.files import first_fault, one_line, read_front_matter, shortened, told
 from agents.models.base import ChatMessage, ChatRequest
-from agents.runtime.files import first_fault, one_line, read_front_matter, shortened, told
 from agents.texts.injection import without_special_tokens
 
 _SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)

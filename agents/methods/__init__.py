@@ -1,1 +1,1 @@
-"""The methods: what the papers compute and decide, as functions that know no model's library and no stage."""
+"""What the papers compute and decide: formulas, and rules over words, boxes, probabilities and scores."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.runtime.files import first_fault, read_toml, told
-from agents.settings.profiles import SettingsError
+from agents.base.files import first_fault, read_toml, told
+from agents.profiles.profile import SettingsError
 
 DOMAINS = Path(__file__).resolve().parents[2] / "prompts" / "domains"
 

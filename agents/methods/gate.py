@@ -12,8 +12,8 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from agents.asking.record import Signal
-from agents.methods.linear_head import LinearHead, known_names
+from agents.base.linear_head import LinearHead, known_names
+from agents.record import Signal
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
+from agents.evidence.passages import passage_of
 from agents.models.base import Reranker
-from agents.texts.evidence_text import passage_of
 from agents.turn import Evidence, Turn
 
 T = TypeVar("T")

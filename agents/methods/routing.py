@@ -10,7 +10,7 @@ from typing import ClassVar, Self, cast, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from agents.methods.linear_head import LinearHead, known_names
+from agents.base.linear_head import LinearHead, known_names
 from agents.methods.question_kinds import question_kind
 from agents.methods.token_probabilities import token_probabilities
 from agents.turn import Draft, Route

@@ -1,0 +1,1 @@
+"""Models: the protocols of each role, the kinds that a profile may name, the cache of replies."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from agents.base.revisions import MAIN, split_revision
 from agents.models.config_files import ConfigError, check_types, read_config
 
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a number
@@ -83,9 +84,14 @@ class Architecture:
 
 
 @lru_cache(maxsize=64)
-def architecture_of(model: str) -> Architecture:
-    """The figures of a model by its config.json in a folder or the local cache; ArchitectureError without it, or for an unknown class."""
-    config = _config(model)
+def architecture_of(model: str, revision: str = MAIN) -> Architecture:
+    """Read the figures of a model off its config.json in a folder or the local cache.
+
+    Raises:
+        ArchitectureError: There is no config.json of that revision, or it is of an unknown class.
+    """
+    model, revision = split_revision(model, revision)
+    config = _config(model, revision)
     network = _on_meta(config, model)
     parameters, vision_parameters, lookup_parameters = _count(network)
     eight_bit, scales = _in_eight_bits(network, getattr(config, "quantization_config", None) or {})
@@ -112,12 +118,12 @@ def architecture_of(model: str) -> Architecture:
     )
 
 
-def _config(model: str) -> Any:
+def _config(model: str, revision: str) -> Any:
     try:
-        check_types(read_config(model, local=True), model)  # before any library sees the file
+        check_types(read_config(model, revision, local=True), model)  # before any library sees the file
         from transformers import AutoConfig
 
-        return AutoConfig.from_pretrained(model, local_files_only=True, trust_remote_code=False)
+        return AutoConfig.from_pretrained(model, revision=revision, local_files_only=True, trust_remote_code=False)
     except ConfigError as error:
         raise ArchitectureError(str(error)) from error
     except OSError as error:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.files import well_formed
+from agents.base.files import well_formed
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 FloatArray = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]  # which pixels of an image belong to something, shape (height, width)

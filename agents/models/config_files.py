@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agents.base.files import parse_json
+from agents.base.revisions import MAIN
 from agents.models.base import ModelError
-from agents.runtime.files import parse_json
 
 ARCHITECTURES = frozenset(
     "bert blip-2 blip_2_qformer blip_2_vision_model clip clip_text_model clip_vision_model gemma gemma2 gemma3 gemma3_text grounding-dino "
@@ -20,11 +21,12 @@ class ConfigError(ModelError):
     """A config.json names code of its own, or a kind of model that is not known."""
 
 
-def read_config(source: str | Path, *, local: bool = False) -> dict[str, Any]:
+def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False) -> dict[str, Any]:
     """Return the content of a checkpoint's config.json after checking that it names no code.
 
     Args:
         source: A folder, or a model id.
+        revision: Commit or branch of the model; folders have none.
         local: Look in folders and the local cache alone, never on a hub.
 
     Raises:
@@ -36,7 +38,7 @@ def read_config(source: str | Path, *, local: bool = False) -> dict[str, Any]:
     from transformers.utils import cached_file  # finds the file and reads nothing of it
 
     try:
-        found = cached_file(str(source), "config.json", local_files_only=local)
+        found = cached_file(str(source), "config.json", revision=revision, local_files_only=local)
     except HFValidationError as error:  # a path of no folder
         raise OSError(f"{source} is no folder, and no model id") from error
     if found is None:  # a folder without one

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.methods.linear_head import HeadError, LinearHead, softmax
+from agents.base.linear_head import HeadError, LinearHead, softmax
 from agents.models.base import (
     DomainClassifier,
     FloatArray,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from PIL import Image, ImageFile
 
 from agents.models.pixels import to_rgb
-from agents.runtime.subprocess_worker import SubprocessError, SubprocessWorker
+from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWorker
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 """What cameras, browsers and encyclopedias use. Pillow's other decoders are seldom looked after; that of EPS starts Ghostscript."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from agents.base.revisions import MAIN, split_revision
 from agents.models.base import FloatArray, ModelError
 from agents.models.config_files import read_config
 
@@ -28,6 +29,7 @@ class Pretrained:
     """
 
     path: str | Path = field(kw_only=False)  # checkpoint folder, or a model id of the local Hugging Face cache
+    revision: str = MAIN  # commit of a model id
     batch_size: int = 32  # items in one pass
     device: str = "cpu"  # ``cpu``, ``cuda`` ..; ``auto``: a GPU where there is one
     dtype: str = "float32"  # ``float32``, ``bfloat16`` or ``float16`` of the weights; results are float32 anyhow
@@ -41,6 +43,7 @@ class Pretrained:
         if self.device == "auto":
             self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.name = self.name or Path(self.path).name
+        self.path, self.revision = split_revision(self.path, self.revision)
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -52,10 +55,12 @@ class Pretrained:
         import transformers
 
         try:
-            read_config(self.path)  # refuses one that names code
-            processor = getattr(transformers, processor_class).from_pretrained(self.path, trust_remote_code=False)
+            read_config(self.path, self.revision)  # refuses one that names code
+            processor = getattr(transformers, processor_class).from_pretrained(
+                self.path, revision=self.revision, trust_remote_code=False
+            )
             model = getattr(transformers, model_class).from_pretrained(
-                self.path, dtype=self.torch_dtype, trust_remote_code=False
+                self.path, revision=self.revision, dtype=self.torch_dtype, trust_remote_code=False
             )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.asking.reply_cache import CachedReplies, ReplyStore
+from agents.base.named import import_path, imported, look_up
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
-from agents.settings.named import import_path, imported, look_up
+from agents.models.reply_cache import CachedReplies, ReplyStore
 
 Spec = Mapping[str, Any]
 

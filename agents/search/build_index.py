@@ -8,8 +8,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.runtime.cluster import ClusterError, Each, cluster, in_turn, spread
-from agents.runtime.files import doing, is_of_files, told, well_formed
+from agents.base.cluster import ClusterError, Each, cluster, in_turn, spread
+from agents.base.command_options import Flag, Options
+from agents.base.files import doing, is_of_files, told, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
@@ -17,9 +18,8 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_documents, read_table
+from agents.search.pages.page_text import main_content
 from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
-from agents.settings.command_options import Flag, Options
-from agents.texts.page_text import main_content
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
@@ -59,8 +59,8 @@ class IndexOptions(Options):
     web_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
         None, description=f"data set id; not given: {WEB_ID.format(tag='SPLIT')}"
     )
-    image_model: str = Field(EFFICIENTNET, description="efficientnet-lite2, or a CLIP folder or id")
-    text_model: str = Field(MINILM, description="minilm, or an encoder's folder or id")
+    image_model: str = Field(EFFICIENTNET, description="efficientnet-lite2, or a CLIP folder or ORG/NAME@COMMIT")
+    text_model: str = Field(MINILM, description="minilm, or an encoder's folder or ORG/NAME@COMMIT")
     batch_size: int = Field(16, ge=1, description="images or texts in one pass; 16 is fastest on a CPU")
     workers: Annotated[int, Flag(metavar="N")] = Field(
         0,

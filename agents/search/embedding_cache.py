@@ -8,8 +8,8 @@ from pathlib import Path
 import diskcache
 import numpy as np
 
+from agents.base.no_pickles import PickleError, PlainDisk
 from agents.models.base import FloatArray
-from agents.runtime.no_pickles import PickleError, PlainDisk
 
 _log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from PIL import Image
 
+from agents.base.revisions import split_revision
 from agents.models.base import FloatArray, ModelError
 from agents.models.config_files import read_config
 from agents.models.encoders.text_encoder import minilm_folder
@@ -93,7 +94,7 @@ class IndexEncoder(ABC):
 
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> Self:
-        """By a name of this module, a checkpoint folder, or a model id; SearchError where it cannot be loaded."""
+        """Load by a name of this module, a checkpoint folder, or ``ORG/NAME@REVISION``; SearchError where it cannot be loaded."""
         try:
             encoder = cls(*cls._parts(name), batch_size)
         except (OSError, ValueError, RuntimeError) as error:
@@ -135,10 +136,10 @@ class TextIndexEncoder(IndexEncoder):
     def _parts(name: str) -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
 
-        path = text_checkpoint(name)
-        read_config(path)  # refuses one that names code
-        model = AutoModel.from_pretrained(path, trust_remote_code=False).to(_device())
-        return model, AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        path, revision = split_revision(text_checkpoint(name))
+        read_config(path, revision)  # refuses one that names code
+        model = AutoModel.from_pretrained(path, revision=revision, trust_remote_code=False).to(_device())
+        return model, AutoTokenizer.from_pretrained(path, revision=revision, trust_remote_code=False)
 
     def _recipe(self) -> str:
         return "mean pooling, unit length, 512 tokens"
@@ -160,7 +161,9 @@ class ImageIndexEncoder(IndexEncoder):
             return network, EfficientNetImageProcessor(network)
         from transformers import CLIPModel, CLIPProcessor
 
-        return tensor_image_features(CLIPModel.from_pretrained(name).to(_device())), CLIPProcessor.from_pretrained(name)
+        path, revision = split_revision(name)
+        model = CLIPModel.from_pretrained(path, revision=revision).to(_device())
+        return tensor_image_features(model), CLIPProcessor.from_pretrained(path, revision=revision)
 
     def _recipe(self) -> str:
         preparation = getattr(self._processor, "image_processor", self._processor)

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from PIL import Image
 
 from agents.models.pixels import to_rgb
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.subprocess_worker import SubprocessWorker
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
+from agents.search.pages.web_cache import PageCache, PictureCache
 from agents.search.paths import default_cache, organiser_pages
 from agents.search.provided_context import ProvidedContext
 from agents.search.searchers import image_searcher, reason, web_searcher
-from agents.search.web_cache import PageCache, PictureCache
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class SearchGateway:
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """The pictures of the index behind URLs, as far as they are available (see ``agents.search.web_cache``); never raises.
+        """The pictures of the index behind URLs, as far as they are available (see ``agents.search.pages.web_cache``); never raises.
 
         They are in ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache; with ``fetch`` those that are not
         there are fetched over HTTP until the deadline.
@@ -83,7 +83,7 @@ class SearchGateway:
     def page_texts(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, PageText]:
-        """The full texts of pages by URL, as far as they are available (see ``agents.search.web_cache``); never raises.
+        """The full texts of pages by URL, as far as they are available (see ``agents.search.pages.web_cache``); never raises.
 
         They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
         them (``paths.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come

@@ -25,10 +25,10 @@ from filelock import FileLock
 from PIL import Image
 from tqdm import tqdm
 
+from agents.base.cluster import Each, in_turn
+from agents.base.files import parse_json
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.runtime.cluster import Each, in_turn
-from agents.runtime.files import parse_json
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, point, publish, repository_folder, snapshot_path
@@ -116,7 +116,7 @@ class IndexBuilder:
     cache: EmbeddingCache  # embeddings by content
     batch_size: int = 16  # contents in one pass
     progress: bool = True  # show progress bars
-    # Embeds the batches, by an encoder that has to be picklable where ``agents.runtime.cluster.spread`` does so on a Ray cluster
+    # Embeds the batches, by an encoder that has to be picklable where ``agents.base.cluster.spread`` does so on a Ray cluster
     each: Each = in_turn
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from semantic_text_splitter import TextSplitter
 
-from agents.runtime.files import first_fault
+from agents.base.files import first_fault
 from agents.search.hits import Entity, SearchError
 
 _MAX_REPORTED = 20

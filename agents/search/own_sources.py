@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agents.runtime.cluster import Each, in_turn
-from agents.runtime.files import parse_front_matter, shortened, told, well_formed, write_whole
+from agents.base.cluster import Each, in_turn
+from agents.base.files import parse_front_matter, shortened, told, well_formed, write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
-from agents.search.web_cache import cache_name
+from agents.search.pages.web_cache import cache_name
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
 
@@ -111,7 +111,7 @@ def read_documents(
 
     HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is
     ``base_url`` and the path. SourceError where there is no such folder, or nothing in it can be read.
-    ``each`` reads the files; ``agents.runtime.cluster.spread`` does so on a Ray cluster.
+    ``each`` reads the files; ``agents.base.cluster.spread`` does so on a Ray cluster.
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.base.revisions import snapshot
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, stand_in_clip, tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
@@ -20,8 +21,8 @@ _log = logging.getLogger(__name__)
 def open_pipeline(
     *,
     kind: Literal["organiser", "embedded"] = "embedded",
-    image_model: str = EFFICIENTNET,  # or a CLIP id or folder
-    text_model: str = MINILM,  # or an encoder's id or folder
+    image_model: str = EFFICIENTNET,  # or a CLIP id (``ORG/NAME@REVISION``) or folder
+    text_model: str = MINILM,  # or an encoder's, likewise
     image_index: str,  # data set ids
     web_index: str | None = None,  # None for a pipeline that has no web search (task 1)
     cache: Path,  # into whose ``hub/`` the indices of ``embedded`` were published
@@ -43,9 +44,11 @@ def open_pipeline(
     # The constructor takes no pipeline without a CLIP checkpoint, hence a tiny one where EfficientNet takes its place.
     pipeline = _construct(
         copies,
-        image_model_name=str(stand_in_clip(cache / "stand-in-clip")) if image_model == EFFICIENTNET else image_model,
+        image_model_name=str(stand_in_clip(cache / "stand-in-clip"))
+        if image_model == EFFICIENTNET
+        else _weights(image_model),
         image_hf_dataset_id=image_index,
-        text_model_name=text_checkpoint(text_model) if web_index is not None else None,
+        text_model_name=_weights(text_checkpoint(text_model)) if web_index is not None else None,
         web_hf_dataset_id=web_index,
     )
     if image_model == EFFICIENTNET:
@@ -59,6 +62,14 @@ def open_pipeline(
     for dataset_id, copy in copies.items():
         _check_model(pipeline, dataset_id, copy)
     return pipeline
+
+
+def _weights(model: str) -> str:
+    """Return what the organiser's code, which knows no revision, loads an encoder by."""
+    try:
+        return snapshot(model)
+    except OSError as error:
+        raise SearchError(f"the encoder {model} cannot be had: {error}") from error
 
 
 def _copy(hub: Path, dataset_id: str, what: str, sources: str) -> Path:

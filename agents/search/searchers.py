@@ -19,8 +19,8 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import FloatArray
-from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
 

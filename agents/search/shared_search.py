@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.runtime.cluster import MAX_DEATHS, START_SECONDS, GoneError, Placed
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.base.cluster import MAX_DEATHS, START_SECONDS, GoneError, Placed
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import IMAGE_BATCH, TEXT_BATCH, ReadySearch, image_searcher, web_searcher
 from agents.search.together import Together
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from agents.runtime.deadline import Clock
 from agents.search.hits import Hit, Results, SearchError
+from agents.time_limits.deadline import Clock
 
 Query = TypeVar("Query")
 

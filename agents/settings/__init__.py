@@ -1,1 +1,1 @@
-"""Presets, profiles and the configuration of a run; look-up of names, paths and import paths."""
+"""Presets, what their stages need, and a preset under a profile as the configuration of a run."""

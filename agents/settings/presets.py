@@ -1,4 +1,4 @@
-"""Typed settings of a preset, a TOML file in ``presets/``, under a profile (``agents.settings.profiles``).
+"""Typed settings of a preset, a TOML file in ``presets/``, under a profile (``agents.profiles.profile``).
 
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
@@ -26,8 +26,8 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as SourceError
 
-from agents.settings.named import find_file, is_path
-from agents.settings.profiles import (
+from agents.base.named import find_file, is_path
+from agents.profiles.profile import (
     PRESETS,
     PROFILES,
     Limits,
@@ -360,7 +360,7 @@ def _meant(near: Sequence[str]) -> str:
 
 
 def _class(stage: str) -> type[Stage]:
-    from agents.stage import stage_class  # stages need settings: only now may they be imported
+    from agents.stage import stage_class  # stages import searches and models: only a preset that is read needs them
 
     return stage_class(stage)
 

@@ -11,16 +11,17 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.base.named import canonical, name_of
+from agents.base.revisions import with_revision
+from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.paths import organiser_pages
-from agents.settings.named import canonical, name_of
 from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
-from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
-    from agents.asking.reply_cache import ReplyStore
     from agents.models.base import Label, TextLine
-    from agents.runtime.model_set import ModelSet, RegistryFactory
+    from agents.models.reply_cache import ReplyStore
+    from agents.profiles.model_set import ModelSet, RegistryFactory
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class RunConfig:
 
     @property
     def page_folder(self) -> Path:
-        """Folder of the full texts of pages, beside the organiser's own (``agents.search.web_cache``)."""
+        """Folder of the full texts of pages, beside the organiser's own (``agents.search.pages.web_cache``)."""
         return self.cache / "page_cache"
 
     @property
@@ -171,18 +172,18 @@ class RunConfig:
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
     ) -> str | None:
-        """Why indices, models or servers of the run cannot be had (``agents.runtime.reach``), before any is loaded; None where they can.
+        """Why indices, models or servers of the run cannot be had (``agents.profiles.reach``), before any is loaded; None where they can.
 
         Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
         PromptError where a prompt is missing or malformed.
         """
-        from agents.pipeline import roles_of
-        from agents.runtime.reach import unreachable
+        from agents.profiles.reach import unreachable
+        from agents.settings.stage_needs import roles_of
 
         search, tag = self.profile.search, _tag(split)
-        wanted = [(search.image_model, search.image_index)] * (web or images) + [
-            (search.text_model, search.web_index)
-        ] * web
+        image_model = with_revision(search.image_model, search.image_revision)
+        text_model = with_revision(search.text_model, search.text_revision)
+        wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
         roles = roles_of(self.settings, self.prompts) if models else ()
@@ -199,8 +200,8 @@ class RunConfig:
             self._check_indices(split, web=web)
         pipeline = open_pipeline(
             kind=search.kind,
-            image_model=search.image_model,
-            text_model=search.text_model,
+            image_model=with_revision(search.image_model, search.image_revision),
+            text_model=with_revision(search.text_model, search.text_revision),
             image_index=search.image_index.format(split=tag),
             web_index=search.web_index.format(split=tag) if web else None,
             cache=self.cache,
@@ -255,8 +256,8 @@ class RunConfig:
         """
         from agents.methods.domains import load_domains
         from agents.models.registry import ModelRegistry
-        from agents.runtime.model_set import ModelSet
-        from agents.runtime.weights import with_found_weights
+        from agents.profiles.model_set import ModelSet
+        from agents.profiles.weights import with_found_weights
         from agents.texts.injection import neutral
 
         def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:

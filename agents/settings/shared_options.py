@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 
 
 class ModelOptions(Options):

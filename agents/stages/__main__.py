@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from agents.settings.command_options import Options
+from agents.base.command_options import Options
+from agents.profiles.profile import PRESETS, ROOT, names
 from agents.settings.presets import load_settings
-from agents.settings.profiles import PRESETS, ROOT, names
 from agents.stage import Stage, stage_class, stage_names
 
 PAGE = ROOT / "docs" / "architecture.md"

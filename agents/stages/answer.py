@@ -5,9 +5,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
+from agents.evidence.passages import evidence_found
 from agents.methods.candidates import candidate_of_draft
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
 
 _DIRECT = ("answer_with_evidence", "answer_without_evidence")
@@ -56,14 +56,15 @@ class Answer(Stage):
         with_evidence, without = (Ask(name, ANSWER) for name in self._prompts(short=context.short))
         if context.short and self.options.direct_when_short:
             context = replace(context, shorten=None)  # nothing of these replies can be spared
-        for turn in turns:
+        unanswered = [turn for turn in turns if turn.candidate is None]
+        for turn in unanswered:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)
                 turn.found(evidence=evidence_found(turn.shown))
             if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
-        asked = [turn for turn in turns if turn.candidate is None]
+        asked = [turn for turn in unanswered if turn.candidate is None]
         questions = [Question(with_evidence if turn.shown else without, turn.values, (turn,)) for turn in asked]
         for turn, answer in zip(asked, context.put(questions), strict=True):
             if answer.failed:

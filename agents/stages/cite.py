@@ -4,6 +4,7 @@ from typing import Literal
 import sentencex
 from pydantic import Field
 
+from agents.evidence.passages import modality_of, passage_of
 from agents.methods.candidates import answered
 from agents.methods.citations import (
     MAX_DOCUMENTS,
@@ -15,7 +16,6 @@ from agents.methods.citations import (
     stands_in,
 )
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import modality_of, passage_of
 from agents.turn import CitedSentence, Evidence, Turn
 
 

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import CITED_ANSWER
+from agents.evidence.passages import modality_of
 from agents.methods.citations import MAX_DOCUMENTS
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import modality_of
 from agents.turn import Candidate, Turn
 
 PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned"}

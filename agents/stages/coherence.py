@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from agents.evidence.passages import PICTURE_KEY, Modality, evidence_found, kind_of, passage_of
 from agents.methods.evidence_agreement import (
     Matrix,
     TitledText,
@@ -17,7 +18,6 @@ from agents.methods.evidence_agreement import (
 )
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import PICTURE_KEY, Modality, evidence_found, kind_of, passage_of
 from agents.turn import Evidence, Tools, Turn
 
 MODALITIES: tuple[Modality, ...] = ("image", "text", "table")

@@ -3,9 +3,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from agents.evidence.passages import best_first, evidence_found, modality_of, passage_of
 from agents.methods.ranking import fuse
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import best_first, evidence_found, modality_of, passage_of
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24

@@ -5,8 +5,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.drafts import draft_of
-from agents.asking.record import DRAFT
 from agents.methods.domains import load_domains
+from agents.record import DRAFT
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Draft, Turn
 

@@ -4,9 +4,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE
+from agents.evidence.passages import evidence_found
+from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import evidence_found
 from agents.turn import Candidate, Turn
 
 Asked = Question[Candidate | None]

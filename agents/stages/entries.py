@@ -3,10 +3,10 @@ from dataclasses import replace
 
 from pydantic import Field
 
+from agents.evidence.passages import CHARACTERS_PER_TOKEN, attribute_sentence
 from agents.methods.knowledge_conflict import preferred, vtki
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import CHARACTERS_PER_TOKEN, attribute_sentence
 from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 

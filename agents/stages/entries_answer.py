@@ -4,7 +4,7 @@ from typing import Any
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import BRIEF_ANSWER
 from agents.asking.readers.entry_replies import LETTERS, lettered
-from agents.asking.record import FROM_EVIDENCE
+from agents.record import FROM_EVIDENCE
 from agents.stage import Context, Stage
 from agents.turn import Turn
 

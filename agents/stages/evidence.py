@@ -2,9 +2,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.search.hits import WebHit
-from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.texts.evidence_chunks import (
+from agents.evidence.chunks import (
     ChunkOptions,
     attribute_chunks,
     breadcrumb,
@@ -14,13 +12,15 @@ from agents.texts.evidence_chunks import (
     in_turn,
     page_chunks,
 )
+from agents.search.hits import WebHit
+from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24
 
 
 class EvidenceStage(Stage):
-    """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence_chunks.py``."""
+    """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence/chunks.py``."""
 
     class Options(ChunkOptions, StageOptions):
         entities: int = Field(1, ge=1, description="entities whose attributes become evidence")

@@ -5,14 +5,14 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from agents.asking.record import CANDIDATE, FOLLOWS_ORDERS, Decision, sureness
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
 from agents.methods.gate import Gate, GateSignals
 from agents.methods.token_probabilities import token_probabilities
 from agents.methods.verification_chain import Branch, final_branch, stands
 from agents.methods.witnesses import doubt
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
+from agents.record import CANDIDATE, FOLLOWS_ORDERS, Decision, sureness
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses

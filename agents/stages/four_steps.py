@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, FourSteps, four_steps, lettered
-from agents.asking.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.methods.knowledge_conflict import prki
 from agents.methods.token_probabilities import token_probabilities
+from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
 

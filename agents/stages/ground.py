@@ -3,9 +3,9 @@ from dataclasses import astuple, replace
 
 from pydantic import Field
 
-from agents.asking.record import BoxFound
 from agents.models.base import Detection
 from agents.models.vision.boxes import usable
+from agents.record import BoxFound
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, with_image
 

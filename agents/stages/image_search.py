@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from PIL import Image
 from pydantic import Field
 
-from agents.asking.record import PictureFound
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, cut_out, squares, suppress, windows
+from agents.record import PictureFound
 from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image

@@ -2,9 +2,9 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.asking.record import Signal
 from agents.methods.candidates import answered
 from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, stands_in
+from agents.record import Signal
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Evidence, Turn
 
@@ -28,9 +28,9 @@ class IsolatedAnswers(Stage):
         """Fill ``votes``."""
         questions: list[tuple[Turn, str, Question[Candidate | None]]] = []
         votes: dict[int, list[Vote]] = {}  # by the identity of a turn
-        for turn, _ in answered(turns):
+        for turn, candidate in answered(turns):
             sources = by_source(turn.shown)
-            if len(sources) < 2 or "step" in {chunk.source for chunk in turn.shown}:
+            if len(sources) < 2 or candidate.stepwise:
                 continue
             votes[id(turn)] = []
             for source, chunks in sources.items():

@@ -4,9 +4,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.lines import FACTS
+from agents.evidence.passages import modality_of
 from agents.methods.citations import MAX_DOCUMENTS
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import modality_of
 from agents.turn import Turn
 
 _ANSWER_SECONDS = 3.0  # for each turn, left to the answer

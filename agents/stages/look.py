@@ -7,10 +7,10 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.looks import LOOK
-from agents.asking.record import DRAFT
 from agents.methods.object_phrases import object_phrases
 from agents.methods.question_kinds import question_kind
 from agents.models.base import TextLine
+from agents.record import DRAFT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
 from agents.turn import Look, Turn, with_image

@@ -4,11 +4,11 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.asking.record import FROM_EVIDENCE, RECONCILED
+from agents.evidence.passages import Modality, evidence_found, kind_of
 from agents.methods.knowledge_conflict import says_something
 from agents.methods.modality_fusion import agree, most_trusted
+from agents.record import FROM_EVIDENCE, RECONCILED
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import Modality, evidence_found, kind_of
 from agents.turn import Candidate, Evidence, Turn
 
 ALONE, WITHOUT = Ask("answer_with_evidence", ANSWER), Ask("answer_without_evidence", ANSWER)

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import BRIEF_ANSWER
-from agents.asking.record import OWN_KNOWLEDGE
+from agents.record import OWN_KNOWLEDGE
 from agents.stage import Context, Stage
 from agents.turn import Turn
 

@@ -4,8 +4,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import P_YES
+from agents.evidence.passages import best_first, evidence_found
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4

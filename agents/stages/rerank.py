@@ -2,10 +2,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from agents.evidence.chunks import in_turn
+from agents.evidence.passages import best_first, evidence_found
 from agents.methods.ranking import best_of, mad_threshold, scores_by_question, scores_of
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import in_turn
-from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Turn
 
 _CHUNKS_WHEN_SHORT = 24

@@ -8,7 +8,7 @@ from agents.asking.ask import Ask
 from agents.asking.readers.verdicts import FLAGS
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import TrainedRouter, rule_route, trace_features
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Tools, Turn
 

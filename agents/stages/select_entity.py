@@ -13,11 +13,11 @@ from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
-from agents.asking.record import PictureFound
 from agents.methods.object_phrases import offset
 from agents.methods.question_kinds import about_several, named_number
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
+from agents.record import PictureFound
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts

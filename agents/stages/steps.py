@@ -9,15 +9,15 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
-from agents.asking.record import Signal
+from agents.evidence.chunks import each_once, entities_of
+from agents.evidence.passages import evidence_found, within_tokens
 from agents.methods.computation import ComputationError
 from agents.methods.printed_text import in_a_sentence, with_labels
 from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
 from agents.methods.step_results import conclusion
 from agents.methods.step_rules import rule_plan, speaks_of_print, takes_steps
+from agents.record import Signal
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import each_once, entities_of
-from agents.texts.evidence_text import evidence_found, within_tokens
 from agents.texts.injection import neutral
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
@@ -202,7 +202,7 @@ class Steps(Stage):
                 turn.note(computation=str(error))
                 if not plan.asks:
                     return  # what was read is no sum; the next stage may see more in it
-        turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None))
+        turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None), stepwise=True)
         facts = [
             Evidence(f"{step.about(texts)} {texts[place]}", "step", f"step {place + 1}")
             for place, step in enumerate(plan.steps)

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from agents.evidence.chunks import in_turn
+from agents.evidence.passages import best_first, evidence_found
 from agents.methods.ranking import Score, ToScore, best_of, cumulative, scores_by_question, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
-from agents.texts.evidence_chunks import in_turn
-from agents.texts.evidence_text import best_first, evidence_found
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24

@@ -1,1 +1,1 @@
-"""Texts: from retrieved pages, attributes, printed rows and replies to what a stage can use."""
+"""Texts, strings in and out: cleaning, wiki markup, orders to the model, refusals, replies that were cut."""

@@ -11,12 +11,12 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
+from agents.base.command_options import Flag
+from agents.base.files import told
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
-from agents.runtime.files import told
-from agents.runtime.weights import SUBMISSION
-from agents.settings.command_options import Flag
-from agents.settings.profiles import ROOT, SettingsError
+from agents.profiles.profile import ROOT, SettingsError
+from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions
 from apps.preflight.check import Check, check, guarded

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agents.base.revisions import MAIN
 from agents.models.registry import options_of
-from agents.pipeline import roles_of, searches_of
-from agents.settings.profiles import SettingsError
+from agents.profiles.profile import SettingsError
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import roles_of, searches_of
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"
@@ -24,6 +25,11 @@ class Checkpoint:
     kind: str
     roles: tuple[str, ...]
     options: Mapping[str, Any]
+
+    @property
+    def revision(self) -> str:
+        """The commit that is loaded, or a branch."""
+        return str(self.options.get("revision", MAIN))
 
     @property
     def on_gpu(self) -> bool:
@@ -76,6 +82,10 @@ def _search_models(config: RunConfig) -> Iterator[Checkpoint]:
     images, web = searches_of(config.settings)
     search = config.profile.search
     device = "cuda" if search.kind == "organiser" else "cpu"
-    for wanted, path, role in ((images, search.image_model, SEARCH_PICTURES), (web, search.text_model, SEARCH_WEB)):
+    options = {"device": device, "dtype": "float32", "batch_size": 16}
+    for wanted, path, revision, role in (
+        (images, search.image_model, search.image_revision, SEARCH_PICTURES),
+        (web, search.text_model, search.text_revision, SEARCH_WEB),
+    ):
         if wanted and path not in _PACKAGED:
-            yield Checkpoint(path, "organiser", (role,), {"device": device, "dtype": "float32", "batch_size": 16})
+            yield Checkpoint(path, "organiser", (role,), {**options, "revision": revision})

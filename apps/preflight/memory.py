@@ -7,8 +7,8 @@ forward pass, counted from the shapes in transformers' and vLLM's model code.
 from dataclasses import dataclass
 
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
-from agents.pipeline import images_of
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import images_of
 from apps.preflight.checkpoints import Checkpoint, checkpoints_of
 
 L40S_BYTES = 47_000_000_000
@@ -136,7 +136,7 @@ def memory_of(config: RunConfig, capacity: int = L40S_BYTES) -> Memory:
 
 def row_of(checkpoint: Checkpoint) -> Row:
     """What a checkpoint takes; ``ArchitectureError`` where its config.json is missing."""
-    model, options = architecture_of(checkpoint.path), checkpoint.options
+    model, options = architecture_of(checkpoint.path, checkpoint.revision), checkpoint.options
     dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
     weights, size = model.weight_bytes(dtype), int(options.get("max_batch", options.get("batch_size", 1)))

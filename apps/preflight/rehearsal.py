@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.base.command_options import Options
 from agents.crag_agent import CragAgent
-from agents.runtime.start_up import LIMIT_SECONDS
+from agents.profiles.profile import ROOT, Limits
+from agents.runner.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
-from agents.settings.command_options import Options
-from agents.settings.profiles import ROOT, Limits
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from apps.preflight.check import Check, check, output_of
 
@@ -180,17 +180,11 @@ def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]
 
 
 def token_counter() -> tuple[str, Callable[[str], int]]:
-    """The evaluator's tokenizer where it is in the local cache, else MiniLM's, whose pieces are shorter, so that it counts more."""
-    from transformers import AutoTokenizer
+    """Return name and count of the evaluator's tokenizer in the local cache, else of MiniLM's, whose pieces are shorter."""
+    from evaluation.run.truncation import load_truncator
 
-    from agents.search.encoders import MINILM, text_checkpoint
-
-    name = "meta-llama/Llama-3.2-1B-Instruct"
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
-    except (OSError, ValueError):
-        name, tokenizer = "MiniLM (stand-in)", AutoTokenizer.from_pretrained(text_checkpoint(MINILM))
-    return name, lambda text: len(tokenizer.encode(text, add_special_tokens=False, truncation=False))
+    truncator = load_truncator()
+    return truncator.name, truncator.count
 
 
 if __name__ == "__main__":

@@ -8,22 +8,18 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.pipeline import searches_of
-from agents.runtime.files import first_fault, parse_json, told, write_whole
-from agents.runtime.weights import cached_revision, is_hub_id, submitted_revisions
+from agents.base.files import first_fault, parse_json, told, write_whole
+from agents.base.revisions import LOCK_COMMAND, MAIN, NOT_LOADED, is_commit
+from agents.profiles.profile import Limits
+from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings.presets import Settings
-from agents.settings.profiles import Limits
 from agents.settings.run_config import RunConfig
+from agents.settings.stage_needs import searches_of
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, checkpoints_of
 
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
-
-NOT_LOADED = ("original/*", "onnx/*", "*.h5", "*.msgpack")
-"""Copies of weights in formats that no library of the agent reads."""
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class HubModel(BaseModel):
@@ -47,26 +43,38 @@ class Submission(BaseModel):
 
 
 def wanted_models(config: RunConfig, task: int) -> list[str]:
-    """The hub models, sorted, that a task can load; SettingsError where the profile names no model for a role of the preset."""
-    checkpoints = checkpoints_of(config)
-    found = {each.path for each in checkpoints if not (task == 1 and each.roles == (SEARCH_WEB,))}
-    if config.settings.lora is not None:
-        found.add(config.settings.lora.path)
-    return sorted(path for path in found if is_hub_id(path))
+    """Return the hub models, sorted, that a task can load; see ``profile_revisions``."""
+    return sorted(profile_revisions(config, task))
+
+
+def profile_revisions(config: RunConfig, task: int) -> dict[str, set[str]]:
+    """Return the hub models that a task can load, each with the revisions that profile and preset name.
+
+    Raises:
+        SettingsError: The profile names no model for a role of the preset.
+    """
+    named = [
+        (each.path, each.revision) for each in checkpoints_of(config) if not (task == 1 and each.roles == (SEARCH_WEB,))
+    ]
+    if (lora := config.settings.lora) is not None:
+        named.append((lora.path, lora.revision))
+    return {model: {revision for path, revision in named if path == model} for model, _ in named if is_hub_id(model)}
 
 
 def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
     """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
 
-    A model keeps the revision that the older file has for it; else it gets that of the local Hugging Face cache, else ``main``.
+    A model gets the commit of the profile; else the revision that the older file has for it, that of the local Hugging Face cache, or
+    ``main``.
     """
     old = parse_json(path.read_bytes()) if path.is_file() else {}
     if not isinstance(old, dict):
         raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
     known = submitted_revisions(path)
     models = []
-    for model in wanted_models(config, task):
-        revision = known.get(model) or cached_revision(model) or "main"
+    for model, revisions in sorted(profile_revisions(config, task).items()):
+        commits = sorted(filter(is_commit, revisions))
+        revision = commits[0] if commits else known.get(model) or cached_revision(model) or MAIN
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
     write_whole(path, json.dumps(table, indent=2) + "\n")
@@ -103,29 +111,37 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     return [
         check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
-        _pinned(submission, path, again),
+        _pinned(submission, profile_revisions(config, task), again),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
 
 
-def _pinned(submission: Submission, path: Path, again: str) -> Check:
-    """Whether each model has a commit: a branch, such as the starter kit's ``main``, may move; without a name nothing is fetched."""
+def _pinned(submission: Submission, wanted: Mapping[str, set[str]], again: str) -> Check:
+    """Check that each model has one commit, in ``aicrowd.json`` and in the profile.
+
+    A branch, such as the starter kit's ``main``, may move; without a name the evaluator fetches nothing, and of two commits it fetches the
+    one that the agent does not load.
+    """
     name = "revisions pinned"
     unnamed = sorted(model.repo_id for model in submission.hf_models if not model.revision)
     if unnamed:
-        return Check(
-            name, "failed", f"no revision for {', '.join(unnamed)}", f'"revision": "main" in {path.name}, or {again}'
-        )
-    loose = [
-        f"{model.repo_id}@{model.revision}" for model in submission.hf_models if not _COMMIT.fullmatch(model.revision)
-    ]
-    pin = (
-        f"as revision of each in {path.name}, the 40 digits of its newest commit (huggingface.co/MODEL/commits/main); or remove it there, "
-        f"`hf download` the model, so that the local cache knows it, then {again}"
+        return Check(name, "failed", f"no revision for {', '.join(unnamed)}", f"{LOCK_COMMAND}, or {again}")
+    listed = {model.repo_id: model.revision for model in submission.hf_models}
+    differing = sorted(
+        f"{model}@{listed[model]}, but @{revision} in the profile"
+        for model, revisions in wanted.items()
+        for revision in revisions
+        if model in listed and is_commit(revision) and revision != listed[model]
     )
-    if loose:
-        return Check(name, "warning", f"a branch, which may move: {', '.join(sorted(loose))}", pin)
-    return Check(name, "ok", "each a commit")
+    if differing:
+        return Check(name, "failed", f"aicrowd.json names {'; '.join(differing)}", f"{again}, or {LOCK_COMMAND}")
+    loose = {f"{model}@{revision}" for model, revision in listed.items() if not is_commit(revision)}
+    unpinned = {model for model, revisions in wanted.items() if not all(map(is_commit, revisions))}
+    if loose or unpinned:
+        found = [f"aicrowd.json: {', '.join(sorted(loose))}"] * bool(loose)
+        found += [f"profile: {', '.join(sorted(unpinned))}"] * bool(unpinned)
+        return Check(name, "warning", f"no commit, so that the weights may change: {'; '.join(found)}", LOCK_COMMAND)
+    return Check(name, "ok", "each a commit, the same in profile and aicrowd.json")
 
 
 def check_limits(settings: Settings) -> Check:

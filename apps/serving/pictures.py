@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from agents.intake import PHOTO_FORMATS, decode_in_process, opened
-from agents.runtime.subprocess_worker import SubprocessWorker
-from agents.search.fetching import FetchError, fetch
+from agents.runner.intake import PHOTO_FORMATS, decode_in_process, opened
+from agents.search.pages.fetching import FetchError, fetch
+from agents.time_limits.subprocess_worker import SubprocessWorker
 from apps.serving.protocol import ProtocolError
 
 DECODE_SECONDS = 5.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from agents.runtime.cluster import (
+from agents.base.cluster import (
     MAX_DEATHS,
     START_SECONDS,
     GoneError,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agents.models.architecture import Architecture
-from agents.settings.profiles import Profile
+from agents.profiles.profile import Profile
 from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
 from apps.preflight.memory import memory_of
@@ -43,7 +43,7 @@ def placed_models(config: RunConfig) -> dict[str, Placed]:
     """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
 
     Raises:
-        agents.settings.profiles.SettingsError: The profile names no model for a role of the preset.
+        agents.profiles.profile.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}

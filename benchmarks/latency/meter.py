@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.models.base import ChatRequest
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from agents.asking.record import StageRecord
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.pixels import to_rgb
-from agents.pipeline import Pipeline
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.guard import DialogTimes
-from agents.runtime.model_set import ModelSet
-from agents.runtime.worker import Worker
+from agents.profiles.model_set import ModelSet
+from agents.record import StageRecord
+from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.guard import DialogTimes
+from agents.time_limits.worker import Worker
 from agents.turn import Turn
 from benchmarks.latency.meter import SIZES, CallLog, Metered, ModelCall, ModelsBy
 from benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, Known, PicturedSearch, StandInChat

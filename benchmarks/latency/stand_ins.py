@@ -12,11 +12,11 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, MultimodalPair
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
 from agents.search.gateway import SearchGateway
 from agents.search.hits import ImageHit, Results, WebHit
 from agents.search.provided_context import ProvidedContext
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 CHAT_ROLES = ("chat", "small_chat")
 

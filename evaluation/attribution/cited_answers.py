@@ -10,7 +10,7 @@ from typing import Literal
 
 from PIL import Image
 
-from agents.asking.record import TurnRecord
+from agents.record import TurnRecord
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.traces import TRACE, read_traces

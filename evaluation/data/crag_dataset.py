@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 import datasets
 from pydantic import TypeAdapter, ValidationError
 
-from agents.runtime.files import first_fault
+from agents.base.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
 from evaluation.data.rows import label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts

@@ -14,7 +14,7 @@ import httpx
 from PIL import Image, ImageOps
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from evaluation.records import Session
 from evaluation.rules import EgoImage
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from agents.runtime.files import doing, one_line, parse_json, shortened, write_whole
-from agents.runtime.secrets import scrubbed
+from agents.base.files import doing, one_line, parse_json, shortened, write_whole
+from agents.base.secrets import scrubbed
 from evaluation.records import EvaluationError
 
 LOCK, WRITER = ".lock", ".lock.json"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.runtime.files import shortened, told, write_whole
-from agents.runtime.secrets import scrubbed
+from agents.base.files import shortened, told, write_whole
+from agents.base.secrets import scrubbed
 from evaluation.files.responses import json_object
 from evaluation.records import EvaluationError
 

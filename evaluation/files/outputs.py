@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from evaluation.commands import first_line
 from evaluation.files.manifest import read_json, write_json
 from evaluation.files.responses import turn_of

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.runtime.files import doing, parse_json, shortened, well_formed, write_whole
+from agents.base.files import doing, parse_json, shortened, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
@@ -20,7 +20,7 @@ RESPONSES = "response.jsonl"
 class JsonLinesWriter:
     """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine.
 
-    An OSError of a full disk says what was being written (``agents.runtime.files.doing``); what was written before stays.
+    An OSError of a full disk says what was being written (``agents.base.files.doing``); what was written before stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,7 @@ def _whole(line: bytes) -> dict[str, Any] | None:
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line, its texts well-formed (``agents.runtime.files.parse_json``); ValueError where it holds none."""
+    """The JSON object of a line, its texts well-formed (``agents.base.files.parse_json``); ValueError where it holds none."""
     try:
         record = parse_json(line)
     except ValueError as error:

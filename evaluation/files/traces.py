@@ -1,4 +1,4 @@
-"""trace.jsonl: the record of each turn (``agents.asking.record``), written by the evaluation that asked, and read back."""
+"""trace.jsonl: the record of each turn (``agents.record``), written by the evaluation that asked, and read back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.asking.record import RecordError, TurnRecord, read_record
-from agents.runtime.files import well_formed
+from agents.base.files import well_formed
+from agents.record import RecordError, TurnRecord, read_record
 from evaluation.records import EvaluationError, Key
 
 TRACE = "trace.jsonl"

@@ -9,9 +9,9 @@ from typing import Any
 
 from agents.asking.ask import ReplyForm, read
 from agents.asking.prompts import PromptError, PromptLibrary
-from agents.asking.reply_cache import CachedReplies, ReplyStore
+from agents.base.files import one_line
 from agents.models.base import ChatModel, ModelError
-from agents.runtime.files import one_line
+from agents.models.reply_cache import CachedReplies, ReplyStore
 from evaluation.records import JudgeError
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"

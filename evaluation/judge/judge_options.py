@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, InstanceOf
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 from evaluation.judge.spending import Price
 from evaluation.rules import OURS, RULES, JudgeStyle, Rules
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agents.models.base import ChatReply, ChatRequest
 from agents.models.chat.openai_chat import OpenAIChat
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from evaluation.judge.silence import PATIENCE_SECONDS, SIGN_SECONDS, Silence
 from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from agents.runtime.files import well_formed
-from agents.settings.named import ImportPath, import_path, imported
+from agents.base.files import well_formed
+from agents.base.named import ImportPath, import_path, imported
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, price_of
 from evaluation.progress import MakeBar, turn_bar

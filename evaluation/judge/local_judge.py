@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agents.asking.ask import Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.verdicts import P_YES
+from agents.base.files import first_fault
 from agents.models.base import ChatModel
-from agents.runtime.files import first_fault
 from evaluation.judge.judge_asking import as_judge_errors
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict

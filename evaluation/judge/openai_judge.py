@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.asking.ask import Ask, Question, Template, Templates, put
-from agents.runtime.secrets import scrubbed
+from agents.base.secrets import scrubbed
 from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
 from evaluation.judge.judge_replies import FORMS
 from evaluation.judge.judge_server import JudgeServer

@@ -12,8 +12,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from agents.asking.record import StageRecord, TurnRecord
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
+from agents.record import StageRecord, TurnRecord
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agents.asking.record import Exchange, StageRecord
+from agents.record import Exchange, StageRecord
 
 _MAX_CHARACTERS = 400  # of a note
 _MAX_EXCHANGES = 3  # of a stage; one that asks about each chunk has a dozen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.asking.record import TurnRecord
+from agents.record import TurnRecord
 from evaluation.records import JudgedTurn, Key, RunLogLine
 from evaluation.scores.scoring import risk_coverage
 

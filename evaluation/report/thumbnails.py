@@ -9,7 +9,7 @@ from functools import cache
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from agents.asking.record import BoxFound
+from agents.record import BoxFound
 
 SIZE = 300
 """Longest side in pixels."""

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from PIL import Image
 
+from agents.base.secrets import scrubbed
 from agents.base_agent import BaseAgent, Message
-from agents.runtime.deadline import CallCancelledError
-from agents.runtime.secrets import scrubbed
+from agents.time_limits.deadline import CallCancelledError
 from evaluation.records import I_DONT_KNOW
 from evaluation.run.batches import Slot
 
@@ -47,7 +47,7 @@ class CallResult:
         error: Why every answer is "I don't know" instead of what the agent said, or None.
         hits: Replies of chat models that a reply cache gave; None where there is no such cache.
         misses: Those that it did not hold.
-        records: What the agent tells of each turn (``agents.asking.record``), in the order of the slots; empty of one that keeps none.
+        records: What the agent tells of each turn (``agents.record``), in the order of the slots; empty of one that keeps none.
     """
 
     answers: Sequence[object]

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.base.files import one_line, well_formed
 from agents.base_agent import BaseAgent, Message
-from agents.runtime.files import one_line, well_formed
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG

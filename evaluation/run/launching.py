@@ -11,14 +11,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.base.cluster import Placed
+from agents.base.named import ImportPath, canonical, imported, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.runtime.cluster import Placed
-from agents.runtime.deadline import CallCancelledError
-from agents.settings.named import ImportPath, canonical, imported, look_up
+from agents.profiles.profile import PRESETS, ROOT, SettingsError
 from agents.settings.presets import MODELS
-from agents.settings.profiles import PRESETS, ROOT, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
+from agents.time_limits.deadline import CallCancelledError
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts
@@ -27,7 +27,7 @@ from evaluation.run.provided_evidence import ProvidedEvidence, gold_entries, rea
 
 if TYPE_CHECKING:
     from agents.models.base import ChatModel
-    from agents.runtime.model_set import ModelSet
+    from agents.profiles.model_set import ModelSet
 
 __all__ = [
     "MODELS",
@@ -116,7 +116,7 @@ def launched(
         EvaluationError: A model or an index is missing, or a setting is wrong.
         GoneError: The actor has died for good.
     """
-    from agents.asking.reply_cache import ReplyStore
+    from agents.models.reply_cache import ReplyStore
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     with _as_evaluation_errors():
@@ -266,7 +266,7 @@ def yes_or_no(profile: str, cache: Path) -> YesOrNo:
 
     @lru_cache(maxsize=1)
     def models() -> ModelSet:
-        from agents.asking.reply_cache import ReplyStore
+        from agents.models.reply_cache import ReplyStore
 
         return config.models(replies=ReplyStore(config.cache / REPLIES))
 
@@ -322,7 +322,7 @@ def gate_models(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
 @contextmanager
 def _as_evaluation_errors() -> Iterator[None]:
     from agents.asking.prompts import PromptError
-    from agents.methods.linear_head import HeadError
+    from agents.base.linear_head import HeadError
     from agents.models.base import ModelError
     from agents.search.hits import SearchError
 

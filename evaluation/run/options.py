@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import ModelOptions
 from evaluation.judge.judge_options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agents.asking.record import REQUEST_IMAGES
+from agents.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, note_beginning, read_manifest, write_manifest
 from evaluation.files.outputs import write_outputs

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.base_agent import BaseAgent
-from agents.runtime.cluster import (
+from agents.base.cluster import (
     ANSWER_SECONDS,
     MAX_DEATHS,
     START_SECONDS,
@@ -27,6 +26,7 @@ from agents.runtime.cluster import (
     ended,
     gpus_of,
 )
+from agents.base_agent import BaseAgent
 from evaluation.commands import first_line
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot

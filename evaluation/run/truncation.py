@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from agents.runtime.hub_reach import no_hub
+from agents.base.hub_reach import no_hub
+from agents.base.revisions import pinned_revision, split_revision
 from evaluation.commands import first_line
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
@@ -93,7 +94,7 @@ def from_tokenizer(
     """A truncator on a fast tokenizer of the ``transformers`` library.
 
     Args:
-        source: Hub id or local folder.
+        source: Local folder, or ``ORG/NAME@REVISION``; without a revision the commit that the profiles pin the model to.
         exact: Whether it is the evaluator's own, with its way of cutting; None: that is told by what it makes of a text.
         name: How it is called; ``source`` where None.
         local: Whether no hub is asked.
@@ -104,7 +105,10 @@ def from_tokenizer(
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=local)
+        path, revision = split_revision(source, pinned_revision(str(source)))
+        tokenizer = AutoTokenizer.from_pretrained(
+            path, revision=revision, local_files_only=local, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise EvaluationError(f"no tokenizer at {source}: {first_line(error)}") from error
     if not tokenizer.is_fast:

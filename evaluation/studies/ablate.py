@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from evaluation.run.launching import settings_table
 from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (

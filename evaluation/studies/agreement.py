@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import Field
 from rich.console import Console
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.manifest import read_manifest

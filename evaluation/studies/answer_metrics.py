@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from rich.console import Console
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from evaluation.commands import exit_status, output
 from evaluation.files.folder_lock import writing_into
 from evaluation.records import JudgedTurn, TurnFacts

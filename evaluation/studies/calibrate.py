@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from rich.console import Console
 from tomlkit.exceptions import TOMLKitError
 
+from agents.base.command_options import Flag, Options
+from agents.base.files import read_toml, write_whole
+from agents.base.linear_head import HeadError
+from agents.base.named import canonical, find_file, name_of
 from agents.methods.gate import Gate
-from agents.methods.linear_head import HeadError
-from agents.runtime.files import read_toml, write_whole
-from agents.settings.command_options import Flag, Options
-from agents.settings.named import canonical, find_file, name_of
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into

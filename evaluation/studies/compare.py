@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from evaluation.run.launching import preset_names, settings_table
 from evaluation.scores.scoring import SPLITS
 from evaluation.studies.figures import Result, check_base, figures_of

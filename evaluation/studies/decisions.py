@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from agents.asking.record import Decision as Told
-from agents.asking.record import Signal
 from agents.methods.gate import FOREIGN, NEGATIVE_SIGNALS, SIGNALS
+from agents.record import Decision as Told
+from agents.record import Signal
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns

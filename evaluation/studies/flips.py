@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from pydantic import Field
 from rich.console import Console
 
-from agents.asking.record import TurnRecord
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
+from agents.record import TurnRecord
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.files.traces import traces_in

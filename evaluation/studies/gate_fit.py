@@ -14,8 +14,8 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from agents.base.linear_head import rows_of
 from agents.methods.gate import CLASSES, NEGATIVE_SIGNALS, Gate
-from agents.methods.linear_head import rows_of
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns

@@ -12,8 +12,8 @@ import pandas as pd
 from pydantic import Field
 from rich.console import Console
 
-from agents.runtime.files import write_whole
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
+from agents.base.files import write_whole
 from evaluation.commands import exit_status, output
 from evaluation.files.responses import read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, sure_verdict

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from rich.console import Console
 
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into
 from evaluation.scores.scoring import score

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from agents.runtime.files import one_line, write_whole
+from agents.base.files import one_line, write_whole
 from evaluation.commands import print_json
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from rich.console import Console
 
-from agents.asking.record import BoxFound, TurnRecord
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
+from agents.record import BoxFound, TurnRecord
 from evaluation.commands import exit_status, output
 from evaluation.data.diagnostics import (
     FORMS,

@@ -10,8 +10,8 @@ from typing import Annotated
 from pydantic import Field
 from rich.console import Console
 
-from agents.runtime.files import doing
-from agents.settings.command_options import Flag
+from agents.base.command_options import Flag
+from agents.base.files import doing
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import exit_status, output, print_json
 from evaluation.files.folder_lock import writing_into

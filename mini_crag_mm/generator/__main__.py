@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.settings.command_options import Options
+from agents.base.command_options import Options
 from mini_crag_mm.content_models import ContentError, load_content
 from mini_crag_mm.generator.compose import build_scenes
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages

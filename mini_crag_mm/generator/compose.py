@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from PIL import Image, ImageDraw, ImageOps
 from tqdm import tqdm
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.generator.altered import alter
 from mini_crag_mm.generator.backgrounds import FLAT, Stage, cast_shadow, fill_with_photo, paint, shelf_levels

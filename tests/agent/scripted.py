@@ -11,15 +11,16 @@ from PIL import Image
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest, Detection, FloatArray, TextLine
-from agents.pipeline import Pipeline, stages_of
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import PROMPTS, Profile
+from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
+from agents.search.pages.page_reader import PageReader
+from agents.search.retrieved import cleaned_page
 from agents.settings.presets import Settings
-from agents.settings.profiles import PROMPTS, Profile
+from agents.settings.stage_needs import stages_of
 from agents.stage import Context, Stage
-from agents.texts.page_reader import PageReader
-from agents.texts.retrieved import cleaned_page
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Turn
 from tests.support.process_functions import WORKER
 

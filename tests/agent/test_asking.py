@@ -19,10 +19,10 @@ from agents.asking.readers.entry_replies import entry_choice, four_steps
 from agents.asking.readers.fields import number_at, queries_of, texts_at, truths_at
 from agents.asking.readers.lines import FACTS, SENTENCE, STANDALONE_QUESTION
 from agents.asking.readers.verdicts import CHAIN, FLAGS, P_YES, VERDICT, YES_NO
-from agents.asking.record import Exchange, SentMessage
-from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.chat.composed_vision import ComposedVisionChat
+from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.record import Exchange, SentMessage
 from tests.agent.scripted import ScriptedChat, ScriptedOcr
 
 FORMS: tuple[ReplyForm[object], ...] = (

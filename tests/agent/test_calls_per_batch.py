@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from PIL import Image
 
-from agents.settings.profiles import PRESETS, names
+from agents.profiles.profile import PRESETS, names
 from benchmarks.latency.meter import CallLog, Metered
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent

@@ -216,7 +216,7 @@ class Pictures(ScriptedPipeline):
 
 
 def pictured(tmp_path: Any, url: str) -> Pictures:
-    from agents.search.web_cache import cache_name
+    from agents.search.pages.web_cache import cache_name
 
     Image.new("RGB", (5, 7), "red").save(tmp_path / cache_name(url), "PNG")
     return Pictures(tmp_path)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.evidence.chunks import breadcrumb
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, squares, windows
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -21,7 +22,6 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
-from agents.texts.evidence_chunks import breadcrumb
 from agents.texts.replies import listed
 from agents.turn import IDK, Evidence, Turn
 from apps.preflight.checkpoints import checkpoints_of

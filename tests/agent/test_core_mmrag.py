@@ -13,7 +13,7 @@ from PIL import Image
 from agents.asking.readers.entry_replies import parse_four_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.search.hits import Entity, ImageHit
-from agents.search.web_cache import cache_name
+from agents.search.pages.web_cache import cache_name
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.choose_entry import ChooseEntry
 from agents.stages.entries import EntriesStage, entry_text

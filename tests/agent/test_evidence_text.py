@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.texts.evidence_text import CHARACTERS_PER_TOKEN, passage_of, within_tokens
+from agents.evidence.passages import CHARACTERS_PER_TOKEN, passage_of, within_tokens
 from agents.turn import Evidence
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
-from agents.pipeline import roles_of
+from agents.profiles.profile import ROOT, SettingsError, load_profile
 from agents.settings.presets import load_settings
-from agents.settings.profiles import ROOT, SettingsError, load_profile
+from agents.settings.stage_needs import roles_of
 from agents.stages import __main__ as stages
 from agents.turn import Candidate, Turn
 from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn

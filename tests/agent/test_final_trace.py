@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
-from agents.asking.record import CANDIDATE, Decision, Signal, StageRecord
+from agents.record import CANDIDATE, Decision, Signal, StageRecord
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.turn import IDK, Candidate, Evidence

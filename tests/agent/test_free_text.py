@@ -12,7 +12,7 @@ from agents.asking.readers.drafts import parse_draft
 from agents.asking.readers.entry_replies import FourSteps, parse_four_steps
 from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
-from agents.settings.profiles import PROMPTS
+from agents.profiles.profile import PROMPTS
 from agents.texts.replies import json_object, labelled, yes_or_no
 
 

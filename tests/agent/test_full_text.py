@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.evidence.chunks import ChunkOptions, cutter, windows_around
 from agents.search.hits import Entity, WebHit
-from agents.search.web_cache import PageCache
+from agents.search.pages.web_cache import PageCache
+from agents.search.retrieved import safe_full_text, safe_page
 from agents.settings.presets import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.evidence_chunks import ChunkOptions, cutter, windows_around
-from agents.texts.retrieved import safe_full_text, safe_page
 from agents.turn import Candidate, Tools
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.base.linear_head import HeadError
 from agents.methods.gate import SIGNALS, Gate, GateSignals
-from agents.methods.linear_head import HeadError
+from agents.profiles.profile import SettingsError
 from agents.search.hits import Entity, ImageHit
 from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
-from agents.settings.profiles import SettingsError
 from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity

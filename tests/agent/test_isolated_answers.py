@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, same_claim, stands_in
@@ -62,7 +62,6 @@ def test_what_a_source_does_not_hold_is_not_its_vote() -> None:
     assert made.votes == SourceVotes(GRAPH_VOTES, 0, None)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["330 m", "40 m", "7 m", IDK])), st.integers(1, 3))
 def test_k_planted_sources_change_the_lead_by_k_at_most(honest: list[str], planted: int) -> None:
     votes = [Vote(answer) for answer in honest]
@@ -84,7 +83,8 @@ def test_one_call_asks_each_source_of_the_batch_without_the_dialog() -> None:
     history = ({"role": "assistant", "content": "earlier order"},)
     several = asked(ROW, ROOF, PAGE, PLANTED, history=history)
     single, refused = asked(ROW, ROOF), asked(ROW, PAGE, answer=IDK)
-    stepped = asked(ROW, PAGE, Evidence("40 m", "step", "step 1"))
+    stepped = asked(ROW, PAGE)
+    stepped.candidate = Candidate("330 m", None, stepwise=True)
     run(IsolatedAnswers, [several, single, refused, stepped], context(load_settings("best", "embedded"), chat=chat))
     assert chat.batches == [3]  # the graph, two pages
     assert several.votes == SourceVotes(GRAPH_VOTES + 1, 1, "40 m")

@@ -16,9 +16,9 @@ from agents.asking.ask import read
 from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.looks import LOOK as LOOK_FORM
 from agents.models.base import Box, ChatReply, TextLine
+from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, load_settings, settings_from
-from agents.settings.profiles import PROMPTS
 from agents.stages.answer import Answer
 from agents.stages.look import LookFirst, by_rules, written_words
 from agents.stages.objects import Objects

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agents.evidence.passages import PICTURE_KEY, kind_of
 from agents.methods.modality_fusion import agree, most_trusted
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import load_settings
 from agents.stages.modality_answers import ModalityAnswers
-from agents.texts.evidence_text import PICTURE_KEY, kind_of
 from agents.turn import IDK, Candidate, Evidence, Turn
 from tests.agent.scripted import ScriptedChat, context, run, turn
 

@@ -10,9 +10,9 @@ import pytest
 
 from agents.asking.prompts import PromptError, PromptLibrary
 from agents.models.base import ChatRequest
-from agents.pipeline import stages_of
-from agents.settings.profiles import load_profile
+from agents.profiles.profile import load_profile
 from agents.settings.run_config import RunConfig, preset_names, profile_names
+from agents.settings.stage_needs import stages_of
 from agents.turn import Evidence
 
 BLIND = ["embedded", "embedded_batch", "embedded_smollm2"]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agents.base.named import ImportPath, canonical, find_file, import_path, look_up, name_of
 from agents.models.base import ChatModel, ChatRequest, ModelError
 from agents.models.registry import ModelRegistry, options_of
-from agents.settings.named import ImportPath, canonical, find_file, import_path, look_up, name_of
+from agents.profiles.profile import SettingsError, load_profile
 from agents.settings.presets import load_settings
-from agents.settings.profiles import SettingsError, load_profile
 from agents.settings.run_config import RunConfig
 from agents.stage import stage_class
 from apps.answering import AnswererOptions, CannotStartError, start

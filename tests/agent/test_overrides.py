@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError, names
 from agents.settings.presets import VARIABLES, load_settings, settings_from
-from agents.settings.profiles import PRESETS, PROFILES, ROOT, SettingsError, names
 from agents.settings.run_config import RunConfig
 
 BASE = {"stages": ("understand", "route", "queries", "rerank", "answer", "finalise"), "finalise": {"max_idk": 0.5}}

@@ -9,8 +9,8 @@ from PIL import Image
 
 from agents.asking.prompts import Prompt, PromptError, PromptLibrary
 from agents.crag_agent import CragAgent
+from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
 from agents.settings.presets import MODELS, load_settings
-from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
 from agents.settings.run_config import RunConfig
 
 

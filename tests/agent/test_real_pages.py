@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.evidence.chunks import windows_around
 from agents.search import gateway
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText, web_results
+from agents.search.pages.page_reader import PageReader
+from agents.search.pages.page_text import main_content
+from agents.search.retrieved import safe_full_text
 from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from agents.texts.evidence_chunks import windows_around
-from agents.texts.page_reader import PageReader
-from agents.texts.page_text import main_content
-from agents.texts.retrieved import safe_full_text
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 from tests.agent.test_full_text import FOUND, WithPages, settings, url_of
 from tests.property.fuzzing import fuzzed, hostile_text

@@ -15,9 +15,9 @@ import pytest
 from agents.asking.ask import ReplyForm, read
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply
-from agents.pipeline import stages_of
-from agents.settings.profiles import PROMPTS
+from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
+from agents.settings.stage_needs import stages_of
 from agents.stage import stage_class, stage_names
 from benchmarks.readable_replies import as_json, copied
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.asking.record import REQUEST_IMAGES, Exchange, SentMessage, TurnRecord, read_record
-from agents.asking.trace import TraceWriter
+from agents.base import secrets
 from agents.crag_agent import CragAgent
 from agents.models.pixels import pixels_digest
-from agents.runtime import secrets
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile, SettingsError
+from agents.record import REQUEST_IMAGES, Exchange, SentMessage, TurnRecord, read_record
+from agents.runner.trace import TraceWriter
 from agents.settings.presets import TraceSettings, settings_from
-from agents.settings.profiles import Profile, SettingsError
 from agents.turn import Turn
 from tests.agent.scripted import ScriptedChat
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.intake import add_provided, open_turns
 from agents.methods.domains import domain_of_label, load_domains
 from agents.models.base import ChatReply, ChatRequest
-from agents.settings.profiles import PRESETS, names
+from agents.profiles.profile import PRESETS, names
+from agents.runner.intake import add_provided, open_turns
 from agents.turn import IDK
 from tests.search.test_provided_context import written
 from tests.support.fault_plan import Plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.asking.readers.verdicts import parse_flags
-from agents.methods.linear_head import HeadError
+from agents.base.linear_head import HeadError
 from agents.methods.question_kinds import question_kind
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route, trace_features
 from agents.models.base import ChatReply, ChatRequest

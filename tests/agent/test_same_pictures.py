@@ -13,8 +13,8 @@ from PIL import Image
 from agents.models.base import Box, Detection
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity, ImageHit
+from agents.search.pages.web_cache import cache_name
 from agents.search.provided_context import ProvidedContext
-from agents.search.web_cache import cache_name
 from agents.settings.presets import settings_from
 from agents.stages.select_entity import SelectEntity
 from agents.turn import Target, Turn, View

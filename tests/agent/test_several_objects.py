@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.evidence.chunks import in_turn
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
@@ -15,7 +16,6 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
-from agents.texts.evidence_chunks import in_turn
 from agents.turn import Evidence, Turn, View
 from tests.agent.scripted import ScriptedChat, context, run, turn
 

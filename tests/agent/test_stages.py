@@ -17,6 +17,7 @@ from agents.asking.readers.drafts import parse_draft
 from agents.methods.ranking import cumulative
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.retrieved import safe_page
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
@@ -34,7 +35,6 @@ from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.texts.retrieved import safe_page
 from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
@@ -485,6 +485,15 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
     assert [item.candidate.text for item in batch if item.candidate] == ["with", "without", "seen"]
     assert batch[2].candidate is not None
     assert batch[2].candidate.confidence == pytest.approx(0.5)
+
+
+def test_an_answer_that_steps_led_to_keeps_the_evidence_that_it_was_made_from() -> None:
+    step = Evidence("It was designed by Bartholdi.", "step", "step 1")
+    made = turn("Where was he born?", evidence=(evidence("opened in 1889"),), shown=(step,))
+    made.candidate = Candidate("Colmar", None, stepwise=True)
+    chat = ScriptedChat(lambda _: "another")
+    run(Answer, [made], context(settings(), chat=chat))
+    assert (made.candidate.text, made.shown, chat.requests) == ("Colmar", (step,), [])
 
 
 @pytest.mark.parametrize("stage", [Answer, DualAnswer])

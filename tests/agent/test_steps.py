@@ -18,9 +18,9 @@ from agents.methods.step_plans import MAX_LEVELS, MAX_STEPS, AskStep, ComputeSte
 from agents.methods.step_results import conclusion
 from agents.methods.step_rules import takes_steps
 from agents.models.base import ChatReply, ChatRequest
+from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
-from agents.settings.profiles import PROMPTS
 from agents.stages.steps import Steps
 from agents.turn import IDK
 from tests.agent.scripted import GATHERING, ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn

@@ -8,9 +8,9 @@ from pathlib import Path
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.presets import Settings
-from agents.settings.profiles import Profile
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))

@@ -110,7 +110,7 @@ def test_no_markup_breaks_the_reader(raw: str) -> None:
     assert "\n" not in plain(raw)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(markup)
 def test_simple_markup_reads_as_the_parser_reads_it(raw: str) -> None:
     simple = simple_text(raw)

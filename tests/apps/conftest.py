@@ -21,9 +21,9 @@ from starlette.types import ASGIApp
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Limits, Profile
 from agents.settings.presets import Settings
-from agents.settings.profiles import Limits, Profile
 from apps.answering import Answerer
 from apps.http_server import configured, guarded
 from apps.serving.app import Server, ServerLimits

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 import tomllib
 
 import pytest
 
-from agents.settings.command_options import Options
-from agents.settings.profiles import ROOT
+from agents.base.command_options import Options
+from agents.profiles.profile import ROOT
 from agents.settings.run_config import preset_names, profile_names
 from apps import crag
 
@@ -54,6 +55,17 @@ print(json.dumps([status, [name for name in {heavy!r} if name in sys.modules]]))
 def test_the_script_of_the_project_is_this_command() -> None:
     module, _, name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["crag"].partition(":")
     assert getattr(importlib.import_module(module), name) is crag.main
+
+
+def test_the_version_is_that_of_the_project_the_citation_and_the_change_log(capsys: pytest.CaptureFixture[str]) -> None:
+    assert crag.main(["--version"]) == 0
+    (said,) = capsys.readouterr().out.splitlines()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert said == f"crag {version}"
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    latest = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released, dev, _ = version.partition(".dev")
+    assert latest and latest[1].startswith(f"[Unreleased] - to be {released}" if dev else f"[{released}] - 20")
 
 
 def test_bash_completes_commands_options_and_presets(capsys: pytest.CaptureFixture[str]) -> None:

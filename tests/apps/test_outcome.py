@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.asking.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureFound, StageRecord, TurnRecord
+from agents.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureFound, StageRecord, TurnRecord
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question

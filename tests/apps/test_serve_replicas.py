@@ -15,7 +15,7 @@ import openai
 import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
-from agents.settings.profiles import Limits
+from agents.profiles.profile import Limits
 from apps.answering import Answerer, CannotStartError
 from apps.outcome import Outcome
 from apps.serving.app import Server, ServerLimits

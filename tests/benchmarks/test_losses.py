@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.asking.record import EvidenceFound, StageRecord, TurnRecord
+from agents.record import EvidenceFound, StageRecord, TurnRecord
 from benchmarks.losses import Place, place_of, says_answer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.asking.record import EvidenceFound, PictureFound, StageRecord, TurnRecord
+from agents.record import EvidenceFound, PictureFound, StageRecord, TurnRecord
 from benchmarks.retrieval_recall import Truth, Truths, main, measured
 from evaluation.attribution.retrieval import ndcg_at, recall_at
 from mini_crag_mm.content_models import load_content

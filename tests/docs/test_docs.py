@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, names
 from agents.settings.presets import GROUPS, load_settings
-from agents.settings.profiles import PRESETS, PROFILES, ROOT, names
 from apps.crag import COMMANDS
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
@@ -27,7 +27,9 @@ PAGES = [
 LICENCES = ROOT / "mini_crag_mm" / "ATTRIBUTION.md"
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
 MAX_LINES = 150
-FOREIGN_OPTIONS = {"--generate", "--no-deps", "--head", "--address", "--target", "--help", "--max-model-len"}
+FOREIGN_OPTIONS = {"--generate", "--no-deps", "--require-hashes", "--upgrade-package"} | {
+    *("--head", "--address", "--target", "--help", "--max-model-len")
+}
 """Options of other programs than ours that the pages name, and the one that argparse adds."""
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")

@@ -15,7 +15,7 @@ from PIL import Image
 from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
 from agents.search.shared_search import SharedSearch
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker

@@ -14,7 +14,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.asking.record import StageRecord, TurnRecord
+from agents.record import StageRecord, TurnRecord
 from benchmarks.mavis_metrics import main, mauve
 from evaluation.attribution.cited_answers import read_cited
 from evaluation.attribution.mavis import (

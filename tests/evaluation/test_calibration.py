@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from agents.asking.record import Decision as Told
-from agents.asking.record import Signal, StageRecord, TurnRecord, read_record
 from agents.methods.gate import NEGATIVE_SIGNALS, Gate
+from agents.record import Decision as Told
+from agents.record import Signal, StageRecord, TurnRecord, read_record
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError

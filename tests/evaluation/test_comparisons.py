@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from agents.asking import reply_cache
-from agents.asking.reply_cache import ReplyStore
 from agents.crag_agent import CragAgent
+from agents.models import reply_cache
 from agents.models.base import ModelError
+from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs

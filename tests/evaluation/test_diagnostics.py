@@ -14,9 +14,9 @@ from PIL import Image, ImageDraw
 from rich.console import Console
 
 import local_evaluation
-from agents.asking.record import BoxFound, EvidenceFound, PictureFound, StageRecord, TurnRecord
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
+from agents.record import BoxFound, EvidenceFound, PictureFound, StageRecord, TurnRecord
 from agents.search.pipelines import open_pipeline
 from agents.search.provided_context import parse_provided
 from agents.settings.run_config import RunConfig

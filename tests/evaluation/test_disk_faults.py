@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents.runtime.files import write_whole
+from agents.base.files import write_whole
 from evaluation.files.manifest import MANIFEST
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES
 from evaluation.files.responses import RESPONSES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agents.asking.record import PictureFound, StageRecord, TurnRecord
+from agents.record import PictureFound, StageRecord, TurnRecord
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE

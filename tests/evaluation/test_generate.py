@@ -105,7 +105,7 @@ def test_a_killed_run_is_resumed_to_the_same_bytes(tmp_path: Path, whole: bytes,
     assert sum(len(call) for call in agent.calls) == sum(TURNS) - 4 * batches
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
 def test_a_file_cut_anywhere_is_resumed_to_the_same_bytes(tmp_path: Path, whole: bytes, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(whole)))

@@ -282,7 +282,7 @@ def test_only_turns_of_both_are_compared() -> None:
     assert (found.turns, found.change, found.interval, found.p) == (2, 1.0, None, None)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("cmh"), st.sampled_from("cmh")), min_size=2, max_size=12))
 def test_p_does_not_depend_on_which_run_comes_first(verdicts: list[tuple[str, str]]) -> None:
     one = [turn for n, (verdict, _) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]

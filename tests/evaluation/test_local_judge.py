@@ -15,11 +15,11 @@ from rich.console import Console
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.deadline import Deadline
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import PROMPTS, Profile
 from agents.settings import run_config
-from agents.settings.profiles import PROMPTS, Profile
 from agents.settings.run_config import RunConfig
+from agents.time_limits.deadline import Deadline
 from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, YesOrNo, load_cut
@@ -200,7 +200,7 @@ def test_the_best_cut_by_hand() -> None:
         judge_fit.best_cut(np.array([0.1, 0.2]), np.array([True, True]))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
 def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
     found = judge_fit.best_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))

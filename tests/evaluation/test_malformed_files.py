@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from agents.asking import prompts
-from agents.asking.record import BoxFound, Decision, EvidenceFound, Signal, StageRecord, TurnRecord
+from agents.base.files import is_of_files, told
 from agents.crag_agent import CragAgent
 from agents.methods import domains
-from agents.runtime.files import is_of_files, told
+from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
+from agents.record import BoxFound, Decision, EvidenceFound, Signal, StageRecord, TurnRecord
 from agents.search.index_sources import SourceError, read_images, read_pages
 from agents.search.own_sources import read_documents, read_table
 from agents.settings import run_config
 from agents.settings.presets import load_settings
-from agents.settings.profiles import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
 from agents.settings.run_config import RunConfig
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.preflight import submission

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pytest_httpserver import HTTPServer
 
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
 from agents.settings.run_config import profile_names
 from tests.evaluation.worlds import picture, row, write_dataset
 

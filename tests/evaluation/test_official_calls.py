@@ -20,9 +20,9 @@ from PIL import Image
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.presets import load_settings
-from agents.settings.profiles import Profile
 from agents.turn import IDK
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.data.rows import to_session

@@ -11,9 +11,9 @@ from PIL import Image
 from agents.crag_agent import CragAgent
 from agents.methods.gate import Gate
 from agents.models.base import ChatRequest
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.presets import load_settings
-from agents.settings.profiles import Profile
 from agents.turn import IDK
 from apps.answering import Answerer, Question
 from apps.details import details
@@ -36,7 +36,7 @@ MODULE = '''
 
 from collections.abc import Sequence
 
-from agents.asking.record import BoxFound, EvidenceFound, Signal
+from agents.record import BoxFound, EvidenceFound, Signal
 from agents.stage import Context, Stage
 from agents.turn import Turn
 

@@ -13,7 +13,7 @@ import pytest
 import agents.user_config
 import local_evaluation
 from agents.crag_agent import CragAgent
-from agents.runtime.start_up import StartUp
+from agents.runner.start_up import StartUp
 from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import choose_judge

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.asking.record import (
+from agents.record import (
     CANDIDATE,
     DRAFT,
     FROM_EVIDENCE,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agents.asking.record import (
+from agents.record import (
     FROM_EVIDENCE,
     OWN_KNOWLEDGE,
     BoxFound,

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import local_evaluation
-from agents.asking.record import TurnRecord
-from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
-from agents.runtime.start_up import StartUp
+from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.record import TurnRecord
+from agents.runner.start_up import StartUp
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.asking.record import StageRecord, TurnRecord
 from agents.base_agent import Message
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.record import StageRecord, TurnRecord
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, append_records, read_traces, traces_in
 from evaluation.judge.rule_judge import RuleJudge

@@ -10,7 +10,7 @@ from pytest_httpserver import HTTPServer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from agents.settings.profiles import Limits
+from agents.profiles.profile import Limits
 from evaluation.records import EvaluationError
 from evaluation.run.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
 

@@ -11,12 +11,12 @@ from typing import Any
 import datasets
 from PIL import Image
 
-from agents.asking.record import TurnRecord
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
+from agents.record import TurnRecord
 from agents.settings.presets import Settings
-from agents.settings.profiles import Profile
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends

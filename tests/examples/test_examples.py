@@ -17,8 +17,8 @@ from nbclient import NotebookClient
 from PIL import Image
 
 from agents.models.chat.gguf import GgufOptions
+from agents.profiles.profile import ROOT
 from agents.search.build_index import IndexOptions
-from agents.settings.profiles import ROOT
 from agents.texts.refusals import refuses
 from apps.preflight.repository import _hadolint
 from apps.serve import ServeOptions

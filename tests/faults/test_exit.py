@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_BEHIND = """
     import sys, threading
     import torch
-    from agents.runtime.worker import HungError, Worker
+    from agents.time_limits.worker import HungError, Worker
 
     started = threading.Event()
 
@@ -43,8 +43,8 @@ def test_a_loop_that_was_left_behind_ends_with_the_process() -> None:
 
 STAGE_LEFT_BEHIND = """
     import sys, threading
-    from agents.pipeline import attempt
-    from agents.runtime.worker import HungError, Worker
+    from agents.runner.pipeline import attempt
+    from agents.time_limits.worker import HungError, Worker
     from agents.stage import Stage
 
     started = threading.Event()

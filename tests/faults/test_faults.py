@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents.settings.profiles import PRESETS, names
+from agents.profiles.profile import PRESETS, names
 from agents.turn import IDK
 from tests.support.fault_plan import Fault, Plan
 from tests.support.fault_trial import CALLS, Outcome, trial

@@ -15,22 +15,23 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.asking.record import TurnRecord
 from agents.models.base import ModelError
-from agents.pipeline import Pipeline, stages_of
-from agents.runtime.deadline import NO_DEADLINE, CallCancelledError, Deadline
-from agents.runtime.guard import DialogTimes, Estimates, Plan, kept_for, plan
-from agents.runtime.worker import EscapedError, HungError, Worker, where
+from agents.profiles.profile import PRESETS, Limits, names
+from agents.record import TurnRecord
+from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.settings.presets import Settings, load_settings
-from agents.settings.profiles import PRESETS, Limits, names
+from agents.settings.stage_needs import stages_of
 from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
 from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.rerank import Rerank
 from agents.stages.web_search import WebSearch
+from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Deadline
+from agents.time_limits.guard import DialogTimes, Estimates, Plan, kept_for, plan
+from agents.time_limits.worker import EscapedError, HungError, Worker, where
 from agents.turn import Evidence, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, pipeline_of, run, turn
 from tests.support.fault_plan import Plan as FaultPlan
@@ -326,7 +327,7 @@ go = threading.Event()
 
 @pytest.mark.hostile("races: work that ends while its worker looks at the time")
 def test_work_that_ends_just_after_the_wait_for_it_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.runtime.worker.Future", EndsLate)
+    monkeypatch.setattr("agents.time_limits.worker.Future", EndsLate)
     go.clear()
     assert Worker().run(lambda: go.wait(60.0) and 42, lambda: False) == 42
 
@@ -337,7 +338,7 @@ def test_a_time_out_of_the_work_itself_comes_out(monkeypatch: pytest.MonkeyPatch
         go.wait(60.0)
         raise TimeoutError("of the work")
 
-    monkeypatch.setattr("agents.runtime.worker.Future", EndsLate)
+    monkeypatch.setattr("agents.time_limits.worker.Future", EndsLate)
     go.clear()
     with pytest.raises(TimeoutError, match="of the work"):
         Worker().run(work, lambda: False)
@@ -500,7 +501,7 @@ def test_where_a_thread_is_can_be_told() -> None:
     worker, release = Worker(), threading.Event()
     with pytest.raises(HungError) as hung:
         worker.run(release.wait, lambda: True)
-    assert where(hung.value.thread) == "agents.runtime.worker._serve"
+    assert where(hung.value.thread) == "agents.time_limits.worker._serve"
     release.set()
     hung.value.thread.join(5.0)
     assert where(hung.value.thread) == ""

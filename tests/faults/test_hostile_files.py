@@ -12,22 +12,22 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.intake import opened
 from agents.models.picture_files import FORMATS, MAX_SCANS, decodes_quickly, file_of, picture_of
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.subprocess_worker import SubprocessError, SubprocessWorker
+from agents.runner.intake import opened
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
-from agents.search.web_cache import (
+from agents.search.pages import page_reader
+from agents.search.pages.page_reader import MAX_CHARACTERS, MAX_TAGS, MAX_TAGS_OUTSIDE, PageReader, beginning
+from agents.search.pages.web_cache import (
     KEPT_PICTURE_PIXELS,
     MAX_PICTURE_PIXELS,
     PageCache,
     PictureCache,
     cache_name,
 )
-from agents.texts import page_reader
-from agents.texts.page_reader import MAX_CHARACTERS, MAX_TAGS, MAX_TAGS_OUTSIDE, PageReader, beginning
-from agents.texts.retrieved import safe_full_text
+from agents.search.retrieved import safe_full_text
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWorker
 from tests.support.fault_plan import MARK, Plan
 from tests.support.fault_trial import questions, spoilt_agent
 from tests.support.fault_variants import full_settings
@@ -139,7 +139,7 @@ def test_a_page_that_breaks_the_parser_costs_itself(monkeypatch: pytest.MonkeyPa
             raise RecursionError("too deep")
         return page
 
-    monkeypatch.setattr("agents.texts.retrieved.safe_full_text", read)
+    monkeypatch.setattr("agents.search.retrieved.safe_full_text", read)
     texts = PageReader(SubprocessWorker(), safe=True)(["bad", "good"], NO_DEADLINE)
     assert texts[1] == PageText("good")
     assert texts[0].text is None and "RecursionError" in str(texts[0].note)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agents.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, open_turn, open_turns, opened
-from agents.settings.profiles import PRESETS, names
+from agents.profiles.profile import PRESETS, names
+from agents.runner.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, open_turn, open_turns, opened
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat
 from tests.support.fault_plan import Plan
@@ -269,7 +269,7 @@ def test_a_file_that_is_slow_to_open_is_opened_once_a_dialog(fails: bool, monkey
             raise ValueError("broken")
         return noise()
 
-    monkeypatch.setattr("agents.intake.decoded_in", slowly)
+    monkeypatch.setattr("agents.runner.intake.decoded_in", slowly)
     agent = spoilt_agent(full_settings("vlm_only"), Plan(call_seconds=10.0, clock=clock))
     records: list[Any] = []
     agent.trace_to(None, records.extend)

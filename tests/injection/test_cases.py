@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agents.asking.prompts import PromptLibrary
+from agents.evidence.chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
+from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings.profiles import PROMPTS
-from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
+from agents.search.retrieved import MAX_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
-from agents.texts.retrieved import MAX_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text
 from agents.turn import Evidence
 from mini_crag_mm.loader import read_pages

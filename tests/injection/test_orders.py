@@ -9,9 +9,9 @@ import yaml
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import Box, Label, TextLine
+from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
-from agents.settings.profiles import PROMPTS
 from agents.settings.run_config import RunConfig
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders

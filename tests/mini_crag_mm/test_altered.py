@@ -50,7 +50,7 @@ def test_more_strength_is_further_on() -> None:
     assert 1.0 < weak < 0.9 * strong
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.integers(4, 90), st.integers(4, 90), st.sampled_from(["RGB", "RGBA"]), st.floats(0.01, 1.0), st.text(max_size=3)
 )

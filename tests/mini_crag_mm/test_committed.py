@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.search.web_cache import cache_name
+from agents.search.pages.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Content, load_content
 from mini_crag_mm.generator.set_rules import check_all, held_out_share
 from mini_crag_mm.loader import SET_ROOT, SetPaths, index_image, read_kg, read_layout, read_pages

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from agents.search import index_sources, web_cache
+from agents.search import index_sources
+from agents.search.pages import web_cache
+from agents.search.pages.page_text import main_content
 from agents.settings.presets import settings_from
 from agents.settings.run_config import RunConfig
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from agents.texts.page_text import main_content
 from mini_crag_mm import full_pages, prepare
 from mini_crag_mm.full_pages import PageMaker, is_missing, page_file, write_pages
 from mini_crag_mm.index_contents import pages_of

@@ -10,7 +10,7 @@ import datasets as hf
 import numpy as np
 import pytest
 
-from agents.search.web_cache import cache_name
+from agents.search.pages.web_cache import cache_name
 from mini_crag_mm import organiser_format
 from mini_crag_mm.content_models import Content, load_content
 from mini_crag_mm.loader import SetPaths

@@ -10,8 +10,8 @@ from PIL import Image
 
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.settings.profiles import PRESETS, names
+from agents.profiles.profile import PRESETS, names
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.models.tiny_checkpoints import TEMPLATE, tokenizer
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent

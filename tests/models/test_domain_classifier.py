@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from agents.base.linear_head import HeadError, LinearHead
 from agents.methods.domains import load_domains
-from agents.methods.linear_head import HeadError, LinearHead
 from agents.models.base import DomainClassifier, Label, ModelError, QuestionImageFeatures
 from agents.models.domain_classifiers import (
     PICTURE_WEIGHT,
@@ -136,7 +136,7 @@ def test_a_model_that_compares_pictures_with_texts_says_what_the_picture_is_abou
 
 
 def test_under_gpu_the_picture_counts_before_a_head_is_fitted() -> None:
-    from agents.settings.profiles import load_profile
+    from agents.profiles.profile import load_profile
 
     spec = load_profile("gpu").models["domain_classifier"]
     assert spec["fallback"]["sight"] == spec["features"], "one model in memory"
@@ -266,8 +266,8 @@ def test_the_registry_falls_back_to_zero_shot_where_there_is_no_head(
 
 
 def test_the_embedded_profile_classifies() -> None:
-    from agents.runtime.model_set import ModelSet
-    from agents.settings.profiles import load_profile
+    from agents.profiles.model_set import ModelSet
+    from agents.profiles.profile import load_profile
     from agents.settings.run_config import DEFAULT_CACHE
 
     known = {domain.name: domain.description for domain in load_domains().values()}

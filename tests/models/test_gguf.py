@@ -96,12 +96,16 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
     assert len(tried) == 1
 
 
-@pytest.mark.parametrize("served", [WHOLE, b"another file", None], ids=["a hub", "another file", "no hub"])
+@pytest.mark.parametrize(
+    ("served", "named"),
+    [(WHOLE, WHOLE), (b"another file", b"another file"), (b"another file", WHOLE), (None, b"")],
+    ids=["a hub", "another file", "another file under the sum of ours", "no hub"],
+)
 def test_the_publishers_own_file_comes_before_the_packages(
-    tmp_path: Path, source: gguf.GgufSource, httpserver: HTTPServer, served: bytes | None
+    tmp_path: Path, source: gguf.GgufSource, httpserver: HTTPServer, served: bytes | None, named: bytes
 ) -> None:
     """In a process of its own: Hugging Face's library reads its settings when it is imported."""
-    sha256 = hashlib.sha256(served or b"").hexdigest()
+    sha256 = hashlib.sha256(named).hexdigest()
     headers = {"ETag": f'"{sha256}"', "X-Repo-Commit": "0" * 40, "Accept-Ranges": "bytes"}
     if served is not None:
         httpserver.expect_request("/some/one/resolve/main/model.gguf").respond_with_data(served, headers=headers)
@@ -121,7 +125,7 @@ def test_the_publishers_own_file_comes_before_the_packages(
     assert kept.read_bytes() == WHOLE
     assert list(kept.parent.iterdir()) == [kept]
     taken = [request for request, response in httpserver.log if request.method == "GET" and response.status_code < 400]
-    assert bool(taken) is (served == WHOLE), "a sum that the hub names is no proof: the project's own decides"
+    assert bool(taken) is (named == WHOLE), "a sum that the hub names is no proof: the project's own decides"
 
 
 def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> None:

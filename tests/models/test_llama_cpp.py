@@ -16,7 +16,7 @@ from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.pretrained import packaged_path
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 
 
 class Clock:

@@ -10,9 +10,9 @@ import pytest
 
 from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile, SearchModels, SettingsError, load_profile
 from agents.settings.presets import settings_from
-from agents.settings.profiles import Profile, SearchModels, SettingsError, load_profile
 from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import checkpoints_of
 from tests.models.tiny_checkpoints import save_llama

@@ -21,7 +21,7 @@ from werkzeug import Request, Response
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 from tests.support.chat_server import refused, serve_chat
 
 KEY = "sk-secret-0123456789"

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.asking.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.registry import KINDS, ModelRegistry
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
 @dataclass

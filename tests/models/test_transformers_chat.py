@@ -19,7 +19,7 @@ from agents.models.chat.int8_linear import Int8Linear, _rounded, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
 
 

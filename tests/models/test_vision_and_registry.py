@@ -18,8 +18,8 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision import ocr as ocr_module
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
-from agents.runtime.deadline import NO_DEADLINE, Deadline
 from agents.settings.run_config import RunConfig
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.models.tiny_checkpoints import save_bert, save_llama
 
 

@@ -12,8 +12,8 @@ import pytest
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.vllm_chat import VllmChat
-from agents.runtime.deadline import Deadline
-from agents.settings.profiles import Limits
+from agents.profiles.profile import Limits
+from agents.time_limits.deadline import Deadline
 
 SLACK = 5.0  # seconds, for a busy machine; the engine holds its loop for 30
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import PRESETS, Profile, names
 from agents.settings.presets import load_settings
-from agents.settings.profiles import PRESETS, Profile, names
 from tests.faults.test_hostile_input import HISTORIES, PICTURES, QUERIES, noise
 from tests.property.fuzzing import fuzzed, hostile_text
 from tests.support.scripted_parts import Search, ready

@@ -21,7 +21,7 @@ from tests.property.expressions import FEW_UNITS, UNITS, Expression, expressions
 from tests.property.fuzzing import grows_like_a_square
 from tests.property.test_texts import WORK
 
-OWN_FILES = {"agents.settings.profiles._VARIABLE"}  # applied to profiles alone, which the machine's user writes
+OWN_FILES = {"agents.profiles.profile._VARIABLE"}  # applied to profiles alone, which the machine's user writes
 EXPRESSIONS = [each for each in expressions(agents) if each.name not in OWN_FILES]
 BEGINNINGS = ("", "1. ", '{"queries": ["')
 ARGUMENTS = {"int": 5, "str": "queries"}

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agents.asking.record import VERSION
-from agents.asking.trace import TraceWriter
-from agents.runtime.files import parse_json, well_formed, write_whole
+from agents.base.files import parse_json, well_formed, write_whole
+from agents.record import VERSION
+from agents.runner.trace import TraceWriter
 from agents.turn import Turn
 from evaluation.files.outputs import ALL_TURNS, SCORES, read_turn_table, write_outputs
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, read_lines, read_responses

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.evidence.chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.methods import citations
 from agents.models.base import ChatReply
 from agents.search.hits import Entity, ImageHit, WebHit
+from agents.search.retrieved import safe_page, safe_picture, safe_text
 from agents.texts import injection, replies, wikitext
-from agents.texts.evidence_chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
 from agents.texts.injection import gives_orders, neutral, without_special_tokens
 from agents.texts.orders import orders_in
 from agents.texts.refusals import refuses
 from agents.texts.replies import whole_sentences
-from agents.texts.retrieved import safe_page, safe_picture, safe_text
 from agents.texts.text import clean, visible_text, without_controls
 from tests.property.fuzzing import blows_up, fuzzed, hostile_text, repeated
 

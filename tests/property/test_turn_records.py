@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.asking.record import (
+from agents.record import (
     FINDINGS,
     PICTURE_FIELDS,
     VERSION,
@@ -29,7 +29,7 @@ from agents.asking.record import (
     finding,
     read_record,
 )
-from agents.asking.trace import TraceWriter
+from agents.runner.trace import TraceWriter
 from agents.settings.presets import TraceSettings
 from agents.turn import Turn
 from tests.property.fuzzing import fuzzed, hostile_text

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BeforeValidator, Field, Json, ValidationError, model_validator
 
-from agents.settings.command_options import Flag, Options
+from agents.base.command_options import Flag, Options
 
 BARE = Path("bare")
 

@@ -11,8 +11,8 @@ import pytest
 import safetensors
 
 from agents.models.architecture import BYTES, ArchitectureError, architecture_of
+from agents.profiles.profile import Profile, SearchModels
 from agents.settings.presets import Settings, settings_from
-from agents.settings.profiles import Profile, SearchModels
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import (
     L40S_BYTES,

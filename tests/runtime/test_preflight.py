@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
-from agents.runtime.weights import cached_revision, loadable, with_found_weights
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import ROOT, LoraSettings, Profile
+from agents.profiles.weights import cached_revision, loadable, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
-from agents.settings.profiles import ROOT, LoraSettings, Profile
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory
@@ -43,6 +43,19 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 def changed(settings: Settings) -> RunConfig:
     return dataclasses.replace(BEST, settings=settings)
+
+
+def pinned(config: RunConfig = BEST, commit: str = COMMIT) -> RunConfig:
+    """The configuration with a commit for each model of the profile."""
+
+    def made(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: made(inner) for key, inner in value.items()} | ({"revision": commit} if "path" in value else {})
+
+    search = config.profile.search.model_copy(update={"image_revision": commit, "text_revision": commit})
+    profile = config.profile.model_copy(update={"models": made(config.profile.models), "search": search})
+    return dataclasses.replace(config, profile=profile)
 
 
 def write_pinned(path: Path, task: int, config: RunConfig = BEST) -> dict[str, Any]:
@@ -77,8 +90,14 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     path.write_text(json.dumps({"authors": ["somebody"], "challenge_id": "old", "hf_models": [{"repo_id": "a/b"}]}))
     table = write_pinned(path, task)
     assert table["challenge_id"] == CHALLENGES[task] and table["authors"] == ["somebody"] and table["gpu"] is True
-    assert set(states(check_submission(path, BEST)).values()) == {"ok"}
+    assert set(states(check_submission(path, pinned())).values()) == {"ok"}
     assert write(path, task, BEST) == table  # revisions are kept
+    assert states(check_submission(path, BEST))["revisions pinned"] == "warning"  # the agent would load main at home
+    moved = pinned(commit=COMMIT[::-1])
+    found = {check.name: check for check in check_submission(path, moved)}["revisions pinned"]
+    assert found.state == "failed" and f"@{COMMIT}, but @{COMMIT[::-1]} in the profile" in found.found and found.fix
+    assert {model["revision"] for model in write(path, task, moved)["hf_models"]} == {COMMIT[::-1]}
+    assert set(states(check_submission(path, moved)).values()) == {"ok"}
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
@@ -126,7 +145,7 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
     assert (
         found.state == "warning"
         and "openai/clip-vit-large-patch14-336@main" in found.found
-        and "40 digits" in found.fix
+        and found.fix == "make lock-models"
     )
 
 
@@ -206,6 +225,11 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
     (snapshot.parent / ("f" * 40)).mkdir()
     assert loadable("us/model") == "us/model"  # which of the two is not ours to guess
     assert loadable("us/model", COMMIT) == str(snapshot)
+    # A commit that the profile names is never replaced by another; its folder is taken where no hub could complete it.
+    assert loadable("us/model", "e" * 40, pinned=True) == "us/model"
+    assert loadable("us/model", COMMIT, pinned=True) == str(snapshot)
+    monkeypatch.setattr("agents.profiles.weights.no_hub", lambda: None)
+    assert loadable("us/model", COMMIT, pinned=True) == "us/model"
     main = tmp_path / "models--us--model" / "refs" / "main"
     main.parent.mkdir()
     main.write_text(COMMIT)

@@ -8,8 +8,8 @@ import pytest
 from huggingface_hub import constants
 from pytest_httpserver import HTTPServer
 
-from agents.runtime.reach import unreachable
-from agents.settings.profiles import Profile, load_profile
+from agents.profiles.profile import Profile, load_profile
+from agents.profiles.reach import unreachable
 from tests.support.chat_server import serve_chat
 
 ENCODER, INDEX = "org/encoder", "org/index"

@@ -1,33 +1,96 @@
-"""The two sets of requirements agree where they have to."""
+"""The requirements and their locks agree where they have to, and nothing is installed from a lock without its hashes."""
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
+
+LOCKS = {"requirements.txt": "gpu.in", "requirements-cpu.txt": "cpu.in", "requirements/torch-cuda.txt": None} | {
+    f"requirements/{path.stem}.txt": path.name
+    for path in (ROOT / "requirements").glob("*.in")
+    if path.stem not in ("cpu", "gpu")
+}
+INSTALLING = ("Makefile", "Dockerfile", "Dockerfile.cpu")
+
+
+class Entry(NamedTuple):
+    version: str
+    hashes: frozenset[str]
+
+
+def entries(name: str) -> dict[str, Entry]:
+    """Read a requirements file: version and hashes by package."""
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split("#")[0].split() for line in text.splitlines() if not line.startswith("-r ")]
+    found = {}
+    for words in filter(None, lines):
+        hashes = frozenset(word.removeprefix("--hash=sha256:") for word in words if word.startswith("--hash="))
+        entry = Requirement(" ".join(word for word in words if not word.startswith("--hash=")))
+        found[canonicalize_name(entry.name)] = Entry(str(entry.specifier), hashes)
+    return found
 
 
 def pins(name: str) -> dict[str, str]:
-    lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
-    found = [Requirement(line) for line in lines if line]
-    return {canonicalize_name(entry.name): str(entry.specifier) for entry in found}
+    return {package: entry.version for package, entry in entries(name).items()}
 
 
 def test_what_goes_together_on_the_gpu_is_pinned_together() -> None:
     locked = pins("requirements.txt")
     assert (locked["torch"], locked["vllm"], locked["transformers"]) == ("==2.8.0", "==0.10.2", "==4.57.6")
-    assert all(version.startswith("==") for version in locked.values())
 
 
-def test_the_lock_holds_what_is_asked_for_by_name() -> None:
-    locked = pins("requirements.txt")
-    for name, version in pins("requirements/gpu.in").items():
-        assert name in locked and version in ("", locked[name]), name
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_pins_every_package_by_version_and_hash(name: str) -> None:
+    for package, entry in entries(name).items():
+        assert re.fullmatch(r"==[^*,]+", entry.version), package
+        assert entry.hashes and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.hashes), package
+
+
+@pytest.mark.parametrize(("name", "source"), [(name, source) for name, source in LOCKS.items() if source])
+def test_a_lock_holds_what_is_asked_for_by_name(name: str, source: str) -> None:
+    locked = pins(name)
+    for package, version in pins(f"requirements/{source}").items():
+        assert package in locked and version in ("", locked[package]), package
+
+
+def test_torch_is_taken_from_either_index() -> None:
+    torch = entries("requirements-cpu.txt")["torch"]
+    lines = (ROOT / "requirements/torch-cpu.sha256").read_text(encoding="utf-8").splitlines()
+    cpu_builds = {
+        digest for digest, file in map(str.split, lines) if file.startswith(f"torch-{torch.version[2:]}+cpu-")
+    }
+    assert cpu_builds and cpu_builds < torch.hashes
+
+
+def test_locks_of_one_environment_do_not_contradict_each_other() -> None:
+    base = pins("requirements-cpu.txt") | pins("requirements/torch-cuda.txt")
+    for name in ("requirements/dev.txt", "requirements/train.txt"):
+        for package, version in pins(name).items():
+            assert base.setdefault(package, version) == version, package
+
+
+@pytest.mark.parametrize("name", INSTALLING)
+def test_a_lock_is_installed_with_its_hashes(name: str) -> None:
+    text = (
+        (ROOT / name)
+        .read_text(encoding="utf-8")
+        .replace("$(LOCKED)", "--no-deps --require-hashes")
+        .replace("\\\n", " ")
+    )
+    lines = [line for line in text.splitlines() if re.search(r"pip\b.* (-r|--requirement) ", line)]
+    assert lines
+    for line in lines:
+        assert "--no-deps --require-hashes" in line, line
 
 
 def test_libraries_of_the_agent_have_one_version_everywhere() -> None:
     ours, theirs = pins("requirements/gpu.in"), pins("requirements/cpu.in")
-    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pyarrow")}
+    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pillow")}
     assert shared >= {"transformers", "chromadb", "cragmm-search-pipeline"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}

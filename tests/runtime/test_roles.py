@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.pipeline import roles_of
 from agents.settings.run_config import RunConfig, preset_names, profile_names
+from agents.settings.stage_needs import roles_of
 
 
 @pytest.mark.parametrize("profile", profile_names())

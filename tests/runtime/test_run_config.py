@@ -15,9 +15,10 @@ import local_evaluation
 from agents.asking.prompts import PromptLibrary
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
-from agents.settings import presets, profiles
-from agents.settings.profiles import ROOT, Profile, SettingsError
+from agents.profiles import profile as profiles
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import ROOT, Profile, SettingsError
+from agents.settings import presets
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import picture, row, write_dataset

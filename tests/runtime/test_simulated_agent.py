@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ChatMessage, ChatRequest
-from agents.runtime.deadline import Deadline
-from agents.runtime.model_set import ModelSet
-from agents.settings.profiles import Profile
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.run_config import RunConfig, preset_names
+from agents.time_limits.deadline import Deadline
 from benchmarks.latency.call_seconds import placed_models, seconds_of
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import ModelCall

@@ -12,10 +12,10 @@ import pytest
 from agents.crag_agent import CragAgent
 from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.runtime.model_set import ModelSet
-from agents.runtime.start_up import LIMIT_SECONDS, StartUp, start_up
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile, SearchModels, SettingsError
+from agents.runner.start_up import LIMIT_SECONDS, StartUp, start_up
 from agents.settings.presets import Settings, settings_from
-from agents.settings.profiles import Profile, SearchModels, SettingsError
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama

@@ -10,8 +10,8 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.search import fetching
-from agents.search.fetching import FetchError, fetch, is_public
+from agents.search.pages import fetching
+from agents.search.pages.fetching import FetchError, fetch, is_public
 
 pytestmark = pytest.mark.hostile("fetching: addresses, redirects, slow and endless servers (loopback)")
 

@@ -27,7 +27,7 @@ QUERIES = [
     "http://127.0.0.1:9/never-fetched.png",
     "日本の塔",
 ]
-MANY = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def as_dicts(results: Results[Any]) -> list[dict[str, Any]]:

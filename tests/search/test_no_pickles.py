@@ -10,9 +10,9 @@ import diskcache
 import numpy as np
 import pytest
 
-from agents.asking.reply_cache import ReplyStore
+from agents.base.no_pickles import PickleError, PlainDisk
 from agents.models.base import ChatReply
-from agents.runtime.no_pickles import PickleError, PlainDisk
+from agents.models.reply_cache import ReplyStore
 from agents.search.embedding_cache import EmbeddingCache
 
 

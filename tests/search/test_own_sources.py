@@ -12,8 +12,8 @@ import pytest
 from agents.search.build_index import main
 from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_documents, read_table
+from agents.search.pages.page_text import main_content
 from agents.search.pipelines import open_pipeline
-from agents.texts.page_text import main_content
 from tests.search.conftest import draw
 
 HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>

@@ -5,7 +5,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from agents.search.web_cache import MAX_PAGE_BYTES, PageCache
+from agents.search.pages.web_cache import MAX_PAGE_BYTES, PageCache
 
 ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 URL = "https://x.example/a?b=ü"

@@ -11,9 +11,9 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from agents.runtime.deadline import Deadline
 from agents.search.gateway import SearchGateway
-from agents.search.web_cache import MAX_PICTURE_BYTES, PictureCache, cache_name
+from agents.search.pages.web_cache import MAX_PICTURE_BYTES, PictureCache, cache_name
+from agents.time_limits.deadline import Deadline
 
 ANY = lambda _: True  # noqa: E731 - the test's own server is on this machine
 

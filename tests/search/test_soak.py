@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
-from agents.settings.profiles import Profile
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.run_config import RunConfig
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.runtime.cluster import cluster, spread
+from agents.base.cluster import cluster, spread
 from agents.search.build_index import main
 from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.hub import current_revision

@@ -66,7 +66,7 @@ def test_what_comes_while_a_call_runs_is_the_next_call() -> None:
     assert search.calls == calls  # five queries at most, of one k
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.lists(st.text(max_size=3), max_size=LIMIT + 2), st.integers(1, 2)), min_size=1, max_size=8)
 )

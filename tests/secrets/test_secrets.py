@@ -15,16 +15,16 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from agents.asking.trace import TraceWriter
+from agents.base import secrets
+from agents.base.secrets import keep_out_of_logs, remember, scrubbed
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
-from agents.pipeline import Pipeline
-from agents.runtime import secrets
-from agents.runtime.model_set import ModelSet
-from agents.runtime.secrets import keep_out_of_logs, remember, scrubbed
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import PRESETS, Profile, names
+from agents.runner.pipeline import Pipeline
+from agents.runner.trace import TraceWriter
 from agents.settings.presets import TraceSettings, load_settings
-from agents.settings.profiles import PRESETS, Profile, names
 from agents.stage import Context, Stage
 from agents.turn import IDK, Turn
 from evaluation.files.manifest import write_manifest

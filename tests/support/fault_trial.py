@@ -18,9 +18,9 @@ from typing import Any
 from PIL import Image
 
 from agents.crag_agent import CragAgent
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.presets import Settings
-from agents.settings.profiles import Profile
 from agents.turn import IDK
 from tests.support.fault_plan import MARK, Fault, Plan
 from tests.support.fault_variants import full_settings, short_settings

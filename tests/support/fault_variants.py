@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from agents.profiles.profile import Limits
 from agents.settings.presets import Settings, load_settings
-from agents.settings.profiles import Limits
 
 SECONDS_PER_TURN = 0.4
 """A twenty-fifth of the challenge's limit; what stages need is scaled alike."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
 from mini_crag_mm.loader import WebPage, read_kg, read_pages
 
 CASES = ROOT / "tests" / "injection" / "cases.yaml"

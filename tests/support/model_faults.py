@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, ModelError, TextLine
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.support.fault_plan import MARK, Fault, Plan, fail
 from tests.support.hostile_files import Panic
 from tests.support.scripted_parts import ANSWER, Chat, Encoder, Reranker, Sight

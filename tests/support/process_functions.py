@@ -9,7 +9,7 @@ import json
 import os
 import signal
 
-from agents.runtime.subprocess_worker import SubprocessWorker
+from agents.time_limits.subprocess_worker import SubprocessWorker
 
 WORKER = SubprocessWorker()
 
@@ -55,5 +55,5 @@ def process(data: bytes) -> bytes:
 
 def ready_worker() -> SubprocessWorker:
     """``WORKER``, whose process has started."""
-    WORKER.run("agents.texts.page_reader:safe_bytes", b"", 120.0)
+    WORKER.run("agents.search.pages.page_reader:safe_bytes", b"", 120.0)
     return WORKER

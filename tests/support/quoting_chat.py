@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 IDK = "I don't know"
 _WORD = re.compile(r"[a-z0-9]{3,}")

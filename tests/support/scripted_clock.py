@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from agents.runtime.worker import Worker
+from agents.time_limits.worker import Worker
 
 T = TypeVar("T")
 

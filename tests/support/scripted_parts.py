@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, Mask, TextLine
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 ANSWER = "The Eiffel Tower is 330 metres high."
 PICTURE = "https://i.example/1.jpg"

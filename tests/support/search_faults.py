@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.search.web_cache import PageCache, cache_name
+from agents.search.pages.web_cache import PageCache, cache_name
 from tests.support.fault_plan import MARK, Fault, Plan, fail
 from tests.support.hostile_files import HOSTILE_PAGE, Panic, bomb
 from tests.support.scripted_parts import PAGES, PICTURE, Search

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatModel, ChatRequest
-from agents.runtime.model_set import ModelSet
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.settings.presets import settings_from
-from agents.settings.profiles import Profile
 from evaluation.data.crag_dataset import load
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.launching import LaunchedAgent

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from agents.asking.record import REQUEST_IMAGES
-from agents.asking.reply_cache import CachedReplies, ReplyStore
 from agents.crag_agent import CragAgent
 from agents.models.pixels import pixels_digest
+from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.record import REQUEST_IMAGES
 from agents.settings.run_config import RunConfig
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.run import command

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.methods.linear_head import LinearHead
+from agents.base.linear_head import LinearHead
 from agents.models.domain_classifiers import HeadDomainClassifier
 from agents.models.encoders.blip2 import Blip2QFormer
 from tests.models.tiny_rankers import save_blip2

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.methods.linear_head import LinearHead
+from agents.base.linear_head import LinearHead
 from agents.models.domain_classifiers import HeadDomainClassifier, ZeroShotDomainClassifier
 from agents.models.registry import ModelRegistry
-from agents.settings.profiles import Profile, load_profile
+from agents.profiles.profile import Profile, load_profile
 from tests.evaluation.worlds import row, write_dataset
 from tests.models.tiny_rankers import save_blip2
 from training import domain_router

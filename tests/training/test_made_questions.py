@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from mini_crag_mm.loader import WebPage
 from mini_crag_mm.wikipedia import wiki_page
 from tests.training.recorded import REVISION, save_data

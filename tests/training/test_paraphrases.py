@@ -9,7 +9,7 @@ import pytest
 
 from agents.asking.readers.fields import paraphrases_of
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.training.tiny_data import example, save_examples
 from training import paraphrases
 from training.chat_examples import HELD_OUT, PARAPHRASE, TRAIN, Example, Message, read_examples

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.asking.record import DRAFT, StageRecord, TurnRecord
 from agents.methods.routing import TrainedRouter, trace_features
+from agents.record import DRAFT, StageRecord, TurnRecord
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
 from tests.evaluation.worlds import write_records

@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import ChatMessage, ChatModel, ChatRequest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SCHEMA = {
     "type": "object",

@@ -14,7 +14,7 @@ from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.vllm_chat import VllmChat
 from agents.models.registry import ModelRegistry
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.conftest import engine
 from tests.vllm.tiny import CONTEXT, save_lora

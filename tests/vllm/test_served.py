@@ -17,7 +17,7 @@ import pytest
 
 from agents.models.base import ModelError
 from agents.models.chat.openai_chat import OpenAIChat
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.tiny import CONTEXT
 

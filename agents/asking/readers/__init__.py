@@ -1,1 +1,1 @@
-"""How each form of reply is read: the one room of parsers. A form (``ReplyForm``) pairs a parser with what it takes to be whole."""
+"""Readers of replies, one file a form: what a reply says, and whether it is whole."""

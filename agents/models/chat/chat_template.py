@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from agents.base.revisions import MAIN
 from agents.models.base import ChatMessage, ModelError
 from agents.models.config_files import read_config
 from agents.models.pretrained import CANNOT_LOAD
@@ -89,19 +90,22 @@ def _parts(message: ChatMessage) -> list[dict[str, str]]:
     return [{"type": "image"} for _ in message.images] + [{"type": "text", "text": message.content}]
 
 
-def load_chat_template(source: str | Path, **processor_options: Any) -> ChatTemplate:
+def load_chat_template(source: str | Path, revision: str = MAIN, **processor_options: Any) -> ChatTemplate:
     """Tokenizer and, for a vision-language model, processor of a checkpoint (folder or cached id), no weights; ModelError without it."""
     from transformers import AutoProcessor, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
     try:
-        kind = str(read_config(source).get("model_type", ""))  # refuses one that names code
+        kind = str(read_config(source, revision).get("model_type", ""))  # refuses one that names code
         if kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
-            processor = AutoProcessor.from_pretrained(source, trust_remote_code=False, **processor_options)
+            processor = AutoProcessor.from_pretrained(
+                source, revision=revision, trust_remote_code=False, **processor_options
+            )
             return ChatTemplate(processor.tokenizer, processor)
         # transformers 4.57.3 to 4.57.6 warns of a fault of Mistral's tokenizers whatever the local checkpoint is.
         quiet = {} if "mistral" in kind else {"fix_mistral_regex": False}
-        return ChatTemplate(AutoTokenizer.from_pretrained(source, trust_remote_code=False, **quiet), None)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False, **quiet)
+        return ChatTemplate(tokenizer, None)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
 from agents.models.pixels import pixels_digest
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 """Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""

@@ -15,7 +15,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, FinishReason
 from agents.models.chat.schema_masks import SchemaMask
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 
 SLACK_TOKENS = 4  # a stop string may begin inside a token and end inside another
 

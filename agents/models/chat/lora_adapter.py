@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.base.files import parse_json
+from agents.base.revisions import MAIN
 from agents.models.base import ModelError
-from agents.runtime.files import parse_json
 
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -19,9 +20,13 @@ class FoundLora:
     rank: int
 
 
-def find_lora(name: str, path: str) -> FoundLora:
-    """Folder and rank of an adapter that PEFT saved, by folder or cached model id; ModelError where it is missing or no LoRA adapter."""
-    folder = _folder(name, path)
+def find_lora(name: str, path: str, revision: str = MAIN) -> FoundLora:
+    """Find folder and rank of an adapter that PEFT saved, by folder or cached model id.
+
+    Raises:
+        ModelError: It is missing, also at that revision, or is no LoRA adapter.
+    """
+    folder = _folder(name, path, revision)
     if not any((folder / weights).is_file() for weights in WEIGHTS):
         raise ModelError(f"LoRA adapter {name!r}: {folder} has none of {', '.join(WEIGHTS)}.")
     try:
@@ -31,7 +36,7 @@ def find_lora(name: str, path: str) -> FoundLora:
         raise ModelError(f"LoRA adapter {name!r}: {folder / CONFIG} is not PEFT's: {error!r}") from error
 
 
-def _folder(name: str, path: str) -> Path:
+def _folder(name: str, path: str, revision: str) -> Path:
     folder = Path(path)
     if folder.is_dir():
         return folder
@@ -39,7 +44,7 @@ def _folder(name: str, path: str) -> Path:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return Path(snapshot_download(path, local_files_only=True))
+        return Path(snapshot_download(path, revision=revision, local_files_only=True))
     except (OSError, HFValidationError) as error:
         raise ModelError(
             f"LoRA adapter {name!r} is missing: {path} is neither a folder nor in the local Hugging Face cache."

@@ -20,12 +20,12 @@ import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from agents.base.secrets import remember, scrubbed
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.loop_thread import GRACE_SECONDS, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.runtime.deadline import NO_DEADLINE, Deadline
-from agents.runtime.secrets import remember, scrubbed
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 OPTIONAL_FEATURES = ("top_logprobs", "response_format", "logprobs", "seed")  # in the order in which they are given up
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none

@@ -13,7 +13,7 @@ import torch
 from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
-from agents.runtime.deadline import Deadline
+from agents.time_limits.deadline import Deadline
 
 KEPT_TOKENS = 32_768
 """Tokens whose states are kept; one takes 56 KiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 32 bit)."""

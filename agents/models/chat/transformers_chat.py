@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
+from agents.base.revisions import MAIN
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, first_token_probs_of
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
@@ -20,7 +21,7 @@ from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _ABORTED = ChatReply("", "abort")
 
@@ -73,6 +74,7 @@ class TransformersChat:
         int8: bool = False,  # compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``)
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
+        revision: str = MAIN,  # commit of a model id
         *,
         cache: Path = Path(".cache"),  # with the GGUF file and converted checkpoints
     ) -> Self:
@@ -80,7 +82,7 @@ class TransformersChat:
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
             source = converted(Path(source), cache / "models" / Path(source).stem)
-        checkpoint = load_checkpoint(source, device, dtype)
+        checkpoint = load_checkpoint(source, device, dtype, revision)
         if int8:
             quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)

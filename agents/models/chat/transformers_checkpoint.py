@@ -8,6 +8,7 @@ from typing import Any
 
 from PIL import Image
 
+from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
@@ -50,18 +51,20 @@ def load_checkpoint(
     source: str | Path,  # a folder made by ``save_pretrained``, or a model id of the local cache
     device: str = "cpu",  # ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over what there is (accelerate)
     dtype: str = "auto",  # as saved, or ``float32``, ``bfloat16``, ``float16``
+    revision: str = MAIN,  # commit of a model id; ``ORG/NAME@REVISION`` names both
 ) -> Checkpoint:
     """Load a model, its tokenizer and, for vision-language models, its processor; ModelError where anything is unknown or broken."""
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    template = load_chat_template(source)
+    source, revision = split_revision(source, revision)
+    template = load_chat_template(source, revision)
     loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
         model = loader.from_pretrained(
-            source, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
+            source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
         ).eval()
         if device != "auto":
             model = model.to(device)

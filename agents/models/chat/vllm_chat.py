@@ -15,13 +15,14 @@ from typing import Any
 
 from PIL import Image
 
+from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, first_token_probs_of
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.vllm_compat import VllmEngine, is_dead, lora_rank, lora_request
-from agents.runtime.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
@@ -106,26 +107,30 @@ class VllmChat:
         images: int = 1,  # most images in one prompt
         max_image_side: int = MAX_IMAGE_SIDE,
         enforce_eager: bool = False,  # without CUDA graphs: starts sooner, takes less memory, answers slower
-        lora: Mapping[str, str] | None = None,  # ``name`` and ``path`` of an adapter, the path likewise
+        lora: Mapping[str, str] | None = None,  # ``name``, ``path`` and ``revision`` of an adapter, likewise
         extra: Mapping[str, Any] | None = None,  # more engine arguments, by vLLM's own names
         name: str | None = None,  # that of traces; the last part of ``path`` if None
+        revision: str = MAIN,  # commit of a model id: of weights, tokenizer and processor
     ) -> VllmChat:
         """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer."""
         adapter = find_lora(**lora) if lora is not None else None
+        source, revision = split_revision(path, revision)
         arguments = {
-            "model": str(path),
+            "model": source,
             "dtype": dtype,
             "max_num_seqs": max_batch,
             "gpu_memory_utilization": gpu_memory_utilization,
             "limit_mm_per_prompt": {"image": images},
             "enforce_eager": enforce_eager,
         }
+        if is_commit(revision):
+            arguments |= {"revision": revision, "tokenizer_revision": revision}
         if context is not None:
             arguments["max_model_len"] = context
         if adapter is not None:
             arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter.rank)}
         more = extra or {}
-        template = load_chat_template(path, **more.get("mm_processor_kwargs") or {})
+        template = load_chat_template(source, revision, **more.get("mm_processor_kwargs") or {})
         loop = LoopThread("vllm")
         try:
             engine = loop.run(VllmEngine.start(arguments, more, template))

@@ -24,6 +24,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from agents.base.revisions import MAIN
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.schema_masks import SchemaMasks
@@ -63,7 +64,7 @@ class VllmEngine:
         try:
             return cls(AsyncLLMEngine.from_engine_args(engine_arguments), template, arguments.get("max_model_len"))
         except Exception as error:  # each layer of vLLM raises kinds of its own (torch, pydantic, assertions, ZMQ)
-            raise ModelError(_why_not_started(arguments["model"], error)) from error
+            raise ModelError(_why_not_started(arguments, error)) from error
 
     @property
     def dead(self) -> bool:
@@ -157,14 +158,14 @@ def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], se
         asked["limit_mm_per_prompt"] = {**asked["limit_mm_per_prompt"], "video": 0}
     else:
         del asked["limit_mm_per_prompt"]
-    if is_mllama(arguments["model"]):
+    if is_mllama(arguments):
         asked |= _mllama_arguments(arguments)
     return AsyncEngineArgs(**{**asked, **extra})
 
 
-def is_mllama(model: str) -> bool:
-    """Whether a checkpoint is Llama-3.2-Vision, for which other rules hold."""
-    return read_config(model).get("model_type") == "mllama"
+def is_mllama(arguments: Mapping[str, Any]) -> bool:
+    """Whether an engine's checkpoint is Llama-3.2-Vision, for which other rules hold."""
+    return read_config(arguments["model"], arguments.get("revision", MAIN)).get("model_type") == "mllama"
 
 
 def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +181,8 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError(
             "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
         )
-    vision = AutoConfig.from_pretrained(arguments["model"], trust_remote_code=False).vision_config
+    revision = arguments.get("revision", MAIN)
+    vision = AutoConfig.from_pretrained(arguments["model"], revision=revision, trust_remote_code=False).vision_config
     images = arguments["limit_mm_per_prompt"]
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
     wanted = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}
@@ -192,10 +194,10 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return wanted
 
 
-def _why_not_started(model: str, error: BaseException) -> str:
+def _why_not_started(arguments: Mapping[str, Any], error: BaseException) -> str:
     import vllm
 
     hint = ""
-    if is_mllama(model) and not vllm.__version__.startswith("0.10."):
+    if is_mllama(arguments) and not vllm.__version__.startswith("0.10."):
         hint = f" Llama-3.2-Vision was taken out of vLLM after {MLLAMA_VLLM}: install that."
-    return f"vLLM {vllm.__version__} cannot start on {model}: {type(error).__name__}: {error}.{hint}"
+    return f"vLLM {vllm.__version__} cannot start on {arguments['model']}: {type(error).__name__}: {error}.{hint}"

@@ -1,0 +1,1 @@
+"""Encoders of texts, and of texts with pictures."""

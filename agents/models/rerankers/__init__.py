@@ -1,0 +1,1 @@
+"""Rerankers: scores of pairs of a query and a passage."""

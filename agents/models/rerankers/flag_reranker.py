@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from agents.base.revisions import snapshot
 from agents.models.base import FloatArray, ModelError
 from agents.models.pretrained import CANNOT_LOAD, Pretrained, distinct
 
@@ -43,7 +44,7 @@ class FlagEmbeddingReranker(Pretrained):
             raise ModelError(f"This reranker takes: pip install {REQUIREMENTS} ({error})") from error
         try:
             return FlagReranker(
-                str(self.path),
+                snapshot(self.path, self.revision),
                 use_fp16=self.dtype == "float16",
                 devices=self.device,
                 batch_size=self.batch_size,

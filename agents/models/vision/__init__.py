@@ -1,0 +1,1 @@
+"""What sees: detectors, segmenters, printed text, embeddings and comparison of pictures."""

@@ -1,0 +1,1 @@
+"""What knows nothing of questions and answers: files, names, options of commands, secrets, a linear head, the hub, Ray."""

@@ -1,0 +1,222 @@
+"""Ray: a cluster to work on, actors on it, and a function spread over it (docs/scale.md). Ray is imported when it is asked for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from agents.base.secrets import keep_out_of_logs
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ANSWER_SECONDS = 10.0
+"""A cluster answers within this."""
+
+START_SECONDS = 600.0
+"""An actor is ready within this: an agent may take 10 minutes to start (challenge rules)."""
+
+MAX_DEATHS = 3
+"""What dies so often without an answer in between is not started or asked again."""
+
+SHARED_GPU = 0.05
+"""Of a GPU, by Ray's count, for what the replicas of a machine share; the replica on the same GPU has the rest."""
+
+_CALLS = 32  # of one shared actor at once: of all replicas of a machine, with those that nobody waits for any more
+_ITEMS_A_TASK = 32  # what a killed build has to do again on each worker
+
+
+class ClusterError(RuntimeError):
+    """Ray or its cluster cannot be used, or what was spread over it failed; the message says why."""
+
+
+class GoneError(ClusterError):
+    """An actor that others need has died for good."""
+
+
+class Each(Protocol):
+    """Results of a function for items, in their order; what is sent to other processes is picklable."""
+
+    def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        """One result an item."""
+        ...
+
+
+def in_turn(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+    """``Each`` in this process."""
+    return map(function, items)
+
+
+@contextmanager
+def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
+    """Ray, connected to the cluster at ``address`` (HOST:PORT), or to one of this machine that ends with the ``with``.
+
+    Args:
+        wanted_by: The flag that takes Ray, for the message where it is not installed.
+
+    Raises:
+        ClusterError: Ray is not installed, or no cluster answers.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ClusterError(f"{wanted_by} takes Ray: pip install -r requirements/scale.txt") from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
+    here: dict[str, Any] = {"address": "local", "include_dashboard": False}
+    try:
+        if address and "://" not in address:
+            _knock(address)
+        ray.init(**({"address": address} if address else here), logging_level=logging.WARNING)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ClusterError(f"no Ray cluster at {address or 'this machine'}: {_line(error)}") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def spread(workers: int, *, gpus: bool = False) -> Each:
+    """``Each`` by Ray Data on ``workers`` processes of the connected cluster; a task whose process dies is done again on another.
+
+    What the function raises is raised where the results are taken.
+
+    Args:
+        gpus: On a cluster with GPUs each worker has one to itself.
+    """
+
+    def each(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+        import ray
+        import ray.data
+
+        # Pickled: Arrow would hand on tuples as lists and paths as objects.
+        rows = [{"item": pickle.dumps(item)} for item in items]
+        if not rows:
+            return
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False  # whoever takes the results has one
+        logging.getLogger("ray.data").setLevel(logging.WARNING)
+        context.execution_options.preserve_order = True
+        asked: dict[str, Any] = {
+            "compute": ray.data.TaskPoolStrategy(size=workers),
+            "num_gpus": int(gpus and ray.cluster_resources().get("GPU", 0) > 0),
+        }
+        blocks = -(-len(rows) // _ITEMS_A_TASK)
+        data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
+        folder = Path.cwd()
+        work = data.map(lambda row: {"made": _made(function, row["item"], folder)}, **asked)
+        try:
+            for row in work.iter_rows():
+                made, error = pickle.loads(row["made"])
+                if error is not None:
+                    raise error
+                yield made
+        except ray.exceptions.RayError as error:
+            raise ClusterError(_line(error)) from error
+
+    return each
+
+
+class Placed:
+    """What runs in a process of Ray, an actor; in the folder of the command, whose relative paths hold there too."""
+
+    def __init__(self, folder: str) -> None:
+        os.chdir(folder)
+        keep_out_of_logs()
+
+    def node(self) -> str:
+        """Ray's name of the machine."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
+    def process(self) -> int:
+        """Its number on that machine."""
+        return os.getpid()
+
+    def leave(self) -> NoReturn:
+        """End the process; whoever asked it hears that it died."""
+        import ray
+
+        ray.actor.exit_actor()
+        raise AssertionError  # for type checkers, which do not know Ray
+
+
+class OnePerNode:
+    """An actor a node, made when it is first asked for, and again where it has died for good. Ray itself starts one that dies again.
+
+    Args:
+        ray: The module, connected to a cluster.
+        kind: A class derived from ``Placed``.
+        arguments: What it is made with.
+        gpus: What an actor takes of a GPU of its node.
+    """
+
+    def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
+        self._ray, self._kind, self._arguments, self._gpus = ray, kind, arguments, gpus
+        self._handles: list[
+            Any
+        ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
+
+    def on(self, node: str) -> Any:
+        """The handle of the actor of a node (``Placed.node``)."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        place = self._ray.remote(self._kind).options(
+            name=f"{self._kind.__name__} of {node}",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=_CALLS,
+            num_cpus=0,  # beside those who ask it: who waits for it needs no core
+            num_gpus=self._gpus,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+        )
+        handle = place.remote(*self._arguments)
+        self._handles.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """End them all."""
+        ended(self._ray, self._handles)
+
+
+def ended(ray: Any, actors: Sequence[Any]) -> None:
+    """End actors as processes end, which Ray's kill would not do: each removes its copies of indices."""
+    ending = [actor.__ray_terminate__.remote() for actor in actors]
+    if ending:
+        ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
+
+
+def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
+    """What each replica takes of a GPU, and what an actor takes that those of a machine share; ClusterError where there are too few."""
+    gpus = int(ray.cluster_resources().get("GPU", 0))
+    if gpus == 0:
+        return 0.0, 0.0
+    if gpus < replicas:
+        raise ClusterError(f"{replicas} replicas take a GPU each; the cluster has {gpus}")
+    return (1 - SHARED_GPU, SHARED_GPU) if sharing else (1.0, 0.0)
+
+
+def _made(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
+    """The result and None, or None and what was raised: Ray would hand that on as an error of its own."""
+    try:
+        os.chdir(folder)  # relative paths hold here too
+        return pickle.dumps((function(pickle.loads(item)), None))
+    except Exception as error:  # noqa: BLE001 - raised where the results are taken
+        return pickle.dumps((None, error))
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), ANSWER_SECONDS).close()
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]  # Ray's messages hold whole traces

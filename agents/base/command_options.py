@@ -1,0 +1,229 @@
+"""Options of a command as one frozen model, of which its command line, its help, its defaults and its checks are made.
+
+    class AskOptions(AgentOptions):
+        photo: Annotated[Path, Flag(positional=True)] = Field(description="a picture")
+        set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field((), description="replace a setting")
+        port: int = Field(8000, ge=1, description="port to listen on")
+
+    options = AskOptions.parse(arguments, description="Ask an agent about a photo.")
+
+A new option is one field. Its name gives the flag (``--port``), its description the help; its type says how it is written:
+
+- ``bool``: a flag without value, False unless it is given
+- ``Literal``: one of these values
+- ``tuple[X, ...]``: several values after one flag, or with ``Flag(repeated=True)`` one after each of several flags
+- ``Json[X]``: JSON; any other type: whatever pydantic reads from a text, with ``Field(ge=1)`` or a validator where more has to hold
+
+A field without default has to be given. Options that several commands have are base classes, each with the ``group`` of the help that its
+own fields stand in. A value is taken from the command line, else from the field's environment variable, else from its default. What is
+wrong is told in one line, and the command ends with status 2. Every command has ``--verbose``, which ``parse`` sees to.
+"""
+
+from __future__ import annotations
+
+import argparse  # noqa: TID251 - the one module that reads command lines
+import inspect
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from agents.base.files import one_line
+from agents.base.secrets import keep_out_of_logs
+
+_called: ContextVar[str] = ContextVar("called", default="")
+
+
+@contextmanager
+def called(program: str) -> Iterator[None]:
+    """Within it commands call themselves so in help and errors, such as ``crag ask``."""
+    token = _called.set(program)
+    try:
+        yield
+    finally:
+        _called.reset(token)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """What the field of an option does not say otherwise of how it is written."""
+
+    names: tuple[str, ...] = ()  # in place of "--name-of-the-field"
+    metavar: str | None = None  # what stands for its value in the help
+    positional: bool = False  # written without a flag
+    repeated: bool = False  # of a tuple: each value has a flag of its own
+    bare: object = None  # its value where the flag stands alone; None: it takes a value
+    choices: tuple[str, ...] = ()  # in place of those of its type
+    variable: str = ""  # environment variable that is read where it is not given
+    suggested: tuple[str, ...] = ()  # what a shell completes, where other values are allowed as well
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, without the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {one_line(message)} (--help lists the options)\n")
+
+
+class Options(BaseModel):
+    """Base of the options of every command."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    group: ClassVar[str] = ""  # heading of the fields that a class defines itself; not inherited
+
+    verbose: Annotated[bool, Flag(names=("-v", "--verbose"))] = Field(
+        False, description="log on standard error what is done"
+    )
+
+    @classmethod
+    def parse(
+        cls,
+        arguments: Sequence[str] | None = None,
+        *,
+        prog: str | None = None,  # None: ``python -m`` and the module of the class
+        description: str | None = None,  # None: the docstring of the class
+        epilog: str | None = None,
+    ) -> Self:
+        """Read a command line, that of the process if None; ends the process with status 2 and one line where it is wrong."""
+        kept = argparse.RawDescriptionHelpFormatter
+        parser = _Parser(
+            _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept
+        )
+        flags = _add_all(parser, cls)
+        variables = {name: _flag(field).variable for name, field in cls.model_fields.items()}
+        found = {name: value for name, variable in variables.items() if (value := os.environ.get(variable))}
+        given = vars(parser.parse_args(arguments))
+        try:
+            made = cls.model_validate(found | given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            said = first["msg"].removeprefix("Value error, ")
+            if not first["loc"]:
+                parser.error(said)
+            name = str(first["loc"][0])
+            if first["type"] != "value_error":
+                said = f"{said}, not {first['input']!r}"
+            parser.error(f"{flags[name] if name in given else variables[name]}: {said}")
+        if made.verbose:  # before the command sets up its own logging, which then changes nothing
+            keep_out_of_logs()
+            logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+        return made
+
+
+def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Options], str]]) -> str:
+    """The script with which a shell (bash, zsh, tcsh) completes a program's commands, by name their options and a line of help.
+
+    ImportError where shtab is not installed.
+    """
+    import shtab
+
+    parser = argparse.ArgumentParser(program)
+    below = parser.add_subparsers()
+    for name, (options, help_line) in commands.items():
+        command = below.add_parser(name, help=help_line)
+        _add_all(command, options)
+        for action in command._actions:
+            field = options.model_fields.get(action.dest)
+            if field is None:
+                continue
+            if suggested := _flag(field).suggested:
+                action.choices = suggested  # this parser reads nothing
+            elif _value_of(field)[0] is Path:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
+    return str(shtab.complete(parser, shell))
+
+
+def _add_all(parser: argparse.ArgumentParser, options: type[Options]) -> dict[str, str]:
+    """Add the options of a class, in their groups; returns how each is called in messages."""
+    groups: dict[str, Any] = {"": parser}
+    flags = {}
+    for name, heading in _placed(options).items():
+        if heading not in groups:
+            groups[heading] = parser.add_argument_group(heading)
+        flags[name] = _add(groups[heading], name, options.model_fields[name])
+    return flags
+
+
+def _program(options: type[Options]) -> str:
+    spec = sys.modules[options.__module__].__spec__  # knows the module's name also where that is run as __main__
+    return f"python -m {(spec.name if spec else options.__module__).removesuffix('.__main__')}"
+
+
+def _placed(options: type[Options]) -> dict[str, str]:
+    """The fields with their groups: those of the base classes first, from left to right."""
+    found: dict[str, str] = {}
+    for base in options.__bases__:
+        if issubclass(base, Options):
+            found = {**found, **_placed(base), **found}
+    heading = vars(options).get("group", "")
+    own = {name: heading for name in inspect.get_annotations(options) if name in options.model_fields}
+    return {**found, **own, **found}
+
+
+def _flag(field: FieldInfo) -> Flag:
+    return next((each for each in field.metadata if isinstance(each, Flag)), Flag())
+
+
+def _add(group: Any, name: str, field: FieldInfo) -> str:
+    """Add an option to a parser or to a group of it; returns how it is called in messages."""
+    flag, (kind, several) = _flag(field), _value_of(field)
+    how: dict[str, Any] = {"help": _help(field, flag), "default": argparse.SUPPRESS}
+    if kind is bool:
+        how["action"] = "store_true"
+    else:
+        how["metavar"] = flag.metavar
+        if choices := flag.choices or (get_args(kind) if get_origin(kind) is Literal else ()):
+            values = {str(choice): choice for choice in choices}
+            how |= {"choices": choices, "type": lambda text: values.get(text, text)}
+        if flag.bare is not None:
+            how |= {"nargs": "?", "const": flag.bare}
+        elif flag.repeated:
+            how["action"] = "append"
+        elif several:
+            how["nargs"] = "+"
+    if flag.positional:
+        if not field.is_required() and not several:
+            how["nargs"] = "?"
+        group.add_argument(name, **how)
+        return f"argument {flag.metavar or name}"
+    names = flag.names or (f"--{name.replace('_', '-')}",)
+    group.add_argument(*names, dest=name, required=field.is_required(), **how)
+    return f"argument {names[-1]}"
+
+
+def _value_of(field: FieldInfo) -> tuple[Any, bool]:
+    """The type of a field's value, and whether it takes several."""
+    kind = _without_none(field.annotation)
+    if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
+        return get_args(kind)[0], True
+    return kind, False
+
+
+def _without_none(kind: Any) -> Any:
+    return next(each for each in get_args(kind) if each is not NoneType) if NoneType in get_args(kind) else kind
+
+
+def _help(field: FieldInfo, flag: Flag) -> str:
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    if default is None or default is False or default in ((), ""):
+        shown = ""
+    elif isinstance(default, dict):
+        shown = json.dumps(default)
+    elif isinstance(default, Path) and default.is_relative_to(Path.cwd()):
+        shown = str(default.relative_to(Path.cwd()))
+    else:
+        shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    shown = ", else ".join(filter(None, (flag.variable and f"${flag.variable}", shown)))
+    said = f"{field.description} (default: {shown})" if shown else field.description or ""
+    return said.replace("%", "%%")

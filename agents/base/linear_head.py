@@ -1,0 +1,127 @@
+"""A linear classifier over numbers, kept as one JSON file: domain heads, the search router and the gate are such heads."""
+
+import json
+from codecs import BOM_UTF8
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agents.base.files import first_fault, shortened, write_whole
+
+Floats = npt.NDArray[np.floating[Any]]
+Row = tuple[float, ...]
+
+
+class HeadError(ValueError):
+    """A head's file is missing or malformed, or the head is given features of another number; the message says what to do."""
+
+
+class LinearHead(BaseModel):
+    """A logistic regression: ``coefficients @ (x - mean) / scale + intercept``, then a softmax."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    what: ClassVar[str] = "head"
+    """What the messages of errors call it."""
+    how: ClassVar[str] = "fit it again with python -m training.domain_router"
+    """What the messages of errors tell the user to do."""
+
+    classes: tuple[str, ...] = Field(min_length=2)  # names of the classes
+    # A row for each class, a column for each feature; of two classes one row may stand, the log-odds of the second
+    coefficients: tuple[Row, ...] = Field(min_length=1)
+    intercept: Row  # one number for each row
+    features: tuple[str, ...] | None = None  # names of the columns, where they have names
+    extractor: str | None = None  # name of the model that makes the features, where a model does
+    mean: Row | None = None  # subtracted from each feature, and imputed for a missing one; None for no centring
+    scale: Row | None = None  # what each feature is divided by then; None for 1
+    threshold: float = Field(0.5, ge=0, le=1)  # of two classes: minimum probability at which the second is chosen
+    fitted_on: dict[str, Any] = {}  # what the head was fitted to: data, examples, their hash, commit and the like
+    accuracy: dict[str, float] = {}  # held-out accuracies by what was measured, 0 to 1
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("a class stands twice")
+        rows, columns = len(self.coefficients), len(self.coefficients[0])
+        if (rows != len(self.classes) and (rows, len(self.classes)) != (1, 2)) or len(self.intercept) != rows:
+            raise ValueError(
+                f"{len(self.classes)} classes, {rows} rows of coefficients, {len(self.intercept)} intercepts"
+            )
+        for name, row in (("features", self.features), ("mean", self.mean), ("scale", self.scale)):
+            if row is not None and len(row) != columns:
+                raise ValueError(f"{columns} columns of coefficients, but {len(row)} in {name}")
+        if self.features is not None and len(set(self.features)) != columns:
+            raise ValueError("a feature stands twice")
+        if any(len(row) != columns for row in self.coefficients):
+            raise ValueError(f"a row has not {columns} coefficients")
+        if self.scale is not None and min(self.scale) <= 0:
+            raise ValueError("a scale is not above 0")
+        return self
+
+    def probabilities(self, values: Floats) -> Floats:
+        """Probabilities, shape (rows, classes), of features, shape (rows, features), in their precision; HeadError for another number.
+
+        Where the head has means, a value that is no finite number counts as its mean.
+        """
+        weights, intercept = self._weights
+        if values.shape[1] != weights.shape[1]:
+            raise HeadError(f"the {self.what} takes {weights.shape[1]} features, {values.shape[1]} were given")
+        if self.mean is not None or self.scale is not None:
+            values = (values - np.asarray(self.mean or 0.0)) / np.asarray(self.scale or 1.0)
+        if self.mean is not None:
+            values = np.where(np.isfinite(values), values, 0.0)
+        scores = values @ weights.T.astype(values.dtype) + intercept.astype(values.dtype)
+        if scores.shape[1] == 1:
+            scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
+        return softmax(scores)
+
+    def predict(self, values: Floats) -> list[str]:
+        """The likeliest class of each row of features; see ``probabilities``."""
+        return [self.classes[best] for best in self.probabilities(values).argmax(axis=1)]
+
+    def save(self, path: Path) -> None:
+        """Write the head as JSON, a field or a row of coefficients a line."""
+        fields = self.model_dump(mode="json", exclude_none=True)
+        rows = ",\n    ".join(json.dumps(row) for row in fields["coefficients"])
+        written = {name: json.dumps(value) for name, value in fields.items() if value != {}}
+        written["coefficients"] = f"[\n    {rows}\n  ]"
+        lines = [f'"{name}": {value}' for name, value in written.items()]
+        write_whole(path, "{\n  " + ",\n  ".join(lines) + "\n}\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what ``save`` wrote; HeadError, naming the file and what to do, where it is missing or malformed."""
+        try:
+            return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
+        except OSError as error:
+            raise HeadError(f"the {cls.what} {shortened(path)} cannot be read ({error.strerror}); {cls.how}") from error
+        except ValidationError as error:
+            raise HeadError(f"the {cls.what} {path} is malformed: {first_fault(error)}; {cls.how}") from error
+
+    @cached_property
+    def _weights(self) -> tuple[Floats, Floats]:
+        return np.asarray(self.coefficients, dtype=np.float64), np.asarray(self.intercept, dtype=np.float64)
+
+
+def softmax(scores: Floats) -> Floats:
+    """Softmax over the last axis, in the precision of the scores."""
+    shifted = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True))
+    probabilities: Floats = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(scores.dtype)
+    return probabilities
+
+
+def rows_of(matrix: Floats) -> tuple[Row, ...]:
+    """A matrix as rows of Python numbers, each in the shortest form that its precision needs (a float32 has 9 digits)."""
+    return tuple(tuple(float(str(value)) for value in row) for row in matrix)
+
+
+def known_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
+    """Raise ValueError where one of the names is not known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise ValueError(f"unknown {what}: {', '.join(unknown)}; known: {', '.join(known)}")

@@ -1,0 +1,1 @@
+"""Evidence: search results cut into chunks, chunks as prompts and rerankers read them."""

@@ -1,0 +1,206 @@
+"""Chunks of evidence from search results: attributes become sentences, pages are cut (QA-Dragon, section 3.6.1)."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field
+from semantic_text_splitter import TextSplitter
+
+from agents.evidence.passages import attribute_sentence, paragraphs
+from agents.search.hits import Entity, ImageHit, WebHit
+from agents.texts.infobox import facts
+from agents.texts.injection import neutral
+from agents.turn import Evidence, Turn
+
+_WORD = re.compile(r"\w+")
+_PROBE = 120  # characters by which a part is looked for in its page
+_MIN_WORDS = 4  # fewer would be found anywhere
+PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
+_MAX_BREADCRUMB = 200  # characters
+_HEADING_WORDS = 4  # a chunk of no more words is a heading: it says nothing by itself, and every reranker likes it
+Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
+
+
+class ChunkOptions(BaseModel):
+    """How attributes and pages are cut."""
+
+    chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
+    chunking: Literal["semantic", "paragraph", "whole"] = Field(
+        "semantic",
+        description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2), "
+        "or only where they are longer than a chunk, whose rest is left out (task 2's winner)",
+    )
+    attribute_chunks: Literal["each", "joined"] = Field(
+        "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
+    )
+
+
+def cutter(options: ChunkOptions) -> Cut:
+    """How the preset cuts texts."""
+    if options.chunking == "whole":
+        return lambda text: [text[: options.chunk_characters]] if text.strip() else []
+    return paragraphs if options.chunking == "paragraph" else _at_sentences(options.chunk_characters)
+
+
+def _at_sentences(characters: int) -> Cut:
+    """Return a cutter at sentences and headings; a heading stays with the text below it, at the end of a page with that above."""
+    splitter = TextSplitter(characters)
+
+    def cut(text: str) -> list[str]:
+        spans: list[tuple[int, int]] = []
+        heading: int | None = None  # where a heading begins that waits for its text
+        for offset, chunk in splitter.chunk_indices(text):
+            start, end = offset if heading is None else heading, offset + len(chunk)
+            heading = start if len(_WORD.findall(text[start:end])) <= _HEADING_WORDS else None
+            if heading is None:
+                spans.append((start, end))
+        if heading is not None:
+            above = spans.pop()[0] if spans else heading
+            spans.append((above, len(text.rstrip())))
+        return [text[start:end] for start, end in spans]
+
+    return cut
+
+
+def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
+    """The entity that was settled on, then those of the other pictures found, best first, each once.
+
+    Of a turn that is about several objects it is the entities of these, however many ``limit`` says. Pictures with a cosine below
+    ``minimum`` are not looked at, but for the best one where all are below.
+    """
+    hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
+    found = [hit for hit in hits if hit.score >= minimum] or hits[:1]
+    if turn.entities:
+        for entity in turn.entities:
+            named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]
+            if named:
+                yield entity, max(named, key=lambda hit: hit.score)
+        return
+    if turn.entity is None:
+        return
+    seen: set[str] = set()
+    for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
+        for entity in hit.entities:
+            if entity.name not in seen and len(seen) < limit:
+                seen.add(entity.name)
+                yield entity, hit
+
+
+def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
+    """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
+    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in facts(entity.attributes)]
+    if options.attribute_chunks == "each":
+        for key, sentence in sentences:
+            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)
+    else:
+        for text in cut(" ".join(sentence for _, sentence in sentences)):
+            yield Evidence(text, "kg", entity.name, hit.url, hit.score)
+
+
+def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
+    """Cut a page that was made safe: its full text around what was found, where there is one, else what was found alone.
+
+    Args:
+        hit: The page as the search found it.
+        cut: How texts become chunks.
+        title: In place of the page's name.
+
+    Returns:
+        The chunks in the order of the page; ``beside`` is set on those that hold nothing of what was found.
+    """
+    whole = Window(hit.page_snippet, 0, len(hit.page_snippet))
+    windows = windows_around(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
+    name = hit.page_name if title is None else title
+    for window in windows:
+        end = 0
+        for text in cut(window.text):
+            start = max(end, window.text.find(text, end))
+            end = start + len(text)
+            beside = start >= window.end or end <= window.start
+            yield Evidence(text, "web", name, hit.page_url, hit.score, beside=beside)
+
+
+def breadcrumb(url: str) -> str:
+    """Where a page stands: ``en.wikipedia.org > wiki > Eiffel_Tower``; empty for what is no URL."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.")
+    except ValueError:
+        host = ""
+    if not host:
+        return ""
+    *folders, name = [host.removesuffix(".com") if host.count(".") == 1 else host, *filter(None, parts.path.split("/"))]
+    stem = name.rpartition(".")[0] if folders else ""
+    return neutral(" > ".join([*folders, stem or name])[:_MAX_BREADCRUMB])
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a page, and where in it stands what a search found: from ``start`` to before ``end``."""
+
+    text: str
+    start: int
+    end: int
+
+
+def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]:
+    """Return the part of a page around what was found in it: at most so many characters, at least what was found.
+
+    Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
+    """
+    at = _place(page, found)
+    if at < 0:
+        made = Window(found, 0, len(found)), Window(page[:characters], 0, 0)
+        return tuple(window for window in made if window.text)
+    before = max(0, characters - len(found)) // 2
+    start = max(0, min(at - before, len(page) - characters))
+    return (Window(page[start : max(start + characters, at + len(found))], at - start, at - start + len(found)),)
+
+
+def _place(page: str, found: str) -> int:
+    """Where a page holds the beginning of what was found in it, however its blanks and line ends fall; -1 where it does not."""
+    if not found:
+        return -1
+    at = page.find(found[:_PROBE])
+    words = found[:_PROBE].split()
+    if at >= 0 or len(words) < _MIN_WORDS:
+        return at
+    match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
+    return match.start() if match else -1
+
+
+def in_turn(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Chunks, best first, in an order that gives each object of the question its share: the best of each, then the second best ...
+
+    A chunk belongs to the entity that its title names, the rest are a group of their own. The group with the best chunk begins. Of a turn
+    that is not about several objects the order is left as it is.
+    """
+    names = [_words(entity.name) for entity in turn.entities]
+    if len(names) < 2:
+        return list(chunks)
+    groups: dict[str | None, list[Evidence]] = {}
+    for chunk in chunks:
+        title = _words(chunk.title)
+        named = [name for name in names if name in title]
+        groups.setdefault(max(named, key=len) if named else None, []).append(chunk)
+    return [chunk for round_ in zip_longest(*groups.values()) for chunk in round_ if chunk is not None]
+
+
+def _words(name: str) -> str:
+    """A name for comparison: its words in lower case, each between blanks."""
+    return f" {' '.join(_WORD.findall(name.lower()))} "
+
+
+def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Drop repetitions and sort: what searches found, best score first, then what stands beside it on full pages, in the same order.
+
+    A limit on the number of chunks then keeps what was found on every page before it keeps the rest of the best page.
+    """
+    unique: dict[tuple[str, str], Evidence] = {}
+    for chunk in chunks:
+        unique.setdefault((chunk.title, chunk.text), chunk)
+    return sorted(unique.values(), key=lambda chunk: (chunk.beside, -chunk.retrieval))

@@ -1,0 +1,77 @@
+"""Formats a chunk of evidence for a model, a reranker and the trace."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from agents.record import EvidenceFound
+from agents.turn import Evidence
+
+CHARACTERS_PER_TOKEN = 4
+"""English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
+
+
+def passage_of(chunk: Evidence) -> str:
+    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title comes first."""
+    return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
+
+
+def modality_of(chunk: Evidence) -> Literal["text", "image"]:
+    """What a chunk is as a document (MAVIS): a page is text, the attributes of the knowledge graph are an image."""
+    return "text" if chunk.source == "web" else "image"
+
+
+def attribute_sentence(key: str, entity: str, value: str) -> str:
+    """``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
+    return f"The {key} of {entity} is {value}."
+
+
+Modality = Literal["image", "text", "table"]
+"""What evidence is (semantic coherence filtering, section 3.1): what pictures show, pages of text, or attributes, which are its tables."""
+
+PICTURE_KEY = "(picture)"
+"""``Evidence.key`` of a sentence that says what a picture shows; no attribute is called so."""
+
+
+def kind_of(chunk: Evidence) -> Modality:
+    """The modality of a chunk."""
+    if chunk.source == "web":
+        return "text"
+    return "image" if chunk.key == PICTURE_KEY else "table"
+
+
+def paragraphs(text: str) -> list[str]:
+    """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
+    """The first chunks that fit a budget of about so many tokens, at least one, cut to it; all of them where there is no budget."""
+    if tokens is None:
+        return tuple(chunks)
+    kept: list[Evidence] = []
+    left = tokens
+    for chunk in chunks:
+        needed = -(-len(passage_of(chunk)) // CHARACTERS_PER_TOKEN)
+        if needed > left:
+            if not kept:
+                kept.append(replace(chunk, text=chunk.text[: tokens * CHARACTERS_PER_TOKEN].rsplit(" ", 1)[0]))
+            break
+        kept.append(chunk)
+        left -= needed
+    return tuple(kept)
+
+
+def best_first(chunks: Iterable[Evidence]) -> list[Evidence]:
+    """Reranked chunks by their scores; equals stay in their order."""
+    return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
+
+
+def evidence_found(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
+    """Chunks as the record of a turn holds them."""
+    return tuple(
+        EvidenceFound(
+            chunk.text, chunk.source, chunk.title, chunk.url, None if chunk.score is None else round(chunk.score, 4)
+        )
+        for chunk in chunks
+    )

@@ -1,0 +1,100 @@
+"""The models of a profile by role, each loaded when it is first asked for and shared where two roles name the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from agents.models.base import (
+    ChatModel,
+    Detector,
+    DomainClassifier,
+    EntityFinder,
+    ModelError,
+    MultimodalReranker,
+    OcrReader,
+    PictureTextMatcher,
+    Reranker,
+    Segmenter,
+    TextEncoder,
+)
+from agents.models.chat.composed_vision import Describe
+from agents.models.registry import ModelRegistry
+from agents.profiles.profile import Profile
+
+Model = TypeVar("Model")
+RegistryFactory = Callable[[Path, Describe | None, Mapping[str, str] | None], ModelRegistry]
+
+
+class _Role(Generic[Model]):
+    """A role as an attribute of ``ModelSet``: its model, loaded when it is first asked for."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, models: ModelSet, _: type) -> Model:
+        model: Model = models.get(self._name)
+        return model
+
+
+class ModelSet:
+    """Roles to loaded models."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        cache: Path,
+        describe: Describe | None = None,  # what a recogniser and an OCR reader saw, for chat models that cannot see
+        ready: Mapping[str, Any] | None = None,  # models that are there already, by role; tests pass scripted ones
+        domains: Mapping[str, str] | None = None,  # descriptions, for a domain classifier that was not trained
+        registry: RegistryFactory = ModelRegistry,
+    ) -> None:
+        self._profile = profile
+        self._registry = registry(cache, describe, domains)
+        self._loaded: dict[str, Any] = dict(ready or {})
+        self._lock = threading.RLock()
+
+    @property
+    def specifications(self) -> Mapping[str, Mapping[str, Any]]:
+        """The profile's specification of each role's model."""
+        return self._profile.models
+
+    @property
+    def sees(self) -> bool:
+        """Return whether the profile's chat model is shown pictures."""
+        return self._profile.sees
+
+    def get(self, role: str) -> Any:
+        """The model of a role; ModelError where the profile names no model for the role, or it cannot be loaded."""
+        if role in self._loaded:  # without the lock: a load that hangs must not keep other models from anyone
+            return self._loaded[role]
+        with self._lock:
+            if role not in self._loaded:
+                profile = self._profile
+                if role not in profile.models:
+                    known = ", ".join(sorted(profile.models))
+                    raise ModelError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
+                self._loaded[role] = self._registry.load(profile.models[role])
+            return self._loaded[role]
+
+    def names(self) -> dict[str, str]:
+        """Role to name of the models that are loaded."""
+        return {role: str(getattr(model, "name", type(model).__name__)) for role, model in sorted(self._loaded.items())}
+
+    def chat(self, role: str = "chat") -> ChatModel:
+        """A chat model; prompts name its role in their front matter."""
+        model: ChatModel = self.get(role)
+        return model
+
+    text_encoder = _Role[TextEncoder]()
+    reranker = _Role[Reranker]()
+    coarse_reranker = _Role[Reranker | MultimodalReranker]()  # the first, cheap pass; it may look at the picture too
+    fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
+    entity_finder = _Role[EntityFinder]()
+    detector = _Role[Detector]()
+    segmenter = _Role[Segmenter]()
+    text_reader = _Role[OcrReader]()  # what is written in the photo
+    matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
+    domain_classifier = _Role[DomainClassifier]()

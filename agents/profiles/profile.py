@@ -1,0 +1,335 @@
+"""Profiles: the model of each role, and limits of time and length for a machine; TOML files in ``profiles/``.
+
+``extends = "embedded"`` takes the models, the search and the limits of another profile, which may extend one itself, by its name or the
+path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's table; a field of ``[limits]`` replaces that field alone.
+``same_machine = true`` also takes the base's ``[presets.NAME.ROLE]`` and what presets say under its name, ``[profiles.NAME]``.
+
+``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
+
+``revision`` beside a ``path`` is the commit that is loaded (``agents.base.revisions``).
+
+A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from agents.base.files import first_fault, one_line, read_toml, told
+from agents.base.named import find_file
+from agents.base.revisions import MAIN, split_revision
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESETS = ROOT / "presets"
+PROFILES = ROOT / "profiles"
+PROMPTS = ROOT / "prompts"
+
+
+SERVED = "openai"  # the kind of models behind a server
+IN_WORDS = "composed"  # the kind of chat models that are told a picture in words
+
+SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
+"""Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
+_VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
+
+
+class SettingsError(ValueError):
+    """A preset or profile is missing or malformed; the message says which and what is known."""
+
+
+class Table(BaseModel):
+    """A table of a preset or a profile: no other fields, and no change once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Limits(Table):
+    """Limits of time and length.
+
+    The defaults are those of the challenge (CRAG-MM rules), so that a profile that names none and extends none keeps to its rules.
+    """
+
+    batch_size: int = Field(8, ge=1, le=16, description="turns the evaluator may pass in one call")
+    seconds_per_turn: float = Field(10.0, gt=0, description="a call may take this long for each of its turns")
+    margin_seconds: float = Field(1.0, ge=0, description="kept back from the limit of a call")
+    seconds_per_dialog: float = Field(30.0, gt=0, description="all turns of a dialog together")
+    answer_tokens: int = Field(
+        74, gt=0, description="tokens of an answer; the evaluator cuts at 75, of which <|begin_of_text|> is one"
+    )
+    evidence_tokens: int | None = Field(
+        None, gt=0, description="chunks in one prompt, about so many tokens; None: as many chunks as the stage shows"
+    )
+    pictures: int | None = Field(
+        None,
+        ge=1,
+        description="pictures in one prompt; where a stage has more to show, one labelled sheet holds all; None: no limit",
+    )
+    reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
+        {},
+        description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        shortest = min(self.seconds_per_turn, self.seconds_per_dialog)
+        if self.margin_seconds >= shortest:
+            limits = {"margin": f"{self.margin_seconds:g}", "shortest": f"{shortest:g}"}
+            said = "margin_seconds ({margin}) has to be below seconds_per_turn and seconds_per_dialog ({shortest})"
+            raise PydanticCustomError("contradiction", said, limits)
+        return self
+
+
+class LoraSettings(Table):
+    """A LoRA adapter for the chat model, where that runs in vLLM."""
+
+    name: str = Field(description="its name in the engine")
+    path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
+    revision: str = Field(MAIN, description="commit of a model id")
+
+
+class SearchModels(Table):
+    """The encoders and indices of the organiser's pipeline; ids of a hub or local folders."""
+
+    kind: Literal["organiser", "embedded"] = "organiser"
+    image_model: str = "openai/clip-vit-large-patch14-336"
+    image_revision: str = MAIN  # commit of a model id
+    text_model: str = "BAAI/bge-large-en-v1.5"
+    text_revision: str = MAIN
+    image_index: str = "crag-mm-2025/image-search-index-{split}"
+    web_index: str = "crag-mm-2025/web-search-index-{split}"
+
+
+class Profile(Table):
+    """The model of each role that stages ask for, and the limits of a machine."""
+
+    name: str
+    description: str = ""
+    models: dict[str, dict[str, Any]]
+    search: SearchModels = SearchModels()
+    limits: dict[str, Any] = {}  # the fields of ``Limits`` that the profile names; a preset may name others
+    sees: bool = True  # whether the chat model is shown pictures; one of kind ``composed`` is told them in words
+    # Preset to role to the options of its model that differ under that preset
+    presets: dict[str, dict[str, dict[str, Any]]] = {}
+    # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
+    overlays: tuple[str, ...] = ()
+    # Names of environment variables that its file, or one that it extends, reads
+    variables: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_sees(cls, table: Any) -> Any:
+        """Derive ``sees`` from the kind of the chat model where the profile does not state it."""
+        models = table.get("models")
+        chat = models.get("chat") if isinstance(models, Mapping) else None
+        return {"sees": not (isinstance(chat, Mapping) and chat.get("kind") == IN_WORDS), **table}
+
+    @field_validator("limits")
+    @classmethod
+    def _known_limits(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Limits.model_validate(value)
+        except ValidationError as error:
+            raise ValueError(first_fault(error)) from error
+        return value
+
+    @model_validator(mode="after")
+    def _known_roles(self) -> Self:
+        for preset, roles in self.presets.items():
+            if foreign := sorted({*roles} - {*self.models}):
+                said = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
+                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", said)
+        return self
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Names of its models in ``[models.NAME]`` tables of presets: those of ``gate_models``, then those that score (``SCORERS``)."""
+        scorers = [scorer_name(self.models[role]) for role in SCORERS if role in self.models]
+        return tuple(dict.fromkeys(filter(None, (*self.gate_models, *scorers))))
+
+    @property
+    def gate_models(self) -> tuple[str, ...]:
+        """Names of the models that a gate is fitted for: the chat model, and the one that image search compares pictures with."""
+        return tuple(filter(None, (chat_model_name(self.models.get("chat", {})), self.search.image_model)))
+
+    def under(self, preset: str) -> Profile:
+        """The profile with the options that it has for a preset."""
+        changed = self.presets.get(preset, {})
+        models = {role: _changed_options(spec, changed.get(role, {})) for role, spec in self.models.items()}
+        return self.model_copy(update={"models": models}) if changed else self
+
+    def with_chat_model(self, name: str) -> Profile:
+        """Return the profile with other weights, or another model of its server, for its chat model and wherever else it has the same.
+
+        Weights may be ``ORG/NAME@REVISION``.
+
+        SettingsError where its chat model has neither.
+        """
+        chat = self.models.get("chat", {})
+        option = next((option for option in ("path", "model") if option in chat), None)
+        if option is None:
+            raise SettingsError(
+                f"the chat model of profile {self.name!r} has no weights or model to replace by {name!r}; gpu and server have"
+            )
+        was = {key: chat.get(key) for key in ("kind", option)}
+        options: dict[str, str] = {option: name}
+        if option == "path":
+            path, revision = split_revision(name)
+            options = {"path": path} if revision == MAIN else {"path": path, "revision": revision}
+
+        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+            return _changed_options(spec, options) if {key: spec.get(key) for key in was} == was else spec
+
+        return self._with_models(changed)
+
+    def with_server(self, base_url: str) -> Profile:
+        """The profile with its models that are behind a server at another one; SettingsError where it has none there."""
+
+        served: list[Mapping[str, Any]] = []
+
+        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+            if spec.get("kind") != SERVED:
+                return spec
+            served.append(spec)
+            return {**spec, "base_url": base_url}
+
+        made = self._with_models(changed)
+        if not served:
+            raise SettingsError(
+                f"profile {self.name!r} has no model behind a server, which --base-url would name; server and server_embedded have"
+            )
+        return made
+
+    def _with_models(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Profile:
+        """With every specification changed, those inside another one too."""
+
+        def made(value: Any) -> Any:
+            if not isinstance(value, Mapping):
+                return value
+            return {key: made(inner) for key, inner in (change(value) if "kind" in value else value).items()}
+
+        return self.model_copy(update={"models": made(self.models)})
+
+    def with_lora(self, lora: LoraSettings | None) -> Profile:
+        """The profile with a preset's adapter on its chat model; SettingsError where the chat model is of a kind that takes no adapter."""
+        if lora is None:
+            return self
+        chat = self.models.get("chat", {})
+        if chat.get("kind") != "vllm":
+            raise SettingsError(
+                f"the preset names the LoRA adapter {lora.name!r}, which takes a chat model of kind 'vllm'; "
+                f"that of profile {self.name!r} is of kind {chat.get('kind')!r}: merge the adapter into the weights, or "
+                "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
+            )
+        return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
+
+
+def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge options into a specification; the revision of weights that are replaced goes with them."""
+    kept = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
+    return {**kept, **changed}
+
+
+def chat_model_name(spec: Mapping[str, Any]) -> str:
+    """A chat model by its weights, whatever runs them: hub id, folder or a server's name for it; a GGUF file by its stem; else its kind.
+
+    One composed of several models is named by its language model.
+    """
+    spec = spec.get("text", spec)
+    name = str(spec.get("path") or spec.get("model") or "")
+    if not name and spec.get("kind") in ("llama-cpp", "transformers"):
+        from agents.models.chat.gguf import QWEN_CODER, VARIABLE  # it imports numpy
+
+        name = os.environ.get(VARIABLE) or QWEN_CODER.name
+    return Path(name).stem if name.endswith(".gguf") else name or str(spec.get("kind", ""))
+
+
+def scorer_name(spec: Mapping[str, Any]) -> str:
+    """Return the name of a reranker or matcher in ``[models.NAME]``: its own path, else its kind and its encoder's weights.
+
+    ``BAAI/bge-reranker-v2-m3`` has a path. ``cosine minilm`` and ``blip2-coarse Salesforce/blip2-itm-vit-g`` are computed with an encoder,
+    which is named by its path or else by its kind.
+    """
+    if "path" in spec:
+        return str(spec["path"])
+    encoder = spec.get("encoder", {})
+    weights = encoder.get("path") or encoder.get("kind") if isinstance(encoder, Mapping) else None
+    return " ".join(str(part) for part in (spec.get("kind"), weights) if part)
+
+
+def names(folder: Path) -> list[str]:
+    """The presets or profiles of a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
+    """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
+    path = find_file(reference, "profile", folder, SettingsError)
+    name, table = path.stem, _whole_table(path, folder, ())
+    read: set[str] = set()
+    table["models"] = _with_variables(table.get("models", {}), read)
+    try:
+        return Profile.model_validate({"name": name, "overlays": (name,), "variables": sorted(read), **table})
+    except ValidationError as error:
+        raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
+
+
+def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a profile with what it takes from those that it extends; ``above`` are the files that extend it."""
+    # First: what cannot be read, such as a circle of links, cannot be resolved either.
+    table = read_table(path, "profile")
+    chain = (*above, path.resolve())
+    if len({*chain}) < len(chain):
+        names = " extends ".join(each.stem for each in chain)
+        raise SettingsError(f"profile {chain[0].stem!r} extends itself: {names}")
+    if (base := table.pop("extends", None)) is None:
+        return table
+    other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
+    return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
+
+
+def _with_variables(value: Any, read: set[str]) -> Any:
+    """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says; ``read`` collects the names."""
+    if isinstance(value, Mapping):
+        made = {key: _with_variables(inner, read) for key, inner in value.items()}
+        named = any(os.environ.get(name) for name, _ in _VARIABLE.findall(str(value.get("path", ""))))
+        return {key: inner for key, inner in made.items() if not (named and key == "revision")}  # it is of the default
+    if isinstance(value, str):
+        read.update(name for name, _ in _VARIABLE.findall(value))
+        return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], value)
+    return value
+
+
+def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+    """Merge a profile's tables into those of the profile that it extends."""
+    same_machine = table.pop("same_machine", False)
+    merged = ("models", "limits", "presets") if same_machine else ("models", "limits")
+    for key in merged:
+        if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
+            raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")
+    stated = "sees" in base and "chat" not in table.get("models", {})  # it is said of the base's chat model
+    made = {
+        "search": base.get("search", {}),
+        **({"sees": base["sees"]} if stated else {}),
+        **table,
+        **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
+    }
+    if same_machine:
+        made["overlays"] = (*base.get("overlays", (base_name,)), name)
+    return made
+
+
+def read_table(path: Path, what: str) -> dict[str, Any]:
+    """The tables of a preset or profile; SettingsError where its file cannot be read or is not valid TOML."""
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise SettingsError(f"{what} {told(error)}") from error
+    except ValueError as error:
+        raise SettingsError(f"{what} {one_line(error)}") from error

@@ -1,0 +1,430 @@
+"""The record of a turn: what each stage did, found and took in time. One line of trace.jsonl; whoever looks back at a turn reads this.
+
+What stages find is told in a small vocabulary, whatever the stage is called, so that report, web page, server and calibration show a stage
+of anybody's. Notes are what is left: a stage's own, shown as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from agents.base.files import first_fault, one_line, parse_json, shortened
+
+VERSION = 2
+"""Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""
+
+Status = Literal["ran", "reduced", "skipped", "failed", "hung"]
+
+Cause = Literal["time", "hanging", "error"]
+"""Why a stage did not run whole: the clock, a thread of an earlier call that still hangs in it, or an error."""
+
+DESCRIBES_PICTURE = "describes the picture"
+"""Marks a field of ``StageRecord`` that is left out of traces that are to hold no pictures (``trace.images``)."""
+
+QUOTES_PROMPT = "quotes a prompt"
+"""Marks a field of ``Exchange`` that is left out of traces that are to hold no pictures or no questions: it may reveal both."""
+
+
+# What an answer rests on, as ``StageRecord.answers`` names it.
+OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "reconciled"
+DRAFT, CANDIDATE = "draft", "candidate"
+
+_MAX_DIGITS = 3  # of a percentage
+
+FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
+"""``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
+
+REQUEST_IMAGES = "request_images"
+"""Folder beside a file of records, for the pictures that they name (``trace.requests``): NAME.png."""
+
+_MAX_PIXELS = 1e6  # of a box's edges: what lies farther out is no place in a photo
+
+
+class RecordError(ValueError):
+    """A line is no record that can be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class EvidenceFound:
+    """A chunk of evidence: ``source`` is kg, web, image or step (what an earlier step found), ``score`` the last reranker's, 0 to 1."""
+
+    text: str
+    source: str = ""
+    title: str = ""
+    url: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class BoxFound:
+    """A region of the upright photo in pixels, with what it was taken for and how sure the detector was, 0 to 1."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    label: str = ""
+    score: float | None = None
+
+    @property
+    def drawable(self) -> bool:
+        """Whether it has an area, and edges that are numbers a picture can have."""
+        edges = (self.left, self.top, self.right, self.bottom)
+        return all(abs(edge) <= _MAX_PIXELS for edge in edges) and self.left < self.right and self.top < self.bottom
+
+
+@dataclass(frozen=True)
+class PictureFound:
+    """A picture of the image index: the names of what it shows, and its cosine."""
+
+    name: str
+    score: float
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A number that may tell right answers from wrong ones; ``negative``: it is higher for wrong ones."""
+
+    value: float
+    negative: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of the candidate answer.
+
+    Attributes:
+        candidate: The answer that was given, or would have been; None where there was none.
+        given: Whether it was.
+        reason: Why not.
+        ruled_out: The rule that forbids it, where it is an unfitted one.
+        probability: Of being right, by the gate; None without one.
+        needed: The probability from which the gate lets an answer pass.
+        direct: Whether the question was answered without looking at evidence.
+        egocentric: Whether the photo was taken for one of smart glasses.
+    """
+
+    candidate: str | None
+    given: bool
+    reason: str | None = None
+    ruled_out: str | None = None
+    probability: float | None = None
+    needed: float | None = None
+    direct: bool = False
+    egocentric: bool = False
+
+    @property
+    def follows_orders(self) -> bool:
+        """Whether it was ruled out because it does what retrieved text told the model to."""
+        return self.ruled_out == FOLLOWS_ORDERS
+
+    @property
+    def sure(self) -> str:
+        """The gate's probability and what it takes, in words; empty without one."""
+        return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
+
+    def __str__(self) -> str:
+        """In words: ``answered`` or ``abstained: REASON``."""
+        return "answered" if self.given else f"abstained: {self.reason}"
+
+
+def sureness(probability: float, needed: float) -> str:
+    """A probability and what it takes, with as many decimals as tell them apart: ``21% sure, 50% needed``."""
+    digits = 0
+    while digits < _MAX_DIGITS and f"{probability:.{digits}%}" == f"{needed:.{digits}%}":
+        digits += 1
+    return f"{probability:.{digits}%} sure, {needed:.{digits}%} needed"
+
+
+@dataclass(frozen=True)
+class SentMessage:
+    """A message as the model received it; its pictures, in a file the names of their PNG files."""
+
+    role: str
+    content: str
+    images: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request to a chat model and its reply.
+
+    Attributes:
+        prompt: Name of the template; ``form``: of the form of reply that it asks for (``agents/asking/readers``).
+        reply: As it came; ``readable``: whether it keeps that form.
+        finish_reason: ``stop``, ``length``, ``abort`` (deadline) or ``error``.
+        seconds: Wall time of the batched call that it was part of.
+        cached: Whether it came from the reply cache.
+        tokens: Generated ones, with the mean and minimum of their probabilities; None where the engine does not say.
+        first_token_probs: See ``ChatReply``.
+        prompt_cut: Tokens taken out of an over-long prompt.
+        messages: The request as the model received it: pictures are in words for one that cannot see. Files hold it, and replies whole,
+            where ``trace.requests`` is set.
+        read: Lines of text read in the first picture of the request, for a model that cannot see.
+    """
+
+    prompt: str
+    form: str
+    model: str
+    reply: Annotated[str, QUOTES_PROMPT] = ""
+    finish_reason: str = "stop"
+    readable: bool = True
+    seconds: float = 0.0
+    cached: bool = False
+    tokens: int | None = None
+    mean_probability: float | None = None
+    min_probability: float | None = None
+    first_token_probs: Annotated[Mapping[str, float], QUOTES_PROMPT] = field(default_factory=dict)
+    prompt_cut: int = 0
+    error: str | None = None
+    messages: Annotated[tuple[SentMessage, ...], QUOTES_PROMPT] = ()
+    max_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int | None = None
+    schema: Mapping[str, Any] | None = None
+    read: Annotated[tuple[str, ...], QUOTES_PROMPT] = ()
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What one stage did on one turn.
+
+    Attributes:
+        seconds: Wall time of the stage for the whole batch.
+        cause: Why it is not ``ran``; ``reason`` says more, in words that may quote an error.
+        entity: Name of what the photo is taken to show.
+        nearest: What is most like it, where the stage takes the photo to show none of what was found.
+        pictures: What image search found, best first.
+        answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
+        checks: What verifiers say of the answer, by name.
+        signals: See ``Signal``; by name.
+        exchanges: What chat models were asked for this turn, in order.
+        notes: Anything else, as JSON.
+    """
+
+    stage: str
+    seconds: float = 0.0
+    status: Status = "ran"
+    cause: Cause | None = None
+    reason: str | None = None
+    entity: Annotated[str | None, DESCRIBES_PICTURE] = None
+    nearest: Annotated[PictureFound | None, DESCRIBES_PICTURE] = None
+    pictures: Annotated[tuple[PictureFound, ...], DESCRIBES_PICTURE] = ()
+    boxes: Annotated[tuple[BoxFound, ...], DESCRIBES_PICTURE] = ()
+    queries: tuple[str, ...] = ()
+    evidence: tuple[EvidenceFound, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    checks: Mapping[str, bool | float | str] = field(default_factory=dict)
+    signals: Mapping[str, Signal] = field(default_factory=dict)
+    decision: Decision | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it ran, whole or with less to do."""
+        return self.status in ("ran", "reduced")
+
+
+def _marked(kind: type, mark: str) -> frozenset[str]:
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if mark in getattr(hint, "__metadata__", ()))
+
+
+PICTURE_FIELDS = _marked(StageRecord, DESCRIBES_PICTURE)
+"""Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
+
+QUOTING_FIELDS = _marked(Exchange, QUOTES_PROMPT)
+"""Fields of ``Exchange`` that are left out of traces that are to hold no pictures or no questions."""
+
+_LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
+_NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
+_SINGLE: Mapping[str, Any] = {"entity": str, "nearest": PictureFound, "decision": Decision}
+
+FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
+"""Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
+
+
+def finding(name: str, value: Any) -> Any:
+    """A value as the field of that name holds it; None and signals that are no finite numbers are left out of mappings.
+
+    Checked when a stage tells it: a wrong one would otherwise fail whoever reads it, the last stage or the page, and cost the answer.
+
+    Raises:
+        TypeError: There is no such name in ``FINDINGS``, or the value is of another type.
+    """
+    if name in _LISTED and isinstance(value, tuple | list):
+        value = tuple(value)
+        of, parts = _LISTED[name], value
+    elif name in _NAMED and isinstance(value, Mapping):
+        value = {str(key): said for key, said in value.items() if said is not None}
+        of, parts = _NAMED[name], tuple(value.values())
+    elif name in _SINGLE:
+        of, parts = _SINGLE[name], () if value is None else (value,)
+    elif name in FINDINGS:
+        raise TypeError(f"{name}: {'a mapping' if name in _NAMED else 'a tuple'} is wanted, not {type(value).__name__}")
+    else:
+        raise TypeError(f"{name}: no finding; known: {', '.join(sorted(FINDINGS))}")
+    for part in parts:
+        if not isinstance(part, of):
+            raise TypeError(f"{name}: {getattr(of, '__name__', of)} is wanted, not {type(part).__name__}")
+    return {key: said for key, said in value.items() if math.isfinite(said.value)} if name == "signals" else value
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A turn from question to answer.
+
+    Attributes:
+        query: As it was asked; ``question``: as it was made to stand alone.
+        seconds: Wall time of the call that it was part of.
+        batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
+        session_id: Of the data set, where an evaluation asked; with ``interaction_id`` it says whose record this is.
+        photo: Name of its PNG file; with ``history``, what was said before, only where requests are recorded (``trace.requests``).
+    """
+
+    query: str = ""
+    question: str = ""
+    answer: str = ""
+    stages: tuple[StageRecord, ...] = ()
+    error: str | None = None
+    seconds: float = 0.0
+    batch: int = 0
+    turn: int = 0
+    session_id: str = ""
+    interaction_id: str = ""
+    photo: str | None = None
+    history: tuple[SentMessage, ...] = ()
+    version: int = VERSION
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Session and interaction."""
+        return self.session_id, self.interaction_id
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a stage did not run because of the clock: on a slow or busy machine that is no fault of the method."""
+        return any(not stage.complete and stage.cause in ("time", "hanging") for stage in self.stages)
+
+    @property
+    def entity(self) -> str | None:
+        """What the photo is taken to show, by the last stage that settled it; None where that one recognised nothing."""
+        return next((stage.entity for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
+
+    @property
+    def nearest(self) -> PictureFound | None:
+        """What was most alike where nothing was recognised."""
+        return next((stage.nearest for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
+
+    @property
+    def pictures(self) -> tuple[PictureFound, ...]:
+        """What image search found."""
+        return next((stage.pictures for stage in reversed(self.stages) if stage.pictures), ())
+
+    @property
+    def boxes(self) -> tuple[BoxFound, ...]:
+        """Regions of the photo that can be drawn."""
+        found = (tuple(box for box in stage.boxes if box.drawable) for stage in reversed(self.stages))
+        return next((boxes for boxes in found if boxes), ())
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """What the web was searched for."""
+        return next((stage.queries for stage in reversed(self.stages) if stage.queries), ())
+
+    @property
+    def evidence(self) -> tuple[EvidenceFound, ...]:
+        """The evidence that was kept last."""
+        return next((stage.evidence for stage in reversed(self.stages) if stage.evidence), ())
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last stage's."""
+        return next((stage.decision for stage in reversed(self.stages) if stage.decision), None)
+
+    @property
+    def answers(self) -> dict[str, str]:
+        """Possible answers by what they rest on."""
+        return {basis: text for stage in self.stages for basis, text in stage.answers.items()}
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Of all stages, in order."""
+        return tuple(exchange for stage in self.stages for exchange in stage.exchanges)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Lines of text read in the photo; none where the model itself sees."""
+        return next((exchange.read for exchange in self.exchanges if exchange.read), ())
+
+    @property
+    def checks(self) -> dict[str, bool | float | str]:
+        """What verifiers said."""
+        return {name: said for stage in self.stages for name, said in stage.checks.items()}
+
+    @property
+    def signals(self) -> dict[str, Signal]:
+        """Of all stages."""
+        return {name: signal for stage in self.stages for name, signal in stage.signals.items()}
+
+    def noted(self, name: str) -> Any:
+        """What the last stage that noted it says under a name; None where none does."""
+        return next((stage.notes[name] for stage in reversed(self.stages) if name in stage.notes), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; of a stage only the fields that say something. By hand: ``dataclasses.asdict`` takes most of a turn's own time."""
+        return {**vars(self), "history": _plain(self.history), "stages": [_said(stage) for stage in self.stages]}
+
+
+def _said(stage: StageRecord) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in vars(stage).items() if name in _ALWAYS or not _empty(value)}
+
+
+def _empty(value: Any) -> bool:
+    return value is None or (isinstance(value, tuple | list | Mapping) and not value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, Exchange):
+        return {name: _plain(inner) for name, inner in vars(value).items() if not _empty(inner)}
+    return {**vars(value)} if isinstance(value, _PARTS) else value
+
+
+_ALWAYS = frozenset({"stage", "seconds", "status"})
+_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage)
+_RECORD = TypeAdapter(TurnRecord)
+
+
+def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
+    """A line of trace.jsonl.
+
+    Raises:
+        RecordError: It is none, or one of another version.
+    """
+    try:
+        content = parse_json(line) if isinstance(line, str) else line
+    except ValueError as error:
+        raise RecordError(f"it is no JSON ({one_line(error)})") from error
+    if not isinstance(content, Mapping):
+        raise RecordError("it is no JSON object")
+    version = content.get("version", 1)
+    if version != VERSION:
+        said = shortened(str(version))
+        raise RecordError(f"it has version {said} of the record, this program reads {VERSION}; make the run again")
+    try:
+        return _RECORD.validate_python(content)
+    except ValidationError as error:
+        raise RecordError(first_fault(error)) from error

@@ -1,0 +1,200 @@
+"""Makes turns of the arguments that the evaluator passes; broken input affects its own turn only."""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, zip_longest
+from typing import Any
+
+from PIL import Image, ImageFile
+
+from agents.base_agent import Message
+from agents.methods.domains import domain_of_label
+from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, file_of, reduced_rgb
+from agents.search.provided_context import parse_provided
+from agents.texts.injection import without_special_tokens
+from agents.texts.text import without_controls
+from agents.time_limits.subprocess_worker import SubprocessWorker
+from agents.turn import Turn
+
+_log = logging.getLogger(__name__)
+
+MAX_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
+MAX_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
+
+MAX_PIXELS = 178_956_970
+"""Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
+
+KEPT_PIXELS = 25_000_000
+"""Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
+
+PHOTO_FORMATS = FORMATS
+"""Formats that a photo which was sent as a file may have."""
+
+_FILE = b"file "  # what the identity of a file begins with
+_MAX_OPENED = 256
+_OPENED_PIXELS = 4 * KEPT_PIXELS  # 300 MB
+
+_ROLES = ("user", "assistant")
+_MAX_REASON = 300
+
+
+Decode = Callable[
+    [Any, Turn], Image.Image
+]  # from what the evaluator passes as a turn's image to a picture; see ``opened``
+
+
+def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
+    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MAX_PIXELS``.
+
+    A file that was opened and not decoded yet has to be of one of ``picture_files.FORMATS``; ``elsewhere`` decodes one that may take long.
+    """
+    if not isinstance(image, Image.Image):
+        raise ValueError(f"not a PIL image: {type(image).__name__}")
+    pixels = image.width * image.height
+    if pixels > MAX_PIXELS:
+        raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
+    data = file_of(image)
+    if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
+        return elsewhere(data)
+    return reduced_rgb(image, KEPT_PIXELS)
+
+
+def photo_id(image: Any) -> bytes:
+    """Return what recognises an undecoded picture, a file by its content; empty for a decoded one.
+
+    Raises:
+        ValueError: It is a file of a format that is not decoded.
+    """
+    if type(image) is Image.Image or not isinstance(image, Image.Image):
+        return b""
+    data = file_of(image)
+    if data is not None:
+        return _FILE + hashlib.sha256(data).digest()
+    if isinstance(image, ImageFile.ImageFile):
+        return b""
+    return f"{type(image).__qualname__} {image.size} {image.mode}".encode()
+
+
+class OpenedPhotos:
+    """Pictures that took long to decode, and errors of those that could not be, by dialog; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Image.Image | Exception] = OrderedDict()
+
+    def get(self, key: bytes) -> Image.Image | None:
+        """Return the picture, or None where it is not known; raise what decoding it raised."""
+        known = self._known.get(key)
+        if isinstance(known, Exception):
+            raise known
+        return known
+
+    def keep(self, key: bytes, result: Image.Image | Exception) -> None:
+        """Remember a picture or an error."""
+        self._known.pop(key, None)
+        self._known[key] = result
+        while len(self._known) > 1 and (len(self._known) > _MAX_OPENED or self._pixels() > _OPENED_PIXELS):
+            self._known.popitem(last=False)
+
+    def _pixels(self) -> int:
+        return sum(each.width * each.height for each in self._known.values() if isinstance(each, Image.Image))
+
+
+def is_file(identity: bytes) -> bool:
+    """Return whether ``photo_id`` recognises a file: the same content is the same picture."""
+    return identity.startswith(_FILE)
+
+
+def decode_in_process(
+    worker: SubprocessWorker, data: bytes, seconds: float, max_pixels: int = MAX_PIXELS
+) -> Image.Image:
+    """Decode a file as ``opened`` does, in a process that is killed when its time is over.
+
+    Raises:
+        ValueError: It is no picture, has more pixels than ``max_pixels``, or takes more than ``seconds``.
+    """
+    return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=KEPT_PIXELS, seconds=seconds)
+
+
+def asked(queries: Any) -> list[Any]:
+    """The queries of a call as a list: None holds none, an iterable that raises those before."""
+    return list(queries) if isinstance(queries, str) else _listed(queries)
+
+
+def _open(image: Any, _: Turn) -> Image.Image:
+    return opened(image)
+
+
+def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = _open) -> list[Turn]:
+    """A turn for each query; images and histories that are missing or too many are taken as missing or left out."""
+    count = len(queries)
+    return [
+        open_turn(query, image, history, decode)
+        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
+    ]
+
+
+def open_turn(query: Any, image: Any, history: Any, decode: Decode = _open) -> Turn:
+    """A turn from a query, a PIL image and a dialog; what cannot be read is noted and left out."""
+    turn = Turn(query=tidy(query), image=None, history=_messages(history))
+    turn.question = turn.query
+    if image is None:
+        return turn
+    try:
+        turn.image = decode(image, turn)
+    except Exception as error:  # noqa: BLE001 - Pillow's decoders raise dozens of kinds on broken files; the question can still be asked
+        turn.error = f"image: {type(error).__name__}: {error}"[:_MAX_REASON]
+        _log.warning("an image could not be read: %s", turn.error)
+    return turn
+
+
+def add_provided(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
+    """Put the contexts and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
+    provided = _listed(contexts)
+    for turn, context, domain in islice(zip_longest(turns, provided, _listed(domains)), len(turns)):
+        turn.provided = parse_provided(context) if provided else None
+        turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
+
+
+def tidy(text: Any) -> str:
+    """A question or a message without control characters and special tokens, at most ``MAX_QUERY`` characters; ordinary text as it is."""
+    if not isinstance(text, str):
+        return ""
+    return without_special_tokens(without_controls(text[:MAX_QUERY]))
+
+
+def _messages(history: Any) -> tuple[Message, ...]:
+    found = [message for each in _listed(history) if (message := _message(each)) is not None]
+    return tuple(found if len(found) <= MAX_MESSAGES else [found[0], *found[1 - MAX_MESSAGES :]])
+
+
+def _message(value: Any) -> Message | None:
+    """Return a message of a dialog; None for anything else, also for what raises when it is read."""
+    try:
+        if not isinstance(value, dict) or value.get("role") not in _ROLES or not isinstance(value.get("content"), str):
+            return None
+        return Message(role=value["role"], content=tidy(value["content"]))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a class of the evaluator's may raise anything; the other messages can be read
+        _log.warning("a message of a history cannot be read: %s: %s", type(error).__name__, error)
+        return None
+
+
+def _listed(value: Any) -> list[Any]:
+    """Coerce a value to a list.
+
+    Returns:
+        Nothing for text and what cannot be iterated over; where iterating raises, the items before.
+    """
+    found: list[Any] = []
+    if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+        return found
+    try:
+        found.extend(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - an iterable of the evaluator's may raise anything; what it gave is answered
+        _log.exception("an argument ended early, after %d items", len(found))
+    return found

@@ -1,0 +1,176 @@
+"""Traces: the record of each turn as a line of JSON."""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from agents.base.files import well_formed
+from agents.base.secrets import scrubber
+from agents.record import (
+    PICTURE_FIELDS,
+    QUOTING_FIELDS,
+    REQUEST_IMAGES,
+    Exchange,
+    SentMessage,
+    StageRecord,
+    TurnRecord,
+)
+from agents.runner.request_images import RequestImages
+from agents.settings.presets import TraceSettings
+from agents.turn import Turn
+
+Clean = Callable[[str], str]
+"""Takes keys out of a text."""
+
+Listener = Callable[[list[dict[str, Any]]], None]
+"""What is told of each batch: the record of each turn, in order, as its line of the file holds it."""
+
+_log = logging.getLogger(__name__)
+
+_MAX_CHARACTERS = 2_000  # characters of one text; a note may quote a page
+_OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
+"""Notes whose words are ours, not the user's."""
+
+
+_BLANK_STAGE, _BLANK_EXCHANGE = StageRecord(""), Exchange("", "", "")
+_WITHOUT_PICTURE: dict[str, Any] = {name: getattr(_BLANK_STAGE, name) for name in PICTURE_FIELDS}
+_WITHOUT_PROMPT: dict[str, Any] = {name: getattr(_BLANK_EXCHANGE, name) for name in QUOTING_FIELDS}
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Makes JSON of a record: texts cut and pictures told by their size, or where requests are held whole and by the name of their file."""
+
+    clean: Clean
+    images: RequestImages | None
+
+    def __call__(self, value: Any) -> Any:
+        """Whatever is no JSON becomes a text."""
+        if isinstance(value, bool | int | float | None):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): self(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self(inner) for inner in value]
+        if isinstance(value, Image.Image):
+            return self.images.name(value) if self.images is not None else f"{value.width} x {value.height} pixels"
+        text = self.clean(str(value))  # before it is cut: the first half of a key is one too
+        whole = self.images is not None or len(text) <= _MAX_CHARACTERS
+        return text if whole else text[:_MAX_CHARACTERS] + "…"
+
+
+class TraceWriter:
+    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
+
+    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
+    (``Stage.picture_notes``); ``pictures`` is the folder for those of requests, None: ``REQUEST_IMAGES`` beside the file.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
+        listen: Listener | None = None,
+        of_the_picture: Collection[str] = (),
+        pictures: Path | None = None,
+    ) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._settings, self._listen = path, settings, listen
+        self._of_the_picture = frozenset(of_the_picture)
+        self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
+        self._batch = 0
+
+    def write(self, turns: Sequence[Turn], seconds: float) -> None:
+        """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
+        batch = self._batch
+        self._batch += 1
+        lines: list[str] = []
+        try:
+            clean = scrubber()
+            plain = _Plain(clean, RequestImages(self._pictures) if self._settings.requests else None)
+            lines = [self._line(turn, batch, index, seconds, plain) for index, turn in enumerate(turns)]
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write("".join(line + "\n" for line in lines))
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
+        if self._listen is not None:
+            self._listen([json.loads(line) for line in lines])
+
+    def _line(self, turn: Turn, batch: int, index: int, seconds: float, plain: _Plain) -> str:
+        told, whole = self._settings.queries, self._settings.requests
+        record = TurnRecord(
+            query=turn.query if told else "",
+            question=turn.question if told else "",
+            answer=turn.answer if told else "",
+            stages=tuple(map(self._stage, turn.records)),
+            error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
+            seconds=round(seconds, 4),
+            batch=batch,
+            turn=index,
+            photo=plain(turn.image) if whole else None,
+            history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if whole else (),
+        )
+        return well_formed(plain.clean(json.dumps(plain(record.as_json()), ensure_ascii=False)))
+
+    def _stage(self, record: StageRecord) -> StageRecord:
+        """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
+        record = replace(record, exchanges=tuple(map(self._exchange, record.exchanges)))
+        notes = record.notes
+        if not self._settings.images:
+            record = replace(record, **_WITHOUT_PICTURE)
+            notes = {name: value for name, value in notes.items() if name not in self._of_the_picture}
+        if self._settings.queries and self._settings.images:
+            return record
+        decision = record.decision
+        return replace(
+            record,
+            reason=self._reason(record.reason),
+            entity=None,
+            nearest=None,
+            pictures=tuple(replace(each, name="", url="") for each in record.pictures),
+            boxes=tuple(replace(each, label="") for each in record.boxes),
+            queries=(),
+            evidence=tuple(replace(each, text="", title="", url="") for each in record.evidence),
+            answers={},
+            checks={name: said for name, said in record.checks.items() if not isinstance(said, str)},
+            decision=None
+            if decision is None
+            else replace(
+                decision,
+                candidate=None,
+                reason=self._reason(decision.reason),
+                ruled_out=self._reason(decision.ruled_out),
+            ),
+            notes={name: value if name in _OUR_WORDS else _numbers(value) for name, value in notes.items()},
+        )
+
+    def _exchange(self, exchange: Exchange) -> Exchange:
+        """Without the request, unless traces hold those; without questions or pictures in traces, without what the model said too."""
+        if self._settings.requests:
+            return exchange
+        exchange = replace(exchange, messages=(), schema=None)
+        if self._settings.queries and self._settings.images:
+            return exchange
+        return replace(exchange, **_WITHOUT_PROMPT, error=self._reason(exchange.error))
+
+    def _reason(self, reason: str | None, parts: int = 1) -> str | None:
+        """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""
+        if reason is None or (self._settings.queries and self._settings.images):
+            return reason
+        return ":".join(reason.split(":")[:parts])[:80]
+
+
+def _numbers(value: Any) -> Any:
+    """The numbers and truth values of a note; None for the rest."""
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(inner) for inner in value]
+    return value if isinstance(value, bool | int | float) else None

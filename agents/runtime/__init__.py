@@ -1,1 +1,0 @@
-"""What runs beneath stages and models: deadlines, time estimates, worker threads and processes, loaded models, start-up, files, secrets."""

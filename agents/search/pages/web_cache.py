@@ -1,0 +1,197 @@
+"""Caches of pictures and web pages by URL: files on disk first, HTTP only where it is allowed."""
+
+import hashlib
+import logging
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Generic, TypeVar
+
+from PIL import Image
+
+from agents.base.files import write_whole
+from agents.models.picture_files import picture_of
+from agents.search.pages.fetching import (
+    Allowed,
+    Fetched,
+    FetchError,
+    fetch,
+    is_public,
+    offline,
+    over_http,
+    side_by_side,
+)
+from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from agents.time_limits.subprocess_worker import SubprocessWorker
+
+_log = logging.getLogger(__name__)
+_UNREADABLE = (OSError, ValueError, LookupError, SyntaxError)
+
+KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
+MAX_PICTURE_BYTES = 16 * 1024 * 1024  # a larger file is not fetched: the model sees a picture of some hundred pixels
+MAX_PICTURE_PIXELS = (
+    64_000_000  # a larger picture is not decoded; the largest of today's cameras and telephones have 50 to 60
+)
+KEPT_PICTURE_PIXELS = (
+    4_000_000  # a larger picture is reduced at once: a call may hold 80, and models see a megapixel or two
+)
+PICTURE_SECONDS = 1.0  # for a picture that is not decoded at once (``picture_files``)
+CACHE_SUFFIXES = ("", ".html", ".txt")  # endings that a cached page may have; new ones are written with ``.html``
+
+MAX_PAGE_BYTES = 8_000_000
+"""Longer pages are not fetched, and of longer files only so much is taken. Scripts and styles take most of a page: the limit on its text
+is set where the text is taken from it (``agents.search.pages.page_text``)."""
+
+Content = TypeVar("Content")
+
+
+def cache_name(url: str) -> str:
+    """File name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path (".img" where it has no known one)."""
+    suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
+    return _digest(url) + (suffix if suffix in KNOWN_SUFFIXES else ".img")
+
+
+class UrlCache(Generic[Content]):
+    """A folder with one file for each URL. In the evaluation HTTP is off and the folder may be empty, so a miss is no error."""
+
+    what: ClassVar[str]
+    max_bytes: ClassVar[int]
+    timeout: ClassVar[float]
+
+    def __init__(
+        self,
+        folder: Path,
+        http: bool = False,  # whether what is missing may be fetched
+        timeout: float | None = None,  # for one fetch in seconds; that of the class if None
+        allowed: Allowed = is_public,  # which addresses may be connected to
+        further: Sequence[Path] = (),  # folders of the same form that are read after the cache, and never written to
+    ) -> None:
+        self._folders = (folder, *further)
+        self._http = http
+        self._seconds = self.timeout if timeout is None else timeout
+        self._allowed = allowed
+
+    def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, Content]:
+        """What can be found, by URL; never raises. With HTTP missing ones are fetched side by side, until their limit or the deadline.
+
+        Each of the files has an equal share of the time that is left; after the deadline no further one is read.
+        """
+        distinct = list(dict.fromkeys(urls))
+        folders = [folder for folder in self._folders if folder.is_dir()]
+        found: dict[str, Content] = {}
+        for number, url in enumerate(distinct):
+            share = deadline.left() / (len(distinct) - number)
+            if share > 0 and (content := self._cached(url, folders, share)) is not None:
+                found[url] = content
+        if self._http and not offline():
+            seconds = min(self._seconds, deadline.left())
+            missing = [url for url in distinct if url not in found and over_http(url)]
+            found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
+        return found
+
+    def path(self, url: str) -> Path:
+        """Where the content of a URL is written."""
+        return self._folders[0] / self._written_name(url)
+
+    def put(self, url: str, data: bytes) -> None:
+        """Store a file; a folder that cannot be written to is noted, not an error."""
+        try:
+            write_whole(self.path(url), data)
+        except OSError as error:
+            _log.warning("the %s %r cannot be cached: %s", self.what, url, error)
+
+    @abstractmethod
+    def _written_name(self, url: str) -> str: ...
+
+    def _read_names(self, url: str) -> Iterator[str]:
+        yield self._written_name(url)
+
+    @abstractmethod
+    def _stored(self, data: bytes, seconds: float) -> Content:
+        """The content of a file, within ``seconds``; one of ``_UNREADABLE`` is raised where it has none."""
+
+    @abstractmethod
+    def _made(self, fetched: Fetched, seconds: float) -> tuple[Content, bytes]:
+        """The content of what was fetched, and the file to store; errors as above."""
+
+    def _cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
+        for path in (folder / name for folder in folders for name in self._read_names(url)):
+            try:
+                with path.open("rb") as file:
+                    return self._stored(file.read(self.max_bytes), seconds)  # a file of any size may lie there
+            except FileNotFoundError:
+                continue
+            except _UNREADABLE as error:
+                _log.warning("the cached %s of %r cannot be read: %s", self.what, url, error)
+        return None
+
+    def _fetched(self, url: str, seconds: float) -> Content | None:
+        try:
+            fetched = fetch(url, seconds=seconds, max_bytes=self.max_bytes, allowed=self._allowed)
+            content, data = self._made(fetched, seconds)
+        except _UNREADABLE as error:
+            _log.warning("the %s %r cannot be fetched: %s", self.what, url, error)
+            return None
+        self.put(url, data)
+        return content
+
+
+class PictureCache(UrlCache[Image.Image]):
+    """Pictures as 8-bit RGB, at most ``KEPT_PICTURE_PIXELS`` large; the files are named by ``cache_name``."""
+
+    what = "picture"
+    max_bytes = MAX_PICTURE_BYTES
+    timeout = 2.0
+
+    def __init__(self, folder: Path, *, worker: SubprocessWorker | None = None, **options: Any) -> None:
+        """``worker`` decodes what may take long, a worker of its own if None; the other options are those of ``UrlCache``."""
+        super().__init__(folder, **options)
+        self._worker = worker or SubprocessWorker()
+
+    def _written_name(self, url: str) -> str:
+        return cache_name(url)
+
+    def _stored(self, data: bytes, seconds: float) -> Image.Image:
+        return picture_of(
+            data,
+            max_pixels=MAX_PICTURE_PIXELS,
+            kept_pixels=KEPT_PICTURE_PIXELS,
+            worker=self._worker,
+            seconds=min(PICTURE_SECONDS, seconds),
+        )
+
+    def _made(self, fetched: Fetched, seconds: float) -> tuple[Image.Image, bytes]:
+        return self._stored(fetched.body, seconds), fetched.body
+
+
+class PageCache(UrlCache[str]):
+    """Pages as they were stored (HTML or text); the files are named by the SHA-256 of the URL (64 hexadecimal digits)."""
+
+    what = "page"
+    max_bytes = MAX_PAGE_BYTES
+    timeout = 3.0
+
+    def _written_name(self, url: str) -> str:
+        return f"{_digest(url)}.html"
+
+    def _read_names(self, url: str) -> Iterator[str]:
+        digest = _digest(url)
+        return (digest + suffix for suffix in CACHE_SUFFIXES)
+
+    def _stored(self, data: bytes, seconds: float) -> str:  # noqa: ARG002 - decoding text takes no time
+        # a character may be cut at the limit; before it every byte counts
+        text = data.decode("utf-8-sig", errors="ignore" if len(data) == MAX_PAGE_BYTES else "strict")
+        if not text.strip() or "\0" in text:
+            raise ValueError("it is empty or binary")
+        return text
+
+    def _made(self, fetched: Fetched, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
+        if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
+            raise FetchError(f"it is {fetched.content_type}")
+        page = fetched.body.decode(fetched.charset, errors="replace")
+        return page, page.encode("utf-8", errors="replace")
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.encode("utf-8", errors="surrogatepass")).hexdigest()

@@ -1,0 +1,30 @@
+"""What the stages of a preset need: the roles of their models, the searches, how many pictures a prompt shows."""
+
+from agents.asking.prompts import PromptLibrary
+from agents.settings.presets import Settings
+from agents.stage import Stage, stage_class
+
+
+def stages_of(settings: Settings) -> list[Stage]:
+    """The stages of a preset with their options, in their order."""
+    return [stage(settings.options(stage)) for stage in map(stage_class, settings.stages)]
+
+
+def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
+    """The roles that the stages of a preset can ask for, each once, in their order; PromptError where a prompt is missing or malformed."""
+    found: dict[str, None] = {}
+    for stage in stages_of(settings):
+        asked = [prompts[ask.prompt].settings.model for ask in stage.asks()]
+        found.update(dict.fromkeys([*asked, *stage.roles()]))
+    return tuple(found)
+
+
+def searches_of(settings: Settings) -> tuple[bool, bool]:
+    """Whether a preset searches images, and whether it searches the web."""
+    return "image_search" in settings.stages, "web_search" in settings.stages
+
+
+def images_of(settings: Settings) -> int:
+    """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
+    limit = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
+    return limit if settings.limits.pictures is None else min(limit, settings.limits.pictures)

@@ -1,0 +1,245 @@
+"""Time limits: estimates of each stage's time, the plan of how a stage is run, and the seconds that dialogs have left."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from PIL import Image
+
+from agents.time_limits.deadline import Clock, Deadline
+
+VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
+_MAX_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
+_REDUCED_SHARE = 0.5  # of the time of a stage, where it was never seen to do less: replies are half as long
+MAX_MARGIN = 0.25  # of a call: where a dialog has little time left the margin may not eat all of it
+
+# The gains of TCP's round-trip estimator (RFC 6298, section 2), 2 deviations for its 4: a stage cut short costs quality, not the link.
+_MEAN_GAIN = 1 / 8
+_DEVIATION_GAIN = 1 / 4
+_DEVIATIONS = 2.0
+_DECAY = 0.8  # factor of decay of the estimate of a skipped stage, so that the stage is retried
+
+_MAX_DIALOGS = 4096
+_DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
+_SIDE = 32  # a picture is recognised by so many pixels of each side
+
+Way = Literal["whole", "short", "skipped"]
+
+
+class TimedStage(Protocol):
+    """What is read of a stage (``agents.stage.Stage``)."""
+
+    min_seconds: float
+    wanted_seconds: float
+
+    @property
+    def name(self) -> str:
+        """Its name, by which its times are kept."""
+
+    @property
+    def kind(self) -> str:
+        """Whether it answers or verifies."""
+
+
+class DialogTurn(Protocol):
+    """What a dialog is recognised by (``agents.turn.Turn``)."""
+
+    query: str
+    history: tuple[dict[str, str], ...]
+    image: Image.Image | None
+    photo_id: bytes
+
+
+class DialogLimits(Protocol):
+    """What is read of a profile's limits (``agents.profiles.profile.Limits``)."""
+
+    @property
+    def margin_seconds(self) -> float:
+        """What is kept back of a call."""
+
+    @property
+    def seconds_per_turn(self) -> float:
+        """What a turn may take."""
+
+    @property
+    def seconds_per_dialog(self) -> float:
+        """What all turns of a dialog may take."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a stage is to be run."""
+
+    way: Way  # whole, short (``Stage.when_short``) or skipped
+    reserve: float = 0.0  # seconds that it has to leave to later stages
+    reason: str | None = None  # why it is not run whole; always for want of time
+
+
+def plan(
+    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
+) -> Plan:
+    """How to run a stage for so many turns.
+
+    One whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced where else later
+    ones could not even run reduced, and left out only where answer and verification need the time. ``left`` is the seconds until the
+    deadline of the call, ``whole_call`` those that it had at its beginning.
+    """
+    reserve = kept_for(later, times, turns, whole_call)
+    has = left - reserve
+    wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
+    minimum = min(reduced(stage, times, turns), wanted)
+    of_others = sum(reduced(other, times, turns) for other in later)
+    kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
+    if has >= wanted and (minimum == wanted or left - of_others >= wanted):
+        return Plan("whole", reserve)
+    said = f"{max(0.0, left):.2f} s left{kept}"
+    if stage.min_seconds <= 0 or has >= minimum or (stage.kind != "ordinary" and has > 0):
+        return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
+    return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
+
+
+def reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
+    """Seconds of a stage that does less; where it was never seen to, half of what it takes when it is run whole."""
+    whole = times.seconds(stage.name, turns, math.inf)
+    unseen = stage.min_seconds
+    if math.isfinite(whole) and unseen > 0:
+        unseen = max(min(unseen, whole), _REDUCED_SHARE * whole)
+    return min(times.seconds(stage.name, turns, unseen, short=True), whole)
+
+
+def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_call: float) -> float:
+    """Seconds to keep for the stages to come that answer and verify."""
+
+    def minimum(kind: str) -> float:
+        return sum(reduced(stage, times, turns) for stage in later if stage.kind == kind)
+
+    return min(minimum("answers"), _MAX_FOR_ANSWERING * whole_call) + min(
+        minimum("verifies"), VERIFICATION_SHARE * whole_call
+    )
+
+
+@dataclass
+class _Time:
+    mean: float
+    deviation: float
+    seen: int = 1
+
+    @property
+    def seconds(self) -> float:
+        return self.mean + _DEVIATIONS * self.deviation
+
+
+class Estimates:
+    """How long stages take, learnt from how long they took: by name, whole or short, and number of turns. One for an agent."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bool], dict[int, _Time]] = {}
+
+    def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
+        """Update the estimate with the seconds that a stage took for so many turns: mean and deviation, exponentially weighted."""
+        sizes = self._known.setdefault((stage, short), {})
+        known = sizes.get(turns)
+        if known is None:
+            sizes[turns] = _Time(seconds, seconds / 4)
+            return
+        known.seen += 1
+        known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
+        known.mean += _MEAN_GAIN * (seconds - known.mean)
+
+    def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
+        """Raise the estimate of a stage that had not ended after so many seconds to at least these."""
+        sizes = self._known.setdefault((stage, short), {})
+        if turns not in sizes or sizes[turns].seconds < seconds:
+            sizes[turns] = _Time(seconds, 0.0)
+
+    def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
+        """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
+        sizes = self._known.get((stage, short))
+        if not sizes:
+            return declared
+        nearest = _nearest(sizes, turns)
+        return sizes[nearest].seconds * max(1.0, turns / max(1, nearest))
+
+    def decay(self, stage: str, turns: int) -> None:
+        """Decay the estimates by which a stage was skipped or reduced for so many turns, so that it is retried in full.
+
+        What was seen once may have been an accident; what was seen more often is retried ever more seldom, since that costs later stages.
+        """
+        for short in (False, True):
+            sizes = self._known.get((stage, short))
+            if sizes:
+                known = sizes[_nearest(sizes, turns)]
+                factor = _DECAY ** (1 / known.seen**2)
+                known.mean *= factor
+                known.deviation *= factor
+
+
+def _nearest(sizes: Iterable[int], turns: int) -> int:
+    return min(sizes, key=lambda size: (abs(size - turns), size))
+
+
+class DialogTimes:
+    """The seconds that dialogs have spent: calls of the evaluator do not say which dialog a turn belongs to.
+
+    A dialog is known by its picture and first question. A turn is charged the time of its call divided by the turns in it, as the
+    evaluator counts ("10 s x batch size"). Of more than ``limit`` dialogs the one unused for longest is forgotten first.
+    """
+
+    def __init__(self, limits: DialogLimits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
+        self._limits, self._clock, self._limit = limits, clock, limit
+        self._spent: OrderedDict[bytes, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._spent)
+
+    def deadline(self, call: Deadline, turns: Sequence[DialogTurn]) -> Deadline:
+        """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
+        allowed = sum(self.allowance(turn) for turn in turns)
+        margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
+        return call.within(allowed - margin - call.elapsed())
+
+    def allowance(self, turn: DialogTurn) -> float:
+        """The seconds a turn may take: its own limit, but no more than half of what its dialog has left."""
+        own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
+        if not turn.history:
+            return min(own, dialog)
+        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent_by(turn)))
+
+    def charge(self, turns: Sequence[DialogTurn], seconds: float) -> None:
+        """Note that a call took so long; a first question starts its dialog again."""
+        for turn in turns:
+            spent = seconds / len(turns) + (self._spent_by(turn) if turn.history else 0.0)
+            for key in _keys(turn):
+                self._spent.pop(key, None)
+                self._spent[key] = spent
+            while len(self._spent) > self._limit:
+                self._spent.popitem(last=False)
+
+    def _spent_by(self, turn: DialogTurn) -> float:
+        return max(self._spent.get(key, 0.0) for key in _keys(turn))
+
+
+def undecoded_key(turn: DialogTurn) -> bytes:
+    """Return the key of a turn's dialog by its undecoded photo."""
+    return _digest_of_question(turn).digest() + turn.photo_id
+
+
+def _keys(turn: DialogTurn) -> list[bytes]:
+    """Return the keys of a turn's dialog: by its undecoded photo, which is known before the other, and by its pixels."""
+    if turn.photo_id and turn.image is None:
+        return [undecoded_key(turn)]
+    digest = _digest_of_question(turn)
+    if turn.image is not None:
+        small = turn.image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
+        digest.update(repr(turn.image.size).encode() + small.tobytes())
+    return [digest.digest(), undecoded_key(turn)] if turn.photo_id else [digest.digest()]
+
+
+def _digest_of_question(turn: DialogTurn) -> hashlib._Hash:
+    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
+    return hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
