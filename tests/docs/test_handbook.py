@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.settings.profiles import ROOT
+from agents.profiles.profile import ROOT
 from agents.stages.__main__ import PAGE as STAGES
 
 HANDBOOK = sorted(set((ROOT / "docs").glob("*.md")) - {STAGES})
