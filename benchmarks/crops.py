@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pydantic import Field, Json
 
 from agents.base.command_options import Flag
-from agents.methods.ranking import Method, fuse
+from agents.methods.ranking import fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
@@ -36,6 +36,8 @@ FUSED = 5
 """Hits of each list that are fused: k of the image search in the presets."""
 
 BOXES = (1, 3, 6)
+
+_RANK_CONSTANT = 60  # Cormack, Clarke and Buettcher 2009
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def search(
     ranks: npt.NDArray[np.intp] = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
-    by_score, by_rank = _places(lists, "score"), _places(lists, "reciprocal_rank")
+    by_score = _places([hit for hit, _ in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])])
+    by_rank = _places(fused_by_rank(lists))
     seen = []
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
@@ -125,10 +128,18 @@ def search(
     return seen
 
 
-def _places(lists: Sequence[Sequence[tuple[int, float]]], method: Method) -> dict[int, int]:
-    """The rank of each entity in the fused list."""
-    fused = fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1], method=method)
-    return {hit[0]: place for place, (hit, _) in enumerate(fused)}
+def fused_by_rank(lists: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Merge ranked lists by the sum of 1 / (60 + rank) of each entity, ranks from 1, best first."""
+    sums: dict[int, float] = {}
+    for ranked in lists:
+        for rank, (entity, _) in enumerate(ranked, start=1):
+            sums[entity] = sums.get(entity, 0.0) + 1.0 / (_RANK_CONSTANT + rank)
+    return sorted(sums.items(), key=lambda entry: -entry[1])
+
+
+def _places(fused: Sequence[tuple[int, float]]) -> dict[int, int]:
+    """Return the rank of each entity in a fused list."""
+    return {entity: place for place, (entity, _) in enumerate(fused)}
 
 
 class CropsOptions(EncoderOptions):

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from agents.settings.command_options import Options
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.base.command_options import Options
 
 ROOT = Path(__file__).parents[1]
 ACCEPTED = ROOT / "requirements" / "accepted_vulnerabilities.toml"

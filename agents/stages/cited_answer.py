@@ -23,7 +23,6 @@ class CitedAnswer(Stage):
 
     class Options(StageOptions):
         method: Literal["vanilla", "chain_of_thought"] = Field("vanilla", description="how the model is asked")
-        pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
 
     options: Options
     fills = ("candidate",)
@@ -37,7 +36,7 @@ class CitedAnswer(Stage):
 
     def pictures(self) -> int:
         """One of each document at most."""
-        return MAX_DOCUMENTS if self.options.pictures else 0
+        return MAX_DOCUMENTS
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""
@@ -47,9 +46,7 @@ class CitedAnswer(Stage):
             for chunk in turn.evidence[:MAX_DOCUMENTS]
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
-        pictures = (
-            context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures and urls else {}
-        )
+        pictures = context.search.pictures(urls, context.fetch, context.deadline) if urls else {}
         (ask,) = self.asks()
         for turn, answer in context.ask_each(ask, turns, lambda turn: self._values(turn, context, pictures)):
             if answer.failed:

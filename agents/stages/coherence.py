@@ -22,7 +22,8 @@ from agents.turn import Evidence, Tools, Turn
 
 MODALITIES: tuple[Modality, ...] = ("image", "text", "table")
 
-_WIDEN = 3  # how much larger each further search is
+_WIDEN = 3  # how much larger the second search is; ours, as the paper's "repeat retrieval" says no number
+_PICTURES = 10  # that the first search fetched (section 4.1.4: up to 10 candidates of each modality)
 
 
 @dataclass
@@ -52,10 +53,6 @@ class CoherenceStage(Stage):
             "pairwise",
             description="stage 2: none, mean pairwise likeness (algorithm 1), or the entity graph (algorithm 2)",
         )
-        rounds: int = Field(
-            1, ge=0, description="larger searches made at most where a modality has fewer than k chunks"
-        )
-        pictures: int = Field(10, ge=1, description="pictures that the search before fetched; further ones fetch more")
 
     options: Options
     fills = ("evidence",)
@@ -80,34 +77,30 @@ class CoherenceStage(Stage):
             kept = [self._by_likeness(items, vectors) for items, vectors in chosen]
         else:
             kept = [[(item, None) for item in items] for items, _ in chosen]
-        for pool, (items, _), ranking, rounds in zip(pools, chosen, kept, searched, strict=True):
+        for pool, (items, _), ranking, again in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
             turn.evidence = tuple(item for item, _ in ranking)
             turn.found(evidence=evidence_found(turn.evidence))
             turn.note(
-                searched_again=rounds,
+                searched_again=again,
                 pool={modality: sum(kind_of(item) == modality for item in items) for modality in MODALITIES},
                 coherence=[None if score is None else round(float(score), 4) for _, score in ranking],
                 modalities=[kind_of(item) for item, _ in ranking],
             )
 
     def _repeat_retrieval(self, pools: Sequence[Pool], context: Context) -> list[int]:
-        """Larger searches for the pools in which a modality is short, all together; how many each pool took part in."""
-        rounds = [0] * len(pools)
-        for number in range(1, self.options.rounds + 1):
-            factor = _WIDEN**number
-            short = [(pool, shortage(pool, self.options.k, context)) for pool in pools]
-            if not any(modalities for _, modalities in short) or not context.deadline.allows(self.min_seconds):
-                break
-            self._search_again([(pool, modalities) for pool, modalities in short if modalities], context, factor)
-            rounds = [number if modalities else before for (_, modalities), before in zip(short, rounds, strict=True)]
-        return rounds
+        """Search once more, and more widely, for all pools in which a modality is short; return how often each was searched for again."""
+        short = [(pool, shortage(pool, self.options.k, context)) for pool in pools]
+        if not any(modalities for _, modalities in short) or not context.deadline.allows(self.min_seconds):
+            return [0] * len(pools)
+        self._search_again([(pool, modalities) for pool, modalities in short if modalities], context)
+        return [int(bool(modalities)) for _, modalities in short]
 
-    def _search_again(self, short: Sequence[tuple[Pool, set[Modality]]], context: Context, factor: int) -> None:
+    def _search_again(self, short: Sequence[tuple[Pool, set[Modality]]], context: Context) -> None:
         """Add what larger searches bring: pictures with the attributes of what they show, and pages for all queries of the turns."""
         by_image = [pool.turn for pool, modalities in short if modalities & {"image", "table"}]
         images = [turn.image for turn in by_image if turn.image is not None]
-        k, provided = self.options.pictures * factor, [turn.provided for turn in by_image]
+        k, provided = _PICTURES * _WIDEN, [turn.provided for turn in by_image]
         found = context.search.search_images(images, k, provided, context.deadline) if images else []
         results = dict(zip(map(id, by_image), found, strict=True))
         parts = []
@@ -119,7 +112,7 @@ class CoherenceStage(Stage):
                 part.entity, part.image_hits = turn.entity, seen.hits
                 turn.note(image_search_error=seen.error)
             parts.append(part)
-        context.gather(parts, widen=factor)
+        context.gather(parts, widen=_WIDEN)
         for (pool, _), part in zip(short, parts, strict=True):
             # The picture's own sentence says the name.
             known = [chunk for chunk in part.evidence if chunk.key != "name"]

@@ -11,6 +11,7 @@ from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 
 _MIN_TOKENS = 200  # of an entry, however many share a budget: less says too little of a thing to tell it from others
+_MAX_TOKENS = 4500  # of an entry, as in the authors' code; the entries of a turn share the profile's evidence_tokens
 _ENTRIES_WHEN_SHORT = 2
 
 
@@ -22,6 +23,11 @@ def entry_text(hit: ImageHit, tokens: int) -> str:
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
 
+def tokens_of_each(entries: int, budget: int | None) -> int:
+    """Return the longest text of an entry, in tokens, where so many share the budget (None: there is none)."""
+    return _MAX_TOKENS if budget is None or not entries else min(_MAX_TOKENS, max(_MIN_TOKENS, budget // entries))
+
+
 class EntriesStage(Stage):
     """What image search found as entries of a picture and a text (CoRe-MMRAG, section 3.1), the texts reranked.
 
@@ -30,12 +36,6 @@ class EntriesStage(Stage):
 
     class Options(StageOptions):
         max_entries: int = Field(5, ge=1, le=16, description="entries looked at (k)")
-        max_tokens: int = Field(
-            4500,
-            ge=_MIN_TOKENS,
-            description="longest text of an entry, as in the authors' code; the entries of a turn share the profile's "
-            f"evidence_tokens, at least {_MIN_TOKENS} each",
-        )
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
     options: Options
@@ -56,7 +56,7 @@ class EntriesStage(Stage):
         fetch = context.fetch and not context.short
         for turn in turns:
             hits = [hit for hit in turn.image_hits if hit.entities][:limit]
-            tokens = self._tokens(len(hits), context.limits.evidence_tokens)
+            tokens = tokens_of_each(len(hits), context.limits.evidence_tokens)
             turn.entries = tuple(
                 KnowledgeEntry(
                     hit.entities[0].name, entry_text(hit, tokens), hit.url, hit.entities[0], visual=hit.score
@@ -90,8 +90,3 @@ class EntriesStage(Stage):
                 textual_entry=titles[by_text] if by_text is not None else None,
                 vtki=vtki(titles, visual, textual),
             )
-
-    def _tokens(self, entries: int, budget: int | None) -> int:
-        """How long an entry may be where so many share the budget (None: there is none)."""
-        limit = self.options.max_tokens
-        return limit if budget is None or not entries else min(limit, max(_MIN_TOKENS, budget // entries))

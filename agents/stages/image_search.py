@@ -1,14 +1,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Annotated, Literal
 
 from PIL import Image
 from pydantic import Field
 
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
-from agents.models.vision.boxes import crop, cut_out, squares, suppress, windows
+from agents.models.vision.boxes import crop, cut_out, suppress, windows
 from agents.record import PictureFound
 from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
@@ -16,6 +15,7 @@ from agents.turn import Turn, View, with_image
 
 _CROPS_WHEN_SHORT = 1
 _Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
+_MAX_CROPS = 32  # of a picture where windows are searched too (task 2's winner), the detector's first
 _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
 
@@ -28,12 +28,7 @@ class ImageSearch(Stage):
 
     class Options(StageOptions):
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
-        fusion: Literal["score", "reciprocal_rank"] = Field("score", description="how the lists of the crops are fused")
         min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
-        scales: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
-            (),
-            description="square crops besides the detector's boxes: their sides as shares of the picture's shorter side",
-        )
         min_match: float = Field(
             0.0,
             ge=0,
@@ -43,7 +38,6 @@ class ImageSearch(Stage):
         windows: bool = Field(
             False, description="square crops of the shorter side, along the longer one (task 2's winner)"
         )
-        crops: int = Field(32, ge=1, description="crops of a picture, the detector's first, none twice")
 
     options: Options
     fills = ("views", "image_hits", "entity", "entity_score")
@@ -76,12 +70,7 @@ class ImageSearch(Stage):
         for turn in turns:
             found_by_region = lists.get(id(turn), {})
             turn.views = tuple(View(region, _mean(own, options.k)) for region, own in found_by_region.items())
-            fused = fuse(
-                [view.hits for view in turn.views],
-                key=lambda hit: hit.index,
-                score=lambda hit: hit.score,
-                method=options.fusion,
-            )
+            fused = fuse([view.hits for view in turn.views], key=lambda hit: hit.index, score=lambda hit: hit.score)
             turn.image_hits = tuple(hit for hit, _ in fused)
             named = next((hit for hit in turn.image_hits if hit.entities), None)
             if named is not None and named.score >= options.min_score:
@@ -105,13 +94,11 @@ class ImageSearch(Stage):
         return [one for one in asked if one[1] is None or next(likely) > self.options.min_match]
 
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
-        """The boxes of the detector, squares that show something else than a better crop does (non-maximum suppression), and windows."""
-        options = self.options
-        if short or not (options.scales or options.windows):
+        """Return the boxes of the detector, and windows; with them no two boxes that show the same (non-maximum suppression)."""
+        if short or not self.options.windows:
             return turn.regions[: _CROPS_WHEN_SHORT if short else None]
-        grid = [Detection(box, "", 0.0) for box in squares(*image.size, options.scales)]
-        along = [Detection(box, "", 0.0) for box in windows(*image.size)] if options.windows else []
-        return [*suppress([*turn.regions, *grid], _MAX_OVERLAP), *along][: options.crops]
+        along = [Detection(box, "", 0.0) for box in windows(*image.size)]
+        return [*suppress(turn.regions, _MAX_OVERLAP), *along][:_MAX_CROPS]
 
 
 def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]:

@@ -1,12 +1,10 @@
 from collections.abc import Sequence
 
-from pydantic import Field
-
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.lines import FACTS
 from agents.evidence.passages import modality_of
 from agents.methods.citations import MAX_DOCUMENTS
-from agents.stage import Context, Stage, StageOptions
+from agents.stage import Context, Stage
 from agents.turn import Turn
 
 _ANSWER_SECONDS = 3.0  # for each turn, left to the answer
@@ -18,10 +16,6 @@ ASK = Ask("knowledge_extraction", FACTS)
 class KnowledgeStage(Stage):
     """What each document says by itself, without question and photo (MAVIS, section 5.2); one batched call, each distinct document once."""
 
-    class Options(StageOptions):
-        pictures: bool = Field(True, description="show the pictures of image documents, where there are any")
-
-    options: Options
     fills = ("knowledge",)
     doing = "reading the documents"
     asked = (ASK,)
@@ -37,7 +31,7 @@ class KnowledgeStage(Stage):
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
-        pictures = context.search.pictures(urls, context.fetch, context.deadline) if self.options.pictures else {}
+        pictures = context.search.pictures(urls, context.fetch, context.deadline)
         distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
         readers: dict[tuple[str, str], list[Turn]] = {key: [] for key in distinct}
         for turn in turns:

@@ -1,5 +1,4 @@
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Literal
 
 from pydantic import Field
@@ -12,7 +11,6 @@ from agents.turn import Turn
 
 _QUERIES_WHEN_SHORT = 1
 _MAX_NAMES = 4  # that task 2's winner puts into a query
-_SAMPLING = 0.8  # temperature of sampled queries (BlackPearl, arXiv 2507.21520, section 4.1)
 
 
 class Queries(Stage):
@@ -35,11 +33,6 @@ class Queries(Stage):
         enhance: bool = Field(
             False, description="the model's queries are made clear and complete in a second call (section 3.5.1)"
         )
-        samples: int = Field(
-            0,
-            ge=0,
-            description="replies that are sampled, with one query each; 0: one reply that is not (BlackPearl; see `web_search.group`)",
-        )
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
         max_queries: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
@@ -58,7 +51,7 @@ class Queries(Stage):
         if self.options.split != "model":
             return ()
         options = self.options
-        ask = Ask(options.prompt, queries_of(1 if options.samples else options.max_queries))
+        ask = Ask(options.prompt, queries_of(options.max_queries))
         return (ask, Ask("query_enhancement", queries_of(options.max_queries))) if options.enhance else (ask,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -94,14 +87,14 @@ class Queries(Stage):
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
                 "names": self._recognised(turn),
-                "limit": 1 if options.samples else options.max_queries,
+                "limit": options.max_queries,
             }
 
         found = self._written(turns, values, context)
         for turn, own in zip(turns, found, strict=True):
             turn.queries = _unique(
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
-                max(options.max_queries, options.samples),
+                options.max_queries,
             )
 
     def _surest(self, turn: Turn) -> float:
@@ -121,11 +114,9 @@ class Queries(Stage):
     def _written(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
-        """The queries that the model writes for each turn: of one reply or several, and revised where the preset says so."""
+        """Return the queries that the model writes for each turn, revised in a second call where the preset says so."""
         ask, *revising = self.asks()
-        drawn = [{"temperature": _SAMPLING, "seed": seed} for seed in range(self.options.samples)] or [{}]
-        said = iter(context.put([Question(ask, values(turn), (turn,), each) for turn in turns for each in drawn]))
-        found = [[query for answer in islice(said, len(drawn)) for query in answer.value] for _ in turns]
+        found = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:
             written = [(turn, own) for turn, own in zip(turns, found, strict=True) if own]
             asked = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in written]

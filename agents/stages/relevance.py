@@ -9,7 +9,7 @@ from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 4
-
+_K = 8  # chunks kept at most (task 2's winner)
 
 ASK = Ask("context_relevance", P_YES)
 
@@ -20,10 +20,10 @@ class Relevance(Stage):
     class Options(StageOptions):
         max_chunks: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
         threshold: float = Field(0.5, ge=0, le=1, description="least P(yes)")
-        k: int = Field(8, ge=1, description="chunks kept")
-        min_chunks: int = Field(0, ge=0, description="chunks kept at least, the best ones below the threshold")
-        min_chunks_egocentric: int = Field(
-            0, ge=0, description="the same for photos of smart glasses (960 x 1280 pixels)"
+        min_chunks: int = Field(
+            0,
+            ge=0,
+            description="chunks kept at least, the best ones below the threshold; none for photos of smart glasses (960 x 1280 pixels)",
         )
 
     options: Options
@@ -51,5 +51,5 @@ class Relevance(Stage):
         options = self.options
         best = best_first(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
-        minimum = options.min_chunks_egocentric if turn.egocentric else options.min_chunks
-        return tuple(best[: min(options.k, max(passing, minimum))])
+        minimum = 0 if turn.egocentric else options.min_chunks  # both as in the winner's code
+        return tuple(best[: min(_K, max(passing, minimum))])

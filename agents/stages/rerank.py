@@ -25,7 +25,6 @@ class Rerank(Stage):
             ge=0,
             description="chunks below median - lambda * MAD of the best scores are dropped too (eq. 5); None: none",
         )
-        mad_top: int = Field(10, ge=1, description="best scores whose median and MAD are taken")
         fuse_entity: bool = Field(True, description="chunks are scored against the question with the entity's name")
         fuse_summary: bool = Field(
             False, description="chunks are scored against the question with the summary (eq. 2 and 4)"
@@ -61,4 +60,4 @@ class Rerank(Stage):
         options = self.options
         if options.mad_lambda is None:
             return options.threshold
-        return mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda, top=options.mad_top)
+        return mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_CHOICES = 6  # entities to choose from
 _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
+_NAME_WEIGHT = 0.1  # cosine that an entity gains whose name is the one that a first look says; ours
 _SAME_NAME = 90  # of 100: "Nissan GT-R R35" and "Nissan GT-R"
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
 _MAX_COMPARED = 12  # pictures of the index that a photo is compared with
@@ -126,9 +127,6 @@ class SelectEntity(Stage):
         )
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
-        )
-        name_weight: float = Field(
-            0.1, ge=0, description="rules: cosine that an entity gains whose name is the one that a first look says"
         )
         rescore: bool = Field(
             False, description="rules: pictures of the choices that the picture cache holds are compared with the photo"
@@ -274,9 +272,7 @@ class SelectEntity(Stage):
         for (turn, choices), question in zip(choosable, vectors[: len(questions)], strict=True):
             words = [float(np.dot(question, next(described))) for _ in choices]
             totals = [
-                choice.weight
-                + self.options.word_weight * likeness
-                + self.options.name_weight * is_named(turn, choice.entity)
+                choice.weight + self.options.word_weight * likeness + _NAME_WEIGHT * is_named(turn, choice.entity)
                 for choice, likeness in zip(choices, words, strict=True)
             ]
             best = choices[int(np.argmax(totals))]

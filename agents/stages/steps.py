@@ -28,6 +28,8 @@ ASKING = Ask("step_answer", STEP_ANSWER)
 
 _LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
+_CHUNKS = 6  # shown to a step
+_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.several` keeps by default
 _PRINTED = "Text in the photo"  # title of it as evidence
 
 
@@ -78,11 +80,9 @@ class Steps(Stage):
     """
 
     class Options(StageOptions):
-        evidence: int = Field(6, ge=1, description="chunks shown to a step")
         photo_text: Literal["ocr", "look"] = Field(
             "look", description="who reads text in the photo: the OCR of the profile, or the model that looks first"
         )
-        several: int = Field(4, ge=1, description="things of the photo named to the model that plans")
 
     options: Options
     fills = ("candidate", "shown")
@@ -128,7 +128,7 @@ class Steps(Stage):
         questions = [
             Question(
                 PLANNING,
-                {"question": turn.question, "things": things_of(turn, self.options.several), "text": printed.lines},
+                {"question": turn.question, "things": things_of(turn, _MAX_THINGS), "text": printed.lines},
                 (turn,),
             )
             for turn, printed in unsure
@@ -176,7 +176,7 @@ class Steps(Stage):
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
             told = run.printed.evidence if image is None else ()
-            best = part.evidence[: self.options.evidence]
+            best = part.evidence[:_CHUNKS]
             run.evidence[place] = shown = within_tokens((*told, *best), context.limits.evidence_tokens)
             values = {"question": part.question, "evidence": shown, "image": image}
             questions.append(Question(ASKING, values, (run.turn,)))

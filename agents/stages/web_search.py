@@ -30,10 +30,6 @@ class WebSearch(Stage):
             "Two queries may find two snippets of one page, and both are kept",
         )
         max_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
-        group: Literal["all", "largest"] = Field(
-            "all",
-            description="results of all queries of a turn, or of the one that found most (BlackPearl, arXiv 2507.21520, section 3.1)",
-        )
 
     options: Options
     fills = ("web_hits",)
@@ -98,8 +94,6 @@ class WebSearch(Stage):
     def _best(self, found: Sequence[Results[WebHit]]) -> list[WebHit]:
         """The hits of a turn's queries that are kept, best first."""
         options, one_page = self.options, attrgetter("page_url")
-        if options.group == "largest":
-            found = sorted(found, key=lambda results: -len(results.hits))[:1]
         hits = [hit for results in found for hit in results.hits]
         if options.pages == "snippets":
             hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")

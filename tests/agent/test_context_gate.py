@@ -1,8 +1,7 @@
-"""The way of task 2's winner: crops at several scales, many short queries and one of names, contexts judged one by one."""
+"""The way of task 2's winner: crops, many short queries and one of names, contexts judged one by one."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,10 +12,11 @@ from PIL import Image
 from agents.base_agent import Message
 from agents.evidence.chunks import breadcrumb
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
-from agents.models.vision.boxes import overlap, squares, windows
+from agents.models.vision.boxes import overlap, windows
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
+from agents.stages import image_search
 from agents.stages.answer import Answer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
@@ -33,38 +33,6 @@ def settings(**tables: Any) -> Settings:
 
 
 # Crops
-
-
-@given(st.integers(1, 5000), st.floats(1.0, 1.5), st.booleans(), st.lists(st.floats(0.2, 1.0), min_size=1, max_size=3))
-def test_squares_lie_in_the_picture_and_cover_it_at_every_scale(
-    shorter: int, ratio: float, upright: bool, scales: list[float]
-) -> None:
-    longer = round(shorter * ratio)
-    width, height = (shorter, longer) if upright else (longer, shorter)
-    found = squares(width, height, scales)
-    for scale in set(scales):
-        side = max(1.0, scale * min(width, height))
-        same = [box for box in found if abs(box.right - box.left - side) < 1e-6]
-        for box in same:
-            assert box.left >= -1e-6 and box.top >= -1e-6 and box.right <= width + 1e-6 and box.bottom <= height + 1e-6
-            assert box.bottom - box.top == pytest.approx(side)
-        for start, end, length in (("left", "right", width), ("top", "bottom", height)):
-            starts = sorted({getattr(box, start) for box in same})
-            assert starts[0] == pytest.approx(0, abs=1e-6)
-            assert max(getattr(box, end) for box in same) == pytest.approx(length)
-            assert all(later - earlier <= side / 2 + 1e-3 for earlier, later in pairwise(starts))
-
-
-@given(st.integers(1, 5000), st.integers(1, 5000))
-def test_a_strip_has_no_thousands_of_squares(width: int, height: int) -> None:
-    assert len(squares(width, height, (0.2,))) <= 16 * 16
-
-
-def test_squares_of_a_photo_of_smart_glasses_by_hand() -> None:
-    """960 x 1280: sides of 720 at 2 x 3 places (0, 240 and 0, 280, 560), of 480 at 3 x 5."""
-    found = squares(960, 1280, (0.5, 0.75))
-    assert len(found) == 6 + 15
-    assert found[0] == Box(0, 0, 720, 720) and found[5] == Box(240, 560, 960, 1280) and found[6] == Box(0, 0, 480, 480)
 
 
 class Crops:
@@ -100,26 +68,20 @@ def searched(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops
     return pipeline, asked
 
 
-def test_crops_at_two_scales_are_searched_and_a_picture_that_all_of_them_find_is_one_hit() -> None:
-    pipeline, asked = searched(scales=(0.75, 0.5))
-    assert pipeline.sizes == [(960, 1280), *[(720, 720)] * 6, *[(480, 480)] * 15]
-    assert [(hit.index, round(hit.score, 2)) for hit in asked.image_hits] == [
-        (7, 0.48),
-        (960, 0.1),
-        (720, 0.1),
-        (480, 0.1),
-    ]
+def test_a_picture_that_all_crops_find_is_one_hit() -> None:
+    pipeline, asked = searched(windows=True)
+    assert pipeline.sizes == [(960, 1280), *[(960, 960)] * 3]
+    assert [(hit.index, round(hit.score, 2)) for hit in asked.image_hits] == [(7, 0.48), (960, 0.1)]
     assert len(searched()[0].sizes) == 1  # off where the preset says nothing
 
 
-def test_a_square_that_shows_what_a_box_shows_is_left_out_and_the_boxes_come_first() -> None:
-    box = Detection(Box(10, 0, 720, 730), "tower", 0.4)
-    pipeline, asked = searched((box,), scales=(0.75,))
-    assert pipeline.sizes == [(960, 1280), (710, 730), *[(720, 720)] * 4]  # two squares overlap it by more than half
+def test_with_windows_a_box_that_shows_what_a_better_one_shows_is_left_out_and_boxes_come_first() -> None:
+    box, alike = Detection(Box(10, 0, 720, 730), "tower", 0.4), Detection(Box(0, 0, 720, 720), "tower", 0.3)
+    pipeline, asked = searched((alike, box), windows=True)
+    assert pipeline.sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
     regions = [view.region for view in asked.views if view.region is not None]
-    assert regions[0] == box and len({region.box for region in regions}) == 5
-    assert all(overlap(one.box, other.box) <= 0.5 for one in regions for other in regions if one is not other)
-    assert searched((box,), scales=(0.75, 0.5), crops=3)[0].sizes == [(960, 1280), (710, 730), (720, 720), (720, 720)]
+    assert regions[0] == box and alike not in regions
+    assert overlap(box.box, alike.box) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -139,10 +101,11 @@ def test_windows_are_those_of_the_released_code(size: tuple[int, int], places: l
     assert all(box.right <= size[0] and box.bottom <= size[1] for box in found)
 
 
-def test_windows_are_searched_though_they_overlap() -> None:
+def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Detection(Box(10, 0, 720, 730), "tower", 0.4)
     assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
-    assert searched((box,), windows=True, crops=2)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
+    monkeypatch.setattr(image_search, "_MAX_CROPS", 2)
+    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
 
 
 # Queries
@@ -262,7 +225,7 @@ def judged(
     return chat, [each.text for each in asked.evidence or ()]
 
 
-WINNER = {"threshold": 0.6, "k": 8, "min_chunks": 4, "min_chunks_egocentric": 0}
+WINNER = {"threshold": 0.6, "min_chunks": 4}
 
 
 def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> None:

@@ -74,20 +74,6 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
     assert [hit.page_text is None for hit in asked.web_hits] == [pages == "snippets"] * len(texts)
 
 
-def test_the_query_that_found_most_is_kept_where_the_preset_says_so() -> None:
-    class Groups(ScriptedPipeline):
-        def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
-            found = {"one": 1, "three": 3, "two": 2, "also three": 3}[query]
-            hit = {"score": 0.5, "page_name": "t", "page_snippet": query}
-            return [{**hit, "index": f"{query}_{n}", "page_url": f"{query}/{n}"} for n in range(found)]
-
-    asked = turn("x", queries=("one", "three", "two", "also three"))
-    run(WebSearch, [asked], context(settings(web_search={"group": "largest"}), Groups({}, {})))
-    assert {hit.page_snippet for hit in asked.web_hits} == {"three"} and len(asked.web_hits) == 3
-    run(WebSearch, [asked], context(settings(), Groups({}, {})))
-    assert len(asked.web_hits) == 9
-
-
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     found, beginning = windows_around("A new page. " * 50, "gone", 24)
     assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")

@@ -14,8 +14,8 @@ from agents.models.vision.boxes import crop, overlap, pad, suppress, usable
 Item = tuple[str, float]
 
 
-def names(lists: list[list[Item]], method: str) -> list[tuple[str, float]]:
-    fused = fuse(lists, key=lambda item: item[0], score=lambda item: item[1], method=method)  # type: ignore[arg-type]
+def names(lists: list[list[Item]]) -> list[tuple[str, float]]:
+    fused = fuse(lists, key=lambda item: item[0], score=lambda item: item[1])
     return [(item[0], score) for item, score in fused]
 
 
@@ -23,27 +23,16 @@ LISTS = [[("a", 0.9), ("b", 0.8)], [("b", 0.85), ("c", 0.2)]]
 
 
 def test_fusion_by_score_takes_the_best_score_of_each_item() -> None:
-    assert names(LISTS, "score") == [("a", 0.9), ("b", 0.85), ("c", 0.2)]
+    assert names(LISTS) == [("a", 0.9), ("b", 0.85), ("c", 0.2)]
 
 
-def test_fusion_by_reciprocal_rank_adds_over_the_lists() -> None:
-    fused = names(LISTS, "reciprocal_rank")
-    assert [name for name, _ in fused] == ["b", "a", "c"]
-    assert fused[0][1] == pytest.approx(1 / 62 + 1 / 61)
-    assert fused[1][1] == pytest.approx(1 / 61)
-    assert fused[2][1] == pytest.approx(1 / 62)
+def test_an_item_named_twice_in_one_list_counts_where_it_stands_first() -> None:
+    assert names([[("a", 0.4), ("a", 0.5)]]) == [("a", 0.4)]
 
 
-def test_an_item_named_twice_in_one_list_counts_once() -> None:
-    assert names([[("a", 0.5), ("a", 0.4)]], "reciprocal_rank") == [("a", pytest.approx(1 / 61))]
-
-
-@given(
-    st.lists(st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 1)), max_size=6), max_size=4),
-    st.sampled_from(["score", "reciprocal_rank"]),
-)
-def test_fusion_names_every_item_once_best_first(lists: list[list[Item]], method: str) -> None:
-    fused = names(lists, method)
+@given(st.lists(st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 1)), max_size=6), max_size=4))
+def test_fusion_names_every_item_once_best_first(lists: list[list[Item]]) -> None:
+    fused = names(lists)
     assert sorted(name for name, _ in fused) == sorted({name for ranked in lists for name, _ in ranked})
     assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
 

@@ -1,4 +1,4 @@
-"""Queries that the model writes: revised in a second call, and sampled."""
+"""Queries that the model writes, revised in a second call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from agents.models.base import ChatReply, ChatRequest
-from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.queries import Queries
 from agents.turn import Turn
@@ -41,16 +40,3 @@ def test_sub_questions_are_enhanced_in_a_call_of_their_own() -> None:
     plain = ScriptedChat(lambda _: listing("founder of BMW"))
     written([turn("Who founded it?")], plain)
     assert plain.batches == [1]
-
-
-def test_several_queries_are_sampled_one_a_reply() -> None:
-    replies = iter(
-        ["tower height", "height of the tower\nand its builder", "TOWER height", "", "how tall", "soup", *["salad"] * 4]
-    )
-    chat = ScriptedChat(lambda _: next(replies))
-    first, second = turn("How tall is this?", entity=Entity("Tower")), turn("What soup is this?")
-    written([first, second], chat, samples=5, keep_question=False)
-    assert chat.batches == [10]
-    assert [(request.temperature, request.seed) for request in chat.requests[:5]] == [(0.8, seed) for seed in range(5)]
-    assert first.queries == ("tower height", "height of the tower", "how tall")
-    assert second.queries == ("soup", "salad")

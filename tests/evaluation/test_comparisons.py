@@ -369,7 +369,11 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
         (compare.main, ["--presets", "direct_rag,best", "--set", "rerank.k=3"], "best: there is no setting 'rerank.k'"),
         (compare.main, ["--presets", "best", "--also", "x=best,rerank.k=3"], "did you mean 'two_stage_rerank.k"),
         (compare.main, ["--presets", "best", "--also", "x=best,-dreaming"], "x: stage 'dreaming' is not part of"),
-        (compare.main, ["--presets", "best", "--also", "x=best,-steps,steps.evidence=3"], "stage 'steps' is left out"),
+        (
+            compare.main,
+            ["--presets", "best", "--also", "x=best,-steps,steps.photo_text=ocr"],
+            "stage 'steps' is left out",
+        ),
     ],
 )
 def test_slips_are_told_before_anything_is_run(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from agents.settings.profiles import ROOT
+
+from agents.profiles.profile import ROOT
 
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 

@@ -37,16 +37,11 @@ from benchmarks.latency.call_seconds import with_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.search.conftest import write_sources
 
-BEST = RunConfig.read("best", "gpu")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def changed(settings: Settings) -> RunConfig:
-    return dataclasses.replace(BEST, settings=settings)
-
-
-def pinned(config: RunConfig = BEST, commit: str = COMMIT) -> RunConfig:
-    """The configuration with a commit for each model of the profile."""
+def pinned(config: RunConfig, commit: str = COMMIT) -> RunConfig:
+    """The configuration with a revision for each model of the profile, whatever the profile itself pins."""
 
     def made(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -56,6 +51,13 @@ def pinned(config: RunConfig = BEST, commit: str = COMMIT) -> RunConfig:
     search = config.profile.search.model_copy(update={"image_revision": commit, "text_revision": commit})
     profile = config.profile.model_copy(update={"models": made(config.profile.models), "search": search})
     return dataclasses.replace(config, profile=profile)
+
+
+BEST = pinned(RunConfig.read("best", "gpu"), "main")
+
+
+def changed(settings: Settings) -> RunConfig:
+    return dataclasses.replace(BEST, settings=settings)
 
 
 def write_pinned(path: Path, task: int, config: RunConfig = BEST) -> dict[str, Any]:
@@ -90,10 +92,10 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     path.write_text(json.dumps({"authors": ["somebody"], "challenge_id": "old", "hf_models": [{"repo_id": "a/b"}]}))
     table = write_pinned(path, task)
     assert table["challenge_id"] == CHALLENGES[task] and table["authors"] == ["somebody"] and table["gpu"] is True
-    assert set(states(check_submission(path, pinned())).values()) == {"ok"}
+    assert set(states(check_submission(path, pinned(BEST))).values()) == {"ok"}
     assert write(path, task, BEST) == table  # revisions are kept
     assert states(check_submission(path, BEST))["revisions pinned"] == "warning"  # the agent would load main at home
-    moved = pinned(commit=COMMIT[::-1])
+    moved = pinned(BEST, COMMIT[::-1])
     found = {check.name: check for check in check_submission(path, moved)}["revisions pinned"]
     assert found.state == "failed" and f"@{COMMIT}, but @{COMMIT[::-1]} in the profile" in found.found and found.fix
     assert {model["revision"] for model in write(path, task, moved)["hf_models"]} == {COMMIT[::-1]}

@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 from pytest_httpserver import HTTPServer
 
-from agents.profiles.profile import Profile, load_profile
+from agents.profiles.profile import Profile
 from agents.profiles.reach import unreachable
 from tests.support.chat_server import serve_chat
 
@@ -31,7 +31,9 @@ def asked(profile: Profile, *roles: str, servers: bool = True) -> str | None:
 def test_a_hub_is_asked_only_for_what_the_cache_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
 ) -> None:
-    gpu = load_profile("gpu")
+    reranker, encoder = {"path": "BAAI/bge-reranker-v2-m3"}, {"path": "BAAI/bge-large-en-v1.5"}
+    models = {"reranker": {"kind": "flag-reranker", **reranker}, "text_encoder": {"kind": "text-encoder", **encoder}}
+    gpu = Profile(name="gpu", models=models)
     assert asked(gpu, "reranker") is None and len(httpserver.log) == 1
     with HTTPServer() as gone:
         monkeypatch.setattr(constants, "ENDPOINT", gone.url_for("").rstrip("/"))
@@ -41,6 +43,8 @@ def test_a_hub_is_asked_only_for_what_the_cache_lacks(
     for folder in ("models--org--encoder", "models--BAAI--bge-reranker-v2-m3", "datasets--org--index"):
         (tmp_path / folder / "snapshots" / ("a" * 40)).mkdir(parents=True)
     assert asked(gpu, "reranker") is None
+    models["reranker"]["revision"] = "b" * 40  # the cache has another commit
+    assert f"lacks BAAI/bge-reranker-v2-m3@{'b' * 40}, and" in str(asked(Profile(name="p", models=models), "reranker"))
     assert "lacks BAAI/bge-large-en-v1.5, and" in str(asked(gpu, "text_encoder"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "HF_HUB_OFFLINE is set" in str(asked(gpu, "text_encoder"))

@@ -1,6 +1,5 @@
 """Boxes around objects: padded, clipped, without duplicates, and cut out at full resolution, with their ground or without."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ from PIL import Image
 from agents.models.base import Box, Detection
 from agents.models.pixels import GROUND
 
-_MAX_PLACES = 16  # squares in a row: a strip of a picture would have thousands
 _MIN_SHARE = 0.1  # of a box; a mask of less is taken for a failure
 
 
@@ -44,19 +42,6 @@ def suppress(detections: Sequence[Detection], max_overlap: float) -> list[Detect
     return kept
 
 
-def squares(width: int, height: int, scales: Sequence[float]) -> list[Box]:
-    """Square boxes that cover an image of ``width`` x ``height`` pixels, larger ones first; ``scales`` are shares of its shorter side.
-
-    Neighbours of a size share half of their side or more, but in pictures so long that this would take more than ``_MAX_PLACES`` in a row.
-    """
-    found = []
-    for scale in sorted(set(scales), reverse=True):
-        side = max(1.0, scale * min(width, height))
-        lefts, tops = (_steps(length - side, side / 2) for length in (width, height))
-        found += [Box(left, top, left + side, top + side) for top in tops for left in lefts]
-    return found
-
-
 _STRIDES = (0.9, 0.8, 0.7, 0.6)  # of a side, from one window to the next
 
 
@@ -71,12 +56,6 @@ def windows(width: int, height: int) -> list[Box]:
         places += range(0, way + 1, max(1, int(side * stride)))
     lefts_and_tops = [(0, at) if height > width else (at, 0) for at in dict.fromkeys(places)] if way else []
     return [Box(left, top, left + side, top + side) for left, top in lefts_and_tops]
-
-
-def _steps(way: float, limit: float) -> list[float]:
-    """Places from 0 to ``way``, evenly and at most so far apart."""
-    count = min(_MAX_PLACES - 1, math.ceil(way / limit - 1e-9)) if way > 0 else 0
-    return [way * step / count for step in range(count + 1)] if count else [max(0.0, way) / 2]
 
 
 def usable(

@@ -1,0 +1,109 @@
+"""An option of a stage that nothing sets is a constant: each differs from its default in a preset, an example, a page or an ablation."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError
+from agents.settings.presets import assignment
+from agents.stage import stage_class, stage_names
+from evaluation.studies.variants import MORE_PARTS, PARTS
+
+KEPT = {
+    "cite.threshold": "a score of the profile's reranker, and rerankers have scales of their own",
+    "coherence.k": "how many are kept: the paper has 5, a model with a longer context takes more",
+    "documents.k": "how many are kept: the paper has 5, a model with a longer context takes more",
+    "verify.white_box": "line: for a model of one's own, after `calibrate --fit white_box`",
+    "verify.weight_min": "of that line: `calibrate --fit white_box` prints it",
+    "verify.weight_mean": "of that line: `calibrate --fit white_box` prints it",
+    "verify.white_box_threshold": "of that line: `calibrate --fit white_box` prints it",
+    "verify.min_probability": "of the released code's rule: probabilities of another model lie elsewhere",
+    "verify.mean_probability": "of the released code's rule: probabilities of another model lie elsewhere",
+}
+"""Options that stay although nothing here sets them, each with the reason."""
+
+_SETTING = re.compile(r"\b([a-z_0-9]+\.[a-z_0-9]+(?:=| = )(?:\[[^\]]*\]|\"[^\"]*\"|[^\s'\"`,;:)|]+))")
+_SELECT = re.compile(r"--select ([a-z_]+=\S+?)[\s`]")
+"""Of `python -m benchmarks.entity_choice`."""
+
+Setting = tuple[str, str, Any]  # stage, option, value
+
+
+def in_tables(table: Mapping[str, Any]) -> Iterator[Setting]:
+    """Yield what a preset, or one of its tables for a profile or a model, sets."""
+    for overlays in ("profiles", "models"):
+        for overlay in table.get(overlays, {}).values():
+            yield from in_tables(overlay)
+    for stage, options in table.items():
+        if isinstance(options, Mapping) and stage not in ("profiles", "models"):
+            yield from ((stage, option, value) for option, value in options.items())
+
+
+def in_words(text: str) -> Iterator[Setting]:
+    """Yield what `stage.option=value` in a text sets."""
+    found = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
+    for setting in found:
+        try:
+            yield from in_tables(assignment(setting.rstrip(".")))
+        except SettingsError:
+            continue  # prose that looks like one
+
+
+def settings_of_the_repository() -> Iterator[Setting]:
+    """Yield all settings of presets, profiles, examples, pages and the parts that an ablation leaves out."""
+    files: list[Path] = [path for folder in (PRESETS, PROFILES, ROOT / "examples") for path in folder.rglob("*.toml")]
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        yield from in_tables(tomllib.loads(text))
+        yield from in_words(text)  # the comments, which name variants
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.*")):
+        yield from in_words(page.read_text(encoding="utf-8"))
+    for part in (*PARTS, *MORE_PARTS):
+        if part.switch is not None:
+            key, off = part.switch
+            yield (*key.split("."), off)  # type: ignore[misc]
+        yield from (setting for text in part.besides for setting in in_words(text))
+
+
+def never_set() -> set[str]:
+    """Return the options, as `stage.option`, that nothing sets to another value than their default."""
+    unset: dict[str, tuple[type[Any], Any]] = {}
+    for name in stage_names():
+        options = stage_class(name).Options
+        unset |= {f"{name}.{option}": (options, field.get_default()) for option, field in options.model_fields.items()}
+    for stage, option, value in settings_of_the_repository():
+        options, default = unset.get(key := f"{stage}.{option}", (None, None))
+        if options is not None and _value(options, option, value) != default:
+            del unset[key]
+    return set(unset)
+
+
+def _value(options: type[Any], option: str, value: Any) -> Any:
+    """Return a value as the option's type reads it; as it is where only the whole run could read it, such as a table or a path."""
+    try:
+        return getattr(options.model_validate({option: value}), option)
+    except ValueError:
+        return value
+
+
+def test_every_option_is_set_by_something_or_kept_for_a_reason() -> None:
+    unset = never_set()
+    needless = sorted(unset - KEPT.keys())
+    assert not needless, f"make constants of these, with their source: {', '.join(needless)}"
+    assert sorted(KEPT.keys() - unset) == [], "these are set, or are gone: KEPT need not name them"
+
+
+def test_a_setting_is_found_in_each_place() -> None:
+    table = {"rerank": {"k": 3}, "models": {"a": {"rerank": {"threshold": 0.2}}}, "stages": ["rerank"]}
+    assert set(in_tables(table)) == {("rerank", "k", 3), ("rerank", "threshold", 0.2)}
+    text = '`--set coherence.metric=l1,look.read=false`; route.trained = "x.json" and `--select size_weight=0`.'
+    assert set(in_words(text)) == {
+        ("coherence", "metric", "l1"),
+        ("look", "read", False),
+        ("route", "trained", "x.json"),
+        ("select_entity", "size_weight", 0),
+    }
