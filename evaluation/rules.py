@@ -1,6 +1,6 @@
 """What the two releases of the organiser's evaluation do differently from each other and from us, in one value that a run carries.
 
-``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026; docs/evaluation.md has
+``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026; docs/rules.md has
 the differences in a table and says why ours are stricter.
 """
 
