@@ -40,9 +40,9 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
 # Whatever loads through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
-	tests/search/test_gateway.py tests/runtime/test_memory.py
+	tests/search/test_gateway.py tests/apps/test_memory.py
 # What a change of one stage, method, prompt or preset can break, with scripted models.
-FAST_TESTS := tests/agent tests/injection tests/layout tests/docs tests/faults/test_guard.py tests/runtime/test_roles.py
+FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
 .PHONY: help demo web install test test-fast hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 

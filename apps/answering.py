@@ -1,4 +1,4 @@
-"""Builds the agent for the applications, asks it, and returns each answer with its record."""
+"""Build the agent for the applications, ask it, and return each answer with its record."""
 
 import logging
 import sys
@@ -25,14 +25,14 @@ from agents.search.paths import CACHE_VARIABLE
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
 from agents.time_limits.deadline import CallCancelledError
-from apps.outcome import Outcome, outcome_of
+from apps.outcome import Outcome, build_outcome
 
 _log = logging.getLogger(__name__)
 
-_TIMED = 8  # questions whose time tells what the next one takes
+_TIMED = 8  # latest questions whose median time estimates that of the next one
 
 ENDLESS_DIALOG = "limits.seconds_per_dialog=86400"
-"""The limit of a dialog's time means nothing to people; ``--set`` brings one back."""
+"""No limit of a dialog's time: people may think as long as they like. ``--set`` brings one back."""
 
 
 class CannotStartError(RuntimeError):
@@ -44,16 +44,16 @@ class PhotoError(ValueError):
 
 
 class AgentError(RuntimeError):
-    """The agent raised something, its cause; the message names its type alone, for the rest may hold what nobody should read."""
+    """The agent raised its cause; the message names the type alone, because the rest may be private."""
 
 
 class CancelledError(RuntimeError):
-    """Nobody waits for the answer any more."""
+    """The call was cancelled because nobody waits for the answer any more."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: the photo as ``read_photo`` gives it (or None), and the dialog before it, user and assistant in turn."""
+    """One question with its photo, as ``read_photo`` returns it, and the earlier messages of its dialog."""
 
     text: str
     photo: Image.Image | None = None
@@ -62,7 +62,7 @@ class Question:
 
 @dataclass(frozen=True)
 class About:
-    """What answers: names of preset and profile, whose indices are searched, and the seconds that a question may take at most."""
+    """Facts about the agent: preset, profile, the split it searches, and the seconds allowed a question."""
 
     preset: str
     profile: str
@@ -72,7 +72,10 @@ class About:
 
 
 class Answerer:
-    """Asks an agent (a ``CragAgent`` tells how its answers came about) and appends traces to a file, if any; calls must not overlap."""
+    """Asks an agent and, if a trace file is given, appends traces to it. Calls must not overlap.
+
+    A ``CragAgent`` also reports how its answers came about.
+    """
 
     def __init__(self, agent: BaseAgent, trace: Path | None = None, about: About | None = None) -> None:
         self._agent = agent
@@ -84,12 +87,12 @@ class Answerer:
 
     @property
     def batch_size(self) -> int:
-        """The most questions of one call."""
+        """Maximum number of questions per call."""
         return self._agent.get_batch_size()
 
     @property
     def expected(self) -> str:
-        """The time that a question takes, in words: as measured in this process, else at most; empty where nothing is known."""
+        """Time per question in words: measured in this process, else the limit, else ""."""
         limit = None if self.about is None else self.about.seconds
         if self._seconds:
             seconds = median(self._seconds)
@@ -97,18 +100,23 @@ class Answerer:
         return f"at most {limit:g} s a question" if limit is not None and isfinite(limit) else ""
 
     def cancel(self) -> None:
-        """Have the call under way raise CancelledError soon (a ``CragAgent``'s; others answer to the end); from any thread."""
+        """Make the running call raise CancelledError soon; callable from any thread.
+
+        Only a ``CragAgent`` can be cancelled; other agents answer to the end.
+        """
         if isinstance(self._agent, CragAgent):
             self._agent.cancel()
 
     def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:
         """Answer at most ``batch_size`` questions in one call of the agent.
 
-        ``watch`` is told in plain words what a ``CragAgent`` is about to do, in the thread of the call.
+        Args:
+            questions: The questions of the batch.
+            watch: Called in the call's thread with what a ``CragAgent`` is about to do, in plain words.
 
         Raises:
             CancelledError: The call was cancelled.
-            AgentError: The agent raised anything else, but for Ctrl-C.
+            AgentError: The agent raised anything else, except for Ctrl-C.
         """
         self._records.clear()
         if isinstance(self._agent, CragAgent):
@@ -129,11 +137,15 @@ class Answerer:
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)
-        return [outcome_of(answer, _read(record)) for answer, record in zip(answers, told, strict=True)]
+        return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, told, strict=True)]
 
 
-def _read(record: Mapping[str, Any] | None) -> TurnRecord | None:
-    """The record; None where a stage wrote one that cannot be read: the answer is shown without details then."""
+def _parse_record(record: Mapping[str, Any] | None) -> TurnRecord | None:
+    """Parse the record of a turn.
+
+    Returns:
+        None if a stage wrote a record that cannot be read; the answer is then shown without details.
+    """
     try:
         return None if record is None else read_record(record)
     except RecordError as error:
@@ -142,18 +154,24 @@ def _read(record: Mapping[str, Any] | None) -> TurnRecord | None:
 
 
 def read_photo(path: Path) -> Image.Image:
-    """A photo from a file, upright, 8-bit RGB, as the agent sees it: a trace's boxes are pixels of it; PhotoError where there is none."""
+    """Load a photo upright in 8-bit RGB, as the agent sees it: boxes of a trace are in its pixels.
+
+    Raises:
+        PhotoError: The file is missing or cannot be read as a photo.
+    """
     try:
         with Image.open(path) as photo:
             return opened(photo)
     except FileNotFoundError:
-        raise PhotoError(f"there is no file {path}") from None
+        raise PhotoError(f"there is no file {path}; check the path") from None
     except Exception as error:
-        raise PhotoError(f"{path} cannot be read as a photo: {type(error).__name__}: {error}") from error
+        raise PhotoError(
+            f"{path} cannot be read as a photo ({type(error).__name__}: {error}); try JPEG, PNG or WebP"
+        ) from error
 
 
 class AnswererOptions(ModelOptions):
-    """The options that choose an agent, the same for every application."""
+    """Options that choose an agent, the same for every application."""
 
     group = "who answers"
 
@@ -165,13 +183,13 @@ class AnswererOptions(ModelOptions):
     )
     split: Annotated[str | None, Flag(metavar="NAME")] = Field(
         None,
-        description=f"whose indices are searched; not given: those in the cache, of several the last prepared, else {DEFAULT_SPLIT}",
+        description=f"data set whose indices are searched; default: the newest in the cache, else {DEFAULT_SPLIT}",
     )
     cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(
         DEFAULT_CACHE, description="indices and converted weights"
     )
-    no_web: bool = Field(False, description="no web search; takes no web index")
-    no_images: bool = Field(False, description="no image search")
+    no_web: bool = Field(False, description="do not search the web; needs no web index")
+    no_images: bool = Field(False, description="do not search images")
     without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(
         (), description="leave a stage out"
     )
@@ -184,9 +202,14 @@ class AnswererOptions(ModelOptions):
 
 
 def start(options: AnswererOptions, search: Any = None) -> Answerer:
-    """The agent that options ask for, its models loaded; CannotStartError where anything it takes is missing or wrong.
+    """Build the agent that the options describe, and load its models.
 
-    ``search`` takes the place of the pipeline that it would open (``search_of``).
+    Args:
+        options: Preset, profile, split and cache.
+        search: Search pipeline to use instead of the one that ``open_search`` opens.
+
+    Raises:
+        CannotStartError: Something that the agent needs is missing or wrong.
     """
     with _as_cannot_start():
         config, searched = _read_options(options)
@@ -202,15 +225,19 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
     return answerer
 
 
-def search_of(options: AnswererOptions) -> Any:
-    """The pipeline of the agent that options ask for; CannotStartError where an index or a model is missing."""
+def open_search(options: AnswererOptions) -> Any:
+    """Open the search pipeline of the agent that the options describe.
+
+    Raises:
+        CannotStartError: An index or a model is missing.
+    """
     with _as_cannot_start():
         config, searched = _read_options(options)
         return config.pipeline(**searched)
 
 
 def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
-    """The configuration, and what is searched."""
+    """Return the configuration, and the arguments that say what is searched."""
     config = RunConfig.read(
         options.preset,
         options.profile,
@@ -220,7 +247,7 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         base_url=options.base_url,
         cache=options.cache,
     )
-    return config, {"split": _split(config, options), "web": not options.no_web, "images": not options.no_images}
+    return config, {"split": _choose_split(config, options), "web": not options.no_web, "images": not options.no_images}
 
 
 @contextmanager
@@ -233,8 +260,8 @@ def _as_cannot_start() -> Iterator[None]:
         raise CannotStartError(str(error)) from error
 
 
-def _split(config: RunConfig, options: AnswererOptions) -> str:
-    """The split that is asked for, else one that the cache has indices of; of several it is said which."""
+def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
+    """Return the requested split, else the newest one in the cache; name the others on standard error."""
     if options.split is not None:
         return options.split
     found = config.splits(web=not options.no_web)

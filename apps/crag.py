@@ -18,7 +18,7 @@ _PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, the module whose ``main`` runs it, the model of its options there, and a line of help."""
+    """A command: its name, the module with its ``main``, the model of its options there, and a help line."""
 
     name: str
     module: str
@@ -26,7 +26,7 @@ class Command:
     help: str
 
     def load(self) -> Any:
-        """The module, imported when it is needed: some take seconds."""
+        """Import the module only when it is needed, because some imports take seconds."""
         return import_module(self.module)
 
 
@@ -34,7 +34,7 @@ COMMANDS = (
     Command("ask", "apps.terminal", "AskOptions", "ask about a photo, in a dialog where no question is given"),
     Command("web", "apps.web", "WebOptions", "a web page to ask about photos"),
     Command("serve", "apps.serve", "ServeOptions", "serve the agent to OpenAI clients"),
-    Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, as local_evaluation.py"),
+    Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, like local_evaluation.py"),
     Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
     Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),
     Command("leaderboard", "evaluation.studies.leaderboard", "LeaderboardOptions", "rank saved answers of any agents"),
@@ -52,10 +52,14 @@ COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command with the arguments after its name; returns its exit status, 2 where there is no such command."""
+    """Run a command with the arguments after its name.
+
+    Returns:
+        The command's exit status, or 2 if there is no such command.
+    """
     name, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if name in ("-h", "--help"):
-        print(_help())
+        print(_format_help())
         return 0
     if name == "--version":
         print(f"crag {version()}")
@@ -66,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command is None:
         names = [*(each.name for each in COMMANDS), _COMPLETION]
         near = get_close_matches(name, names, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        print(f"crag: error: there is no command {name!r}{meant} known: {', '.join(names)}", file=sys.stderr)
+        meant = f"; did you mean {near[0]!r}? " if near else "; "
+        print(f"crag: error: there is no command {name!r}{meant}known: {', '.join(names)}", file=sys.stderr)
         return 2
     from agents.base.command_options import called
 
@@ -80,7 +84,7 @@ def version() -> str:
     return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
 
 
-def _help() -> str:
+def _format_help() -> str:
     from agents.settings.run_config import preset_names, profile_names
 
     width = max(len(each.name) for each in COMMANDS) + 2
@@ -109,7 +113,7 @@ def _complete(rest: Sequence[str]) -> int:
         options = {each.name: (getattr(each.load(), each.options), each.help) for each in COMMANDS}
         print(completion(rest[0], "crag", options))
     except ImportError as error:
-        print(f"crag {_COMPLETION}: error: {error}: make install", file=sys.stderr)
+        print(f"crag {_COMPLETION}: error: {error}; run make install", file=sys.stderr)
         return 2
     return 0
 

@@ -1,4 +1,4 @@
-"""What the page shows beside the dialog, as HTML: at the start, while a question is answered, and of its outcome.
+"""HTML that the page shows beside the dialog: before, during and after a question.
 
 Every text is escaped, because evidence is untrusted.
 """
@@ -20,7 +20,7 @@ SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
 
 _KINDS = {"kg": "knowledge graph", "web": "web page"}
 _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a0468c", "#6b4fbb", "#8a6d00")
-"""Dark enough for white figures."""
+"""Colours of the frames, dark enough for white digits."""
 _QUALITY = 85  # of the JPEG
 _NUMBER_HEIGHT = 18  # pixels
 _MAX_TEXT = 400  # characters of a piece of evidence
@@ -33,8 +33,8 @@ _COMMON = frozenset(
 _SLOW = 0.05  # seconds below which a stage's time is not listed
 
 
-def introduction(about: About | None, expected: str, examples: int) -> str:
-    """What answers, in what time, and how to begin."""
+def render_introduction(about: About | None, expected: str, examples: int) -> str:
+    """Render which agent answers, how long it takes, and how to begin."""
     own = "Add a photo" if not examples else "Take an example below, or add a photo of your own"
     rows = [("time", expected)]
     if about is not None:
@@ -44,8 +44,8 @@ def introduction(about: About | None, expected: str, examples: int) -> str:
     return f'<div class="crag"><p>{own}, then ask about it.</p><dl>{said}</dl></div>'
 
 
-def working(steps: Sequence[Step], expected: str) -> str:
-    """What was done and what is being done, with seconds."""
+def render_progress(steps: Sequence[Step], expected: str) -> str:
+    """Render the finished steps and the current one, each with its seconds."""
     *done, now = steps
     lines = "".join(f"<li>{escape(step.words)} <span class=dim>{step.seconds:.1f} s</span></li>" for step in done)
     seconds = sum(step.seconds for step in steps)
@@ -56,8 +56,11 @@ def working(steps: Sequence[Step], expected: str) -> str:
     )
 
 
-def marked(photo: Image.Image, outcome: Outcome) -> Image.Image:
-    """The photo, made smaller, with a numbered frame around each crop; frames, for filled boxes would hide each other."""
+def draw_crops(photo: Image.Image, outcome: Outcome) -> Image.Image:
+    """Draw a numbered frame around each crop of the photo, scaled down for the page.
+
+    Frames, because filled boxes would hide each other.
+    """
     scale = min(1.0, SHOWN_SIDE / max(photo.size))
     shown = photo.resize((max(1, round(photo.width * scale)), max(1, round(photo.height * scale)))).convert("RGB")
     pen = ImageDraw.Draw(shown)
@@ -77,18 +80,29 @@ def marked(photo: Image.Image, outcome: Outcome) -> Image.Image:
     return shown
 
 
-def details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "", *, again: bool = False) -> str:
-    """Verdict, entity, the photo with the crops framed, evidence and times of an answer to what was asked.
+def render_details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "", *, again: bool = False) -> str:
+    """Render verdict, entity, framed photo, evidence and times of an answer.
 
-    ``again``: the question and its answer come first, for one that is looked at again is not the last of its dialog.
+    Args:
+        outcome: The answer and how it came about.
+        photo: The photo to draw the crops on; None: no photo is shown.
+        asked: The question as the visitor wrote it.
+        again: Show question and answer first, since an answer that was clicked is not the last of its dialog.
     """
     said = f"<p><b>{escape(asked)}</b> {escape(outcome.answer)}</p>" if again else ""
-    framed = _framed(photo, outcome) if photo is not None and outcome.crops else ""
-    parts = [said, _verdict(outcome), _found(outcome), framed, _evidence(outcome, asked), _times(outcome)]
+    framed = _render_photo(photo, outcome) if photo is not None and outcome.crops else ""
+    parts = [
+        said,
+        _render_verdict(outcome),
+        _render_findings(outcome),
+        framed,
+        _render_evidence(outcome, asked),
+        _render_times(outcome),
+    ]
     return f'<div class="crag">{"".join(parts)}</div>'
 
 
-def _verdict(outcome: Outcome) -> str:
+def _render_verdict(outcome: Outcome) -> str:
     if not outcome.verdict:
         return ""
     checks = "".join(
@@ -101,11 +115,11 @@ def _verdict(outcome: Outcome) -> str:
     return f'<h3>Verdict</h3><p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>{error}{measured}'
 
 
-def _found(outcome: Outcome) -> str:
+def _render_findings(outcome: Outcome) -> str:
     if not (outcome.entity or outcome.alike or outcome.question or outcome.crops or outcome.read):
         return ""
     understood = f"<p>Understood as: {escape(outcome.question)}</p>" if outcome.question else ""
-    entity = _recognised(outcome)
+    entity = _render_entity(outcome)
     alike = ", ".join(f"{escape(name)} {score:.2f}" for name, score in outcome.alike)
     searched = (f"{number} {crop.phrase}".strip() for number, crop in enumerate(outcome.crops, 1))
     rest = [
@@ -120,46 +134,49 @@ def _found(outcome: Outcome) -> str:
     return f"<h3>In the photo</h3>{entity}{understood}{''.join(rest)}"
 
 
-def _recognised(outcome: Outcome) -> str:
-    """What the photo is taken to show."""
+def _render_entity(outcome: Outcome) -> str:
+    """Render the entity that the photo is taken to show."""
     if outcome.entity:
         return f"<p><b>{escape(outcome.entity)}</b></p>"
     return f"<p>{escape(outcome.unrecognised or 'Nothing was recognised.')}</p>"
 
 
-def _framed(photo: Image.Image, outcome: Outcome) -> str:
+def _render_photo(photo: Image.Image, outcome: Outcome) -> str:
     buffer = io.BytesIO()
-    marked(photo, outcome).save(buffer, "JPEG", quality=_QUALITY)
+    draw_crops(photo, outcome).save(buffer, "JPEG", quality=_QUALITY)
     content = base64.b64encode(buffer.getvalue()).decode()
     return f'<img alt="the photo, what was searched with framed" src="data:image/jpeg;base64,{content}">'
 
 
-def _evidence(outcome: Outcome, asked: str) -> str:
+def _render_evidence(outcome: Outcome, asked: str) -> str:
     if not outcome.sources:
         return ""
-    words = telling(outcome, asked)
-    return f"<h3>Evidence</h3><ol>{''.join(_source(source, words) for source in outcome.sources)}</ol>"
+    words = select_answer_words(outcome, asked)
+    return f"<h3>Evidence</h3><ol>{''.join(_render_source(source, words) for source in outcome.sources)}</ol>"
 
 
-def telling(outcome: Outcome, asked: str = "") -> frozenset[str]:
-    """The words of the answer, given or not, that evidence may carry: neither common ones nor those of the question and its object."""
+def select_answer_words(outcome: Outcome, asked: str = "") -> frozenset[str]:
+    """Return the words of the answer, given or withheld, that are worth marking in evidence.
+
+    Common words and those of the question and its object are left out.
+    """
     answer = outcome.withheld or ("" if outcome.abstained else outcome.answer)
     known = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question} {asked}")}
     words = {word.casefold() for word in _WORD.findall(answer) if word[0].isdigit() or len(word) >= _MIN_LETTERS}
     return frozenset(words - _COMMON - known)
 
 
-def _source(source: ShownEvidence, words: Collection[str]) -> str:
+def _render_source(source: ShownEvidence, words: Collection[str]) -> str:
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
     if over_http(source.url):
         origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
     origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}"
-    return f'<li>{_with_marks(source.text, words)}<br><span class="dim">{origin}</span></li>'
+    return f'<li>{_mark_words(source.text, words)}<br><span class="dim">{origin}</span></li>'
 
 
-def _with_marks(text: str, words: Collection[str]) -> str:
-    """A text with these words marked, escaped; a long one is cut around the first of them."""
+def _mark_words(text: str, words: Collection[str]) -> str:
+    """Escape a text and mark these words in it; a long text is cut around the first of them."""
     found = [word for word in _WORD.finditer(text) if word.group().casefold() in words]
     start = 0
     if len(text) > _MAX_TEXT and found and found[0].end() > _MAX_TEXT:
@@ -173,7 +190,7 @@ def _with_marks(text: str, words: Collection[str]) -> str:
     return "".join([*parts, escape(text[place:end]), "…" if end < len(text) else ""])
 
 
-def _times(outcome: Outcome) -> str:
+def _render_times(outcome: Outcome) -> str:
     if not outcome.times:
         return ""
     rows = "".join(

@@ -1,6 +1,6 @@
 """HTTP protection of server and page: cross-origin requests, DNS rebinding, slow and large requests.
 
-The middlewares know no route; the limits of time belong to the protocol below them, where a request has no route yet.
+The middlewares know no route. Time limits belong to the protocol below them, where a request has no route yet.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from apps.serving.protocol import ProtocolError
 T = TypeVar("T")
 
 CLIENT_LEFT = 499
-"""Status of a request whose client closed the connection, which nobody reads: nginx's, for logs and metrics."""
+"""Status of a request whose client closed the connection (nginx's convention); only logs and metrics see it."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-_EVERYWHERE = ("", "0.0.0.0", "::")  # addresses that are no name of this server
+_EVERYWHERE = ("", "0.0.0.0", "::")  # listening addresses that are no host names
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # RFC 9110, 9.2.1
 _HEADER_BYTES = 32 * 1024
 _PROTECTION = {
@@ -38,17 +38,17 @@ _PROTECTION = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-"""Headers of every answer that does not set its own: no other site may show it in a frame, nothing in it is run."""
+"""Default headers of every answer: no other site may show it in a frame, and nothing in it is run."""
 _KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
 _CONNECTIONS = 256  # at once; more get 503
 _GRACE_SECONDS = 30  # for answers under way when the server is told to stop
 
 
 class TimedProtocol(H11Protocol):
-    """HTTP/1.1 of uvicorn, closing connections whose request does not arrive in time ("slow loris"), for which uvicorn has no setting.
+    """HTTP/1.1 protocol of uvicorn that closes connections whose request is late ("slow loris").
 
-    ``header_seconds`` run from the connection, or the end of the previous answer, to the end of the headers, ``body_seconds`` from there to
-    the end of the body; what a client sends meanwhile does not prolong them.
+    ``header_seconds`` run from the connection, or from the end of the previous answer, to the end of the headers. ``body_seconds`` run from
+    there to the end of the body. What a client sends meanwhile does not prolong them. uvicorn has no setting for this.
     """
 
     header_seconds = 10.0
@@ -58,17 +58,17 @@ class TimedProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for headers."""
+        """Start the timer for the headers."""
         super().connection_made(transport)
         self._watch()
 
     def handle_events(self) -> None:
-        """Read what has arrived; then wait for the rest of it, or for nothing."""
+        """Read what has arrived; then time the rest of the request, or stop the timer."""
         super().handle_events()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timer."""
         self._stop()
         super().connection_lost(exc)
 
@@ -89,11 +89,11 @@ class TimedProtocol(H11Protocol):
 
 
 class CrossOriginProtection:
-    """ASGI middleware that refuses with 403 what pages of other origins make a browser send to change something (CSRF).
+    """ASGI middleware that refuses state-changing requests from pages of other origins (CSRF) with 403.
 
-    The rules are those of ``http.CrossOriginProtection`` of Go 1.25 (F. Valsorda, "Cross-Site Request Forgery", 2025): safe methods,
-    origins in ``trusted`` and clients that are no browsers pass; ``Sec-Fetch-Site`` decides, else whether ``Origin`` is the host asked.
-    The header ``Origin`` goes no further, so that no application inside adds CORS headers of its own.
+    The rules are those of ``http.CrossOriginProtection`` of Go 1.25 (F. Valsorda, "Cross-Site Request Forgery", 2025). Safe methods,
+    origins in ``trusted`` and clients that are no browsers pass. ``Sec-Fetch-Site`` decides; without it, ``Origin`` must be the requested
+    host. The header ``Origin`` goes no further, so that no application inside adds CORS headers of its own.
     """
 
     def __init__(self, app: ASGIApp, trusted: Sequence[str] = ()) -> None:
@@ -105,15 +105,15 @@ class CrossOriginProtection:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if scope["method"] in _SAFE_METHODS or self._own(headers):
+        if scope["method"] in _SAFE_METHODS or self._is_allowed(headers):
             kept = [(name, value) for name, value in scope["headers"] if name != b"origin"]
             await self._app({**scope, "headers": kept}, receive, send)
             return
-        message = f"{headers.get('origin', 'another site')} may not ask this server; --allowed-origins can permit it"
+        message = f"{headers.get('origin', 'another site')} may not send requests to this server; --allowed-origins can permit it"
         error = ProtocolError(403, message, "cross_origin")
         await JSONResponse(error.body, error.status)(scope, receive, send)
 
-    def _own(self, headers: Headers) -> bool:
+    def _is_allowed(self, headers: Headers) -> bool:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if origin in self._trusted:
             return True
@@ -123,9 +123,9 @@ class CrossOriginProtection:
 
 
 class HeaderRules:
-    """ASGI middleware that refuses requests with long headers and tells browsers to trust no answer more than they must.
+    """ASGI middleware that refuses long headers and adds protective headers to every answer.
 
-    h11 looks at its own limit only while a header is incomplete, so that a longer one which arrives at once would pass.
+    h11 checks its own limit only while a header is incomplete, so a longer one that arrives at once would pass.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -148,14 +148,22 @@ class HeaderRules:
         if length + sum(len(name) + len(value) for name, value in scope["headers"]) <= _HEADER_BYTES:
             await self._app(scope, receive, send_protected)
             return
-        error = ProtocolError(400, f"the headers are longer than {_HEADER_BYTES} bytes", "headers_too_large")
+        error = ProtocolError(
+            400, f"the headers are longer than {_HEADER_BYTES} bytes; send fewer", "headers_too_large"
+        )
         await JSONResponse(error.body, error.status)(scope, receive, send_protected)
 
 
-def guarded(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
-    """An application that answers to the names of loopback, ``host`` and ``hosts`` alone, and to pages of its own origin and ``origins``.
+def protect(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
+    """Wrap an application with checks of host name, origin and headers.
 
-    Without the check of the name a page could have its own name resolve to this machine and then be of the same origin (DNS rebinding).
+    Without the check of the host name, a page could let its own name resolve to this machine and so share its origin (DNS rebinding).
+
+    Args:
+        app: The application to protect.
+        host: Address that the server listens on; a request may name it as its host.
+        hosts: Further host names to accept, besides those of loopback.
+        origins: Origins whose pages may send requests, besides the server's own.
     """
     inner: ASGIApp = CrossOriginProtection(app, origins)
     if origins:
@@ -164,8 +172,8 @@ def guarded(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), or
     return HeaderRules(TrustedHostMiddleware(inner, [*_LOOPBACK, *named, *hosts], www_redirect=False))
 
 
-def configured(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Sequence[str] = ()) -> uvicorn.Config:
-    """The web server of an application; ``X-Forwarded-For`` counts from the addresses ``proxies`` alone."""
+def configure(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Sequence[str] = ()) -> uvicorn.Config:
+    """Configure the web server of an application; ``X-Forwarded-For`` is believed from ``proxies`` alone."""
     return uvicorn.Config(
         app,
         host=host,
@@ -184,30 +192,43 @@ def configured(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Se
 
 
 class HttpOptions(Options):
-    """Where to listen and whom to trust, the same for page and server."""
+    """Options of where to listen and whom to trust, the same for page and server."""
 
     host: str = Field("127.0.0.1", description="address to listen on; 127.0.0.1: this machine alone")
     port: int = Field(8000, description="port to listen on")
     allowed_hosts: Annotated[tuple[str, ...], Flag(metavar="NAME")] = Field(
-        (), description="names it is reached by, besides --host and loopback's"
+        (), description="host names to accept, besides --host and those of loopback"
     )
     allowed_origins: Annotated[tuple[str, ...], Flag(metavar="URL")] = Field(
-        (), description="sites whose pages may ask it (CORS); not given: none"
+        (), description="sites whose pages may send requests (CORS); default: none"
     )
     forwarded_allow_ips: Annotated[tuple[str, ...], Flag(metavar="ADDRESS")] = Field(
-        (), description="proxies whose X-Forwarded-For is believed"
+        (), description="addresses of proxies whose X-Forwarded-For is believed"
     )
 
 
 def run(app: ASGIApp, options: HttpOptions) -> None:
-    """Serve an application as its options say, until Ctrl-C or SIGTERM; uvicorn raises SystemExit where the port is taken."""
-    inside = guarded(app, options.host, options.allowed_hosts, options.allowed_origins)
+    """Serve an application until Ctrl-C or SIGTERM.
+
+    Raises:
+        SystemExit: The port is taken (raised by uvicorn).
+    """
+    inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(configured(inside, options.host, options.port, options.forwarded_allow_ips)).run()
+        uvicorn.Server(configure(inside, options.host, options.port, options.forwarded_allow_ips)).run()
 
 
-async def body_of(request: Request, limit: int, seconds: float) -> bytes:
-    """A request's body; ProtocolError where it is larger than ``limit`` bytes, takes longer than ``seconds``, or its client leaves."""
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+    """Read the body of a request.
+
+    Args:
+        request: The request.
+        limit: Maximum size in bytes.
+        seconds: Time until the body must have arrived.
+
+    Raises:
+        ProtocolError: The body is too large or too slow, or the client left.
+    """
     message = f"the request is larger than {limit} bytes; make the picture smaller"
     too_large = ProtocolError(413, message, "request_too_large")
     length = request.headers.get("content-length", "")
@@ -223,34 +244,36 @@ async def body_of(request: Request, limit: int, seconds: float) -> bytes:
     except TimeoutError:
         raise ProtocolError(408, f"the request did not arrive within {seconds:g} s", "timeout") from None
     except ClientDisconnect:
-        raise client_left() from None
+        raise build_left_error() from None
     return bytes(body)
 
 
-async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what the work returns; where the client leaves before, cancel it. The body has to have been read.
+async def run_until_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Await work, and cancel it if the client disconnects first.
+
+    The body of the request must have been read before.
 
     Raises:
         ProtocolError: The client left.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_leave(request))
+    leaving = asyncio.ensure_future(_wait_until_left(request))
     try:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise client_left()
+            raise build_left_error()
         return working.result()
     finally:
         working.cancel()
         leaving.cancel()
 
 
-async def _leave(request: Request) -> None:
+async def _wait_until_left(request: Request) -> None:
     """Wait until the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def client_left() -> ProtocolError:
-    """What ends a request whose client has closed the connection."""
+def build_left_error() -> ProtocolError:
+    """Build the error that ends a request whose client has closed the connection."""
     return ProtocolError(CLIENT_LEFT, "the client left before its answer", "client_left")

@@ -18,7 +18,10 @@ _ABSTAINED = ("i don't know", "i don’t know")
 
 @dataclass(frozen=True)
 class ShownEvidence:
-    """A piece of evidence: ``kind`` is ``kg``, ``web`` or ``image`` (text read in the photo), ``score`` the reranker's, 0 to 1."""
+    """A piece of evidence: its text, its origin, and the reranker's ``score`` from 0 to 1.
+
+    ``kind`` is ``kg``, ``web`` or ``image`` (text read in the photo).
+    """
 
     text: str
     kind: str
@@ -29,7 +32,7 @@ class ShownEvidence:
 
 @dataclass(frozen=True)
 class Crop:
-    """A part of the photo that was searched with: pixels from its left and upper edges, and what was looked for in it."""
+    """A part of the photo that was searched with, in pixels, and the phrase that was looked for in it."""
 
     left: int
     top: int
@@ -40,7 +43,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class Time:
-    """What a stage took in seconds; ``skipped`` says why it did not run, failed or hung."""
+    """Seconds that a stage took; ``skipped`` says why it did not run, failed or hung."""
 
     stage: str
     seconds: float
@@ -49,7 +52,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An answer and how it came about; all but the answer is empty for an agent that keeps no trace."""
+    """An answer and how it came about; without a trace, everything but the answer is empty."""
 
     answer: str  # as the agent gave it
     question: str = ""  # as the agent understood it, where that is not what was asked
@@ -75,28 +78,32 @@ class Outcome:
 
     @property
     def unrecognised(self) -> str | None:
-        """In words what is most alike where nothing was recognised."""
+        """The most similar entity in words; None if the entity was recognised or nothing was found."""
         return None if self.nearest is None else "Not recognised; nearest: {} (cosine {:.2f})".format(*self.nearest)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for a JSON document."""
+        """Return plain values for a JSON document."""
         return {**asdict(self), "abstained": self.abstained}
 
     @classmethod
     def from_json(cls, values: Any) -> Outcome | None:
-        """What ``as_json`` gave; None for anything else."""
+        """Rebuild an outcome from what ``as_json`` returned.
+
+        Returns:
+            None for anything else.
+        """
         try:
             return TypeAdapter(cls).validate_python(values)
         except ValidationError:
             return None
 
 
-def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
-    """An answer together with what its record tells; None for an agent that keeps none."""
+def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
+    """Combine an answer with its record, which is None for an agent that keeps none."""
     if record is None:
         return Outcome(answer)
     found: dict[str, float] = {}
-    explained, withheld = _explained(record.decision)
+    explained, withheld = _explain(record.decision)
     for picture in record.pictures:
         found.setdefault(picture.name or "(no entity)", picture.score)
     return Outcome(
@@ -118,14 +125,18 @@ def outcome_of(answer: str, record: TurnRecord | None) -> Outcome:
         explained=explained,
         withheld=withheld,
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},
-        times=tuple(Time(stage.stage, stage.seconds, _missed(stage)) for stage in record.stages),
+        times=tuple(Time(stage.stage, stage.seconds, _explain_gap(stage)) for stage in record.stages),
         seconds=record.seconds,
         error=record.error,
     )
 
 
-def _explained(decision: Decision | None) -> tuple[str, str | None]:
-    """A decision for people, and the answer that was not given; none where there was none, or it follows orders out of the evidence."""
+def _explain(decision: Decision | None) -> tuple[str, str | None]:
+    """Explain a decision to people, and return the withheld answer.
+
+    Returns:
+        The explanation, or "" without a decision. The withheld answer, or None if there is none or it follows orders out of the evidence.
+    """
     if decision is None:
         return "", None
     sure = decision.sure
@@ -138,7 +149,7 @@ def _explained(decision: Decision | None) -> tuple[str, str | None]:
     return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
 
 
-def _missed(stage: StageRecord) -> str | None:
+def _explain_gap(stage: StageRecord) -> str | None:
     if stage.complete:
         return None
     return stage.reason if stage.status == "skipped" else f"{stage.status}: {stage.reason}"

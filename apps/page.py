@@ -1,4 +1,4 @@
-"""A web page to talk with an agent about a photo; takes gradio (requirements/web.txt)."""
+"""A web page to talk with an agent about a photo; needs gradio (requirements/web.txt)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
-from apps.details import details, introduction, working
+from apps.details import render_details, render_introduction, render_progress
 from apps.outcome import Outcome
 from apps.page_guard import MAX_PICTURE, MAX_PIXELS, NO_PICTURE, PageGuard
 from apps.page_job import Job
@@ -66,14 +66,22 @@ class Example:
 
 @dataclass(frozen=True)
 class Dialog:
-    """What the browser keeps, so that it survives a reload: the photo's file on this machine, and questions with their outcomes."""
+    """What the browser keeps across reloads: the photo's file here, and the questions with their outcomes."""
 
     photo: str | None = None
     turns: tuple[tuple[str, Outcome], ...] = ()
 
     @classmethod
     def read(cls, kept: Any, photo: str | None = None) -> Dialog:
-        """What a browser sends; without turns where it is not one about ``photo`` (None: about any)."""
+        """Parse what a browser sends.
+
+        Args:
+            kept: The value of the browser's storage, which may be anything.
+            photo: File that the dialog must be about; None: any file.
+
+        Returns:
+            A dialog without turns if ``kept`` is malformed or about another photo.
+        """
         if not isinstance(kept, Mapping) or not isinstance(kept.get("photo"), str):
             return cls(photo)
         if photo is not None and kept["photo"] != photo:
@@ -84,7 +92,7 @@ class Dialog:
         return cls(kept["photo"], tuple((asked, outcome) for asked, outcome in read if outcome is not None))
 
     def as_json(self) -> dict[str, Any]:
-        """What the browser is to keep."""
+        """Return what the browser is to keep."""
         turns = [{"question": question, "outcome": outcome.as_json()} for question, outcome in self.turns]
         while len(turns) > 1 and len(json.dumps(turns)) > _KEPT_CHARACTERS:
             del turns[0]
@@ -92,14 +100,17 @@ class Dialog:
 
     @property
     def messages(self) -> list[Message]:
-        """The dialog as the agent is given it."""
+        """The dialog as messages for the agent."""
         said = ((("user", question), ("assistant", outcome.answer)) for question, outcome in self.turns)
         return [Message(role=role, content=text) for pair in said for role, text in pair]
 
-    def turn_of(self, place: int, said: Sequence[Message]) -> tuple[str, Outcome] | None:
-        """The turn whose question or answer is message ``place`` of what the page shows; None for "Stopped." and other words.
+    def find_turn(self, place: int, said: Sequence[Message]) -> tuple[str, Outcome] | None:
+        """Find the turn whose question or answer is message ``place`` of those shown.
 
-        Read from the end: the oldest turns may be forgotten.
+        It matches from the end, because the oldest turns may be forgotten.
+
+        Returns:
+            None for a message that belongs to no turn, such as "Stopped.".
         """
         left = list(self.turns)
         for at in range(len(said) - 1, 0, -1):
@@ -110,8 +121,8 @@ class Dialog:
         return None
 
 
-def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
-    """The page as an ASGI application."""
+def build_page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
+    """Build the page as an ASGI application."""
     photos = PhotoReader(MAX_PIXELS)
     page = build(answerer, examples, photos).queue(max_size=_QUEUE)
     page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
@@ -134,43 +145,43 @@ def page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
 
 
 def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
-    """Build the page, which answers one question at a time. ``photos`` decodes what visitors upload."""
+    """Build the page, which answers one question at a time; ``photos`` decodes uploads."""
     reader = photos or PhotoReader(MAX_PIXELS)
     turn = threading.Lock()
     asking, waiting = {"visible": True}, {"visible": False}
 
-    def beginning() -> str:
-        return introduction(answerer.about, answerer.expected, len(examples))
+    def introduce() -> str:
+        return render_introduction(answerer.about, answerer.expected, len(examples))
 
     def buttons(*, busy: bool) -> tuple[Any, Any]:
         return gr.update(**waiting if busy else asking), gr.update(**asking if busy else waiting)
 
     def say(file: Any, text: str, talk: list[dict[str, Any]], kept: Any) -> tuple[Any, ...]:
-        """The question stands in the dialog before its answer is there; what cannot be answered need not wait for the agent."""
+        """Show the question before its answer; report at once what cannot be answered."""
         if not text.strip():
             return (gr.skip(),) * 4
         asked = {"role": "user", "content": text.strip()}
         try:
-            _uploaded(file, reader)
+            _load_upload(file, reader)
         except PhotoError as error:
             told = {"role": "assistant", "content": str(error)}
-            return [*_said(talk), asked, told], text, *buttons(busy=False)
-        earlier = _said(talk) if Dialog.read(kept, file["path"]).turns else []
+            return [*_to_messages(talk), asked, told], text, *buttons(busy=False)
+        earlier = _to_messages(talk) if Dialog.read(kept, file["path"]).turns else []
         return [*earlier, asked], "", *buttons(busy=True)
 
     def answer(file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
-        """What is being done, then the answer; closed before its end where the visitor stops it or leaves."""
+        """Yield the progress, then the answer; gradio closes it early if the visitor stops it or leaves."""
         if not talk or talk[-1]["role"] != "user":  # nothing was asked
             yield (gr.skip(),) * 5
             return
-        said = _said(talk)
+        said = _to_messages(talk)
 
         def reply(text: str, told: str = "", dialog: Any = None) -> tuple[Any, ...]:
             messages = [*said, {"role": "assistant", "content": text}]
             return messages, told, gr.skip() if dialog is None else dialog, *buttons(busy=False)
 
         try:
-            photo = _uploaded(file, reader)
+            photo = _load_upload(file, reader)
         except PhotoError as error:
             yield reply(str(error))
             return
@@ -178,10 +189,10 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         job = Job(answerer, Question(question, photo, dialog.messages), turn)
         try:
             while not job.wait(_TICK_SECONDS):
-                yield gr.skip(), working(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
+                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
             outcome = job.outcome()
             longer = Dialog(file["path"], (*dialog.turns, (question, outcome)))
-            yield reply(outcome.answer, details(outcome, photo, question), longer.as_json())
+            yield reply(outcome.answer, render_details(outcome, photo, question), longer.as_json())
         except CancelledError:
             yield reply(_STOPPED)
         except AgentError:
@@ -191,35 +202,35 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
             job.cancel()
 
     def stop(talk: list[dict[str, Any]]) -> tuple[Any, ...]:
-        return [*_said(talk), {"role": "assistant", "content": _STOPPED}], beginning(), *buttons(busy=False)
+        return [*_to_messages(talk), {"role": "assistant", "content": _STOPPED}], introduce(), *buttons(busy=False)
 
-    def fresh(file: Any) -> tuple[Any, ...]:
-        """A new photo begins a new dialog."""
-        return [], beginning(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
+    def begin(file: Any) -> tuple[Any, ...]:
+        """Begin a new dialog for a new photo."""
+        return [], introduce(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
 
-    def restored(kept: Any) -> tuple[Any, ...]:
-        """The dialog that the browser kept, as far as its photo is still here."""
+    def restore(kept: Any) -> tuple[Any, ...]:
+        """Restore the dialog that the browser kept, if its photo is still here."""
         dialog = Dialog.read(kept)
         try:
-            photo = _uploaded({"path": dialog.photo}, reader)
+            photo = _load_upload({"path": dialog.photo}, reader)
         except PhotoError:
-            return None, [], beginning()
+            return None, [], introduce()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
-        told = details(outcome, photo, question) if outcome is not None else beginning()
+        told = render_details(outcome, photo, question) if outcome is not None else introduce()
         return dialog.photo, dialog.messages, told
 
-    def recalled(talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
-        """The details of the answer that was clicked, or of the question's; nothing changes for a message without any."""
+    def show_turn(talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
+        """Show the details of the clicked answer or question; change nothing for other messages."""
         dialog = Dialog.read(kept)
-        turn = dialog.turn_of(event.index, _said(talk))
+        turn = dialog.find_turn(event.index, _to_messages(talk))
         if turn is None:
             return gr.skip()
         try:
-            photo = _uploaded({"path": dialog.photo}, reader)
+            photo = _load_upload({"path": dialog.photo}, reader)
         except PhotoError as error:
             return str(error)
         question, outcome = turn
-        return details(outcome, photo, question, again=True)
+        return render_details(outcome, photo, question, again=True)
 
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
@@ -244,7 +255,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
                 if examples:  # no gr.Dataset: its script now and then reads what is not loaded yet
-                    samples = [(_stored(example.photo), example.question) for example in examples]
+                    samples = [(_store(example.photo), example.question) for example in examples]
                     shown = gr.Gallery(
                         samples,
                         label="Examples",
@@ -263,38 +274,41 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         asked = gr.on([text.submit, send.click], say, [photo, text, talk, kept], [talk, text, send, halt], **hidden)
         answered = asked.then(answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
         halt.click(stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
-        gr.on([photo.upload, photo.clear], fresh, [photo], [talk, told, kept], **hidden)
+        gr.on([photo.upload, photo.clear], begin, [photo], [talk, told, kept], **hidden)
         gr.on(
             [clear.click, talk.clear],
-            lambda: (None, "", *fresh(None), *buttons(busy=False)),
+            lambda: (None, "", *begin(None), *buttons(busy=False)),
             None,
             [photo, text, talk, told, kept, send, halt],
             cancels=[answered],
             **hidden,
         )
-        talk.select(recalled, [talk, kept], [told], **hidden)
-        page.load(restored, [kept], [photo, talk, told], **hidden)
+        talk.select(show_turn, [talk, kept], [told], **hidden)
+        page.load(restore, [kept], [photo, talk, told], **hidden)
         if examples:
 
-            def taken(event: gr.SelectData) -> tuple[Any, ...]:
+            def take_example(event: gr.SelectData) -> tuple[Any, ...]:
                 path, question = samples[event.index]
                 beside = (*buttons(busy=False), gr.update(selected_index=None))
-                return path, question, *fresh({"path": path}), *beside
+                return path, question, *begin({"path": path}), *beside
 
             outputs = [photo, text, talk, told, kept, send, halt, shown]
-            shown.select(taken, None, outputs, cancels=[answered], **hidden)
+            shown.select(take_example, None, outputs, cancels=[answered], **hidden)
     return page
 
 
-def _stored(photo: Image.Image) -> str:
-    """The path of a picture among what is uploaded."""
+def _store(photo: Image.Image) -> str:
+    """Store a picture among the uploads and return its path."""
     return str(save_pil_to_cache(photo, get_upload_folder(), "photo"))
 
 
-def _uploaded(file: Any, photos: PhotoReader) -> Image.Image:
-    """A visitor's photo; PhotoError, in words for the visitor, where it is none.
+def _load_upload(file: Any, photos: PhotoReader) -> Image.Image:
+    """Load a visitor's photo.
 
-    Nor a file of this machine that was not uploaded: gradio checks paths only if ``meta`` asks for it.
+    Only uploaded files are read: gradio checks paths only if ``meta`` asks for it.
+
+    Raises:
+        PhotoError: There is no usable photo; the message is in words for the visitor.
     """
     if not isinstance(file, Mapping) or not isinstance(file.get("path"), str):
         raise PhotoError(_NO_PHOTO)
@@ -307,12 +321,12 @@ def _uploaded(file: Any, photos: PhotoReader) -> Image.Image:
         raise PhotoError(NO_PICTURE) from None
 
 
-def _said(talk: Sequence[Mapping[str, Any]]) -> list[Message]:
-    return [Message(role=message["role"], content=_text(message["content"])) for message in talk]
+def _to_messages(talk: Sequence[Mapping[str, Any]]) -> list[Message]:
+    return [Message(role=message["role"], content=_join_text(message["content"])) for message in talk]
 
 
-def _text(content: Any) -> str:
-    """A message's text; gradio turns strings into lists of parts on their way through the browser."""
+def _join_text(content: Any) -> str:
+    """Join the text of a message, which gradio turns into a list of parts on its way through the browser."""
     if isinstance(content, str):
         return content
     return "".join(part if isinstance(part, str) else str(part.get("text", "")) for part in content)

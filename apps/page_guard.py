@@ -1,4 +1,7 @@
-"""Limits of the web page, applied before gradio: one picture an upload, requests of limited size, no redirects to other hosts."""
+"""Limits of the web page, applied before gradio.
+
+One picture an upload, requests of limited size, and no redirects to other hosts.
+"""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -9,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apps.http_server import body_of, unless_left
+from apps.http_server import read_body, run_until_left
 from apps.serving.pictures import PhotoReader
 from apps.serving.protocol import ProtocolError
 
@@ -44,13 +47,16 @@ _POLICY = "; ".join(  # gradio's page has scripts and styles of its own inline, 
 
 
 class PageGuard:
-    """ASGI middleware around gradio, which takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere."""
+    """ASGI middleware that limits what gradio accepts and where it redirects.
+
+    Alone, gradio takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere.
+    """
 
     def __init__(self, app: ASGIApp, photos: PhotoReader) -> None:
         self._app, self._photos = app, photos
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on once it is whole; the reason is the text of what is refused."""
+        """Pass a request on once it is whole, or refuse it with the reason as text."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -58,7 +64,7 @@ class PageGuard:
             await PlainTextResponse("Not Found", 404)(scope, receive, send)
             return
         try:
-            body = await self._take(Request(scope, receive))
+            body = await self._read(Request(scope, receive))
         except ProtocolError as refusal:
             await PlainTextResponse(str(refusal), refusal.status)(scope, receive, send)
             return
@@ -73,7 +79,9 @@ class PageGuard:
 
         async def stay(message: Message) -> None:
             nonlocal away
-            if message["type"] == "http.response.start" and _leads_away(message["headers"], Headers(scope=scope)):
+            if message["type"] == "http.response.start" and _is_external_redirect(
+                message["headers"], Headers(scope=scope)
+            ):
                 away = True
                 await PlainTextResponse("this page redirects to no other host", 404)(scope, receive, send)
             if message["type"] == "http.response.start":
@@ -83,20 +91,20 @@ class PageGuard:
 
         await self._app(scope, again, stay)
 
-    async def _take(self, request: Request) -> bytes:
-        """Return the body of a request.
+    async def _read(self, request: Request) -> bytes:
+        """Read the body of a request.
 
         Raises:
-            ProtocolError: It is too large, or an upload that is not one picture, or its client left.
+            ProtocolError: The body is too large, the upload is not one picture, or the client left.
         """
         if request.method in ("GET", "HEAD"):
             return b""
         if request.scope["path"] != _UPLOAD:
-            return await body_of(request, _MAX_OTHER, _READ_SECONDS)
-        body = await body_of(request, _MAX_FORM, _READ_SECONDS)
-        data = await _uploaded_file(request, body)
+            return await read_body(request, _MAX_OTHER, _READ_SECONDS)
+        body = await read_body(request, _MAX_FORM, _READ_SECONDS)
+        data = await _read_upload(request, body)
         try:
-            await unless_left(request, self._photos.decode(data))
+            await run_until_left(request, self._photos.decode(data))
         except ProtocolError as refusal:
             if refusal.code != "invalid_image":
                 raise
@@ -104,8 +112,12 @@ class PageGuard:
         return body
 
 
-async def _uploaded_file(request: Request, body: bytes) -> bytes:
-    """Return the only file of an upload; ProtocolError where the form is malformed or holds several."""
+async def _read_upload(request: Request, body: bytes) -> bytes:
+    """Return the only file of an upload.
+
+    Raises:
+        ProtocolError: The form is malformed or holds several files.
+    """
 
     async def whole() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -118,8 +130,8 @@ async def _uploaded_file(request: Request, body: bytes) -> bytes:
         raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
 
 
-def _leads_away(headers: Iterable[tuple[bytes, bytes]], asked: Headers) -> bool:
-    """Whether a response's header ``Location`` names another host than the one asked."""
+def _is_external_redirect(headers: Iterable[tuple[bytes, bytes]], asked: Headers) -> bool:
+    """Return whether the header ``Location`` of a response names another host than the requested one."""
     for name, value in headers:
         if name.lower() == b"location":
             try:

@@ -1,4 +1,4 @@
-"""A question of the page while it is answered, in a thread of its own: what is being done, and an end once nobody waits."""
+"""A question of the page, answered in a thread of its own, with its progress."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ _WAITING = "waiting for the question before"
 
 @dataclass(frozen=True)
 class Step:
-    """What is or was being done, in plain words, and the seconds that it took so far."""
+    """A step in plain words, and the seconds that it took so far."""
 
     words: str
     seconds: float
 
 
 class Job:
-    """Asks a question; ``turn`` is held meanwhile, for calls of an answerer must not overlap."""
+    """A question being answered in a thread.
+
+    It holds ``turn`` meanwhile, because calls of an answerer must not overlap. It ends early once nobody waits.
+    """
 
     def __init__(self, answerer: Answerer, question: Question, turn: threading.Lock) -> None:
         self._answerer, self._question, self._turn = answerer, question, turn
@@ -35,28 +38,28 @@ class Job:
         threading.Thread(target=self._work, name="crag-page", daemon=True).start()
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it has ended, at the latest after so many seconds, sooner where something changes."""
+        """Wait for a change, at most so many seconds; return whether the job has ended."""
         with self._changed:
             if self._ended is None:
                 self._changed.wait(seconds)
             return self._ended is not None
 
     def outcome(self) -> Outcome:
-        """The outcome of a job that has ended; whatever ``Answerer.answer`` raised."""
+        """Return the outcome of a job that has ended, or raise what ``Answerer.answer`` raised."""
         if self._error is not None:
             raise self._error
         assert self._outcome is not None
         return self._outcome
 
     def steps(self) -> list[Step]:
-        """What was done, and last what is being done; steps that took no time worth the name are left out."""
+        """Return the finished steps and last the current one, without finished steps that took almost no time."""
         with self._changed:
             ends = [*(began for _, began in self._begun[1:]), self._ended or time.monotonic()]
             steps = [Step(words, end - began) for (words, began), end in zip(self._begun, ends, strict=True)]
         return [step for step in steps[:-1] if step.seconds >= _WORTH_A_LINE] + steps[-1:]
 
     def cancel(self) -> None:
-        """Have it end as soon as the agent can, or not begin at all."""
+        """End the job as soon as the agent can, or before it begins."""
         with self._changed:
             self._cancelled = True
             if self._running:

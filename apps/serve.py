@@ -17,7 +17,7 @@ from agents.base.cluster import ClusterError
 from agents.base.command_options import Flag
 from agents.base.named import name_of
 from agents.base.secrets import keep_out_of_logs, remember
-from apps.answering import Answerer, AnswererOptions, CannotStartError, search_of, start
+from apps.answering import Answerer, AnswererOptions, CannotStartError, open_search, start
 from apps.http_server import HttpOptions, run
 
 if TYPE_CHECKING:
@@ -29,56 +29,59 @@ KEY_VARIABLE = "CRAG_API_KEY"
 class ServeOptions(HttpOptions, AnswererOptions):
     """Serve an agent over OpenAI's chat-completions protocol."""
 
-    no_key: bool = Field(False, description=f"ask for no key; else it is ${KEY_VARIABLE} or a new one")
-    questions: int = Field(32, ge=1, description="waiting and being answered; more get 429")
-    requests_per_minute: int = Field(60, ge=1, description="of one address")
-    body_mb: int = Field(20, ge=1, description="largest request")
-    pixels: int = Field(50_000_000, ge=1, description="largest photo")
+    no_key: bool = Field(False, description=f"ask for no key; default: ${KEY_VARIABLE}, else a new one")
+    questions: int = Field(32, ge=1, description="maximum of questions waiting or being answered; more get 429")
+    requests_per_minute: int = Field(60, ge=1, description="maximum of requests per address")
+    body_mb: int = Field(20, ge=1, description="maximum size of a request")
+    pixels: int = Field(50_000_000, ge=1, description="maximum size of a photo")
     replicas: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
         ge=1,
-        description="answer with N agents side by side, each in a process that Ray starts (docs/scale.md); not given: one, in "
-        "this process",
+        description="answer with N agents side by side, each in a process of Ray (docs/scale.md); default: one, in this process",
     )
     ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
-        None, description="Ray cluster on which --replicas run, or auto; not given: one is started on this machine"
+        None, description="Ray cluster for --replicas, or auto; default: start one on this machine"
     )
     allow_http_images: bool = Field(False, description="fetch photos from public http(s) addresses")
 
     @model_validator(mode="after")
     def _fit_together(self) -> ServeOptions:
         if self.ray_address is not None and self.replicas is None:
-            raise ValueError("--ray-address goes with --replicas")
+            raise ValueError("--ray-address needs --replicas: give both, or neither")
         if self.trace is not None and self.replicas is not None:
-            raise ValueError("--trace goes with one agent, no --replicas")
+            raise ValueError("--trace needs a single agent: leave out --replicas")
         return self
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM; 2 where the agent cannot be put together."""
+    """Serve until Ctrl-C or SIGTERM.
+
+    Returns:
+        0, or 2 if the agent cannot be put together.
+    """
     options = ServeOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep_out_of_logs()
     with ExitStack() as stack:
         try:
-            answerer = start(options) if options.replicas is None else stack.enter_context(_replicated(options))
+            answerer = start(options) if options.replicas is None else stack.enter_context(_start_replicas(options))
         except (CannotStartError, ClusterError) as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
         return _serve(answerer, options)
 
 
-def _replicated(options: ServeOptions) -> AbstractContextManager[ReplicaPool]:
-    from apps.serving.replica_pool import pool
+def _start_replicas(options: ServeOptions) -> AbstractContextManager[ReplicaPool]:
+    from apps.serving.replica_pool import open_pool
 
-    search = None if options.no_web and options.no_images else partial(search_of, options)
-    return pool(partial(start, options), search, options.replicas or 1, options.ray_address)
+    search = None if options.no_web and options.no_images else partial(open_search, options)
+    return open_pool(partial(start, options), search, options.replicas or 1, options.ray_address)
 
 
 def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
     from apps.serving.app import Server, ServerLimits
 
-    key = None if options.no_key else api_key()
+    key = None if options.no_key else read_or_make_key()
     limits = ServerLimits(
         body_bytes=options.body_mb * 1024 * 1024,
         pixels=options.pixels,
@@ -92,8 +95,8 @@ def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
     return 0
 
 
-def api_key() -> str:
-    """The key of the environment; else a new one, printed once on standard error."""
+def read_or_make_key() -> str:
+    """Return the key of the environment, else a new one that is printed once on standard error."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         key = secrets.token_urlsafe(24)

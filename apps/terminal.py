@@ -1,4 +1,7 @@
-"""Ask about a photo in the terminal: ``python -m apps.terminal photo.jpg "How tall is this?"``; a dialog where no question is given."""
+"""Ask about a photo in the terminal: ``python -m apps.terminal photo.jpg "How tall is this?"``.
+
+Without a question, a dialog begins.
+"""
 
 import json
 import logging
@@ -39,19 +42,23 @@ class AskOptions(AnswererOptions, JsonOptions):
 
     photo: Annotated[Path, Flag(positional=True)] = Field(description="a picture in any format that Pillow reads")
     question: Annotated[str | None, Flag(positional=True)] = Field(
-        None, description="the question; without one a dialog begins"
+        None, description="the question; without one, a dialog begins"
     )
-    brief: bool = Field(False, description="the answer alone")
+    brief: bool = Field(False, description="print the answer alone")
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
         if self.as_json and self.question is None:
-            raise ValueError("--json takes a question")
+            raise ValueError("--json needs a question: give one after the photo")
         return self
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Returns the exit status: 0, 2 for what cannot be done (the reason on standard error), 130 when stopped by Ctrl-C."""
+    """Answer the question, or hold a dialog.
+
+    Returns:
+        0; 2 if it cannot be done, with the reason on standard error; 130 if stopped by Ctrl-C.
+    """
     options = AskOptions.parse(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     console = console or Console(stderr=options.as_json)
@@ -78,7 +85,10 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 def talk(
     answerer: Answerer, photo: Image.Image, console: Console, *, details: bool, read: Callable[[], str] | None = None
 ) -> None:
-    """A dialog about one photo until an empty line, "exit" or the end of the input; ``read`` gives the next question, or the console."""
+    """Hold a dialog about one photo until an empty line, "exit" or the end of the input.
+
+    ``read`` returns the next question; None: it is read from the console.
+    """
     history: list[Message] = []
     read = read or (lambda: console.input("[bold]question:[/] "))
     console.print("Ask about the photo; an empty line or Ctrl-D ends the dialog.", style="dim")
@@ -95,16 +105,21 @@ def talk(
 
 
 def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
-    """Print an answer, and with ``details`` how it came about."""
+    """Print an answer and, with ``details``, how it came about."""
     colour = "yellow" if outcome.abstained else "green"
     console.print(Panel(Text(outcome.answer), title="answer", border_style=colour, expand=False))
     if details:
-        for part in (_found(outcome), _sources(outcome), _verdict(outcome), _times(outcome)):
+        for part in (
+            _format_findings(outcome),
+            _format_sources(outcome),
+            _format_verdict(outcome),
+            _format_times(outcome),
+        ):
             if part is not None:
                 console.print(part)
 
 
-def _found(outcome: Outcome) -> RenderableType | None:
+def _format_findings(outcome: Outcome) -> RenderableType | None:
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()
@@ -124,7 +139,7 @@ def _found(outcome: Outcome) -> RenderableType | None:
     return rows if rows.row_count else None
 
 
-def _sources(outcome: Outcome) -> RenderableType | None:
+def _format_sources(outcome: Outcome) -> RenderableType | None:
     if not outcome.sources:
         return None
     table = Table(title="evidence", title_justify="left", show_header=False, expand=True, show_lines=True)
@@ -138,7 +153,7 @@ def _sources(outcome: Outcome) -> RenderableType | None:
     return table
 
 
-def _verdict(outcome: Outcome) -> RenderableType | None:
+def _format_verdict(outcome: Outcome) -> RenderableType | None:
     if not outcome.verdict:
         return None
     lines = [Text.assemble(("verdict  ", "dim"), (outcome.explained, "bold"))]
@@ -153,7 +168,7 @@ def _verdict(outcome: Outcome) -> RenderableType | None:
     return Group(*lines)
 
 
-def _times(outcome: Outcome) -> RenderableType | None:
+def _format_times(outcome: Outcome) -> RenderableType | None:
     if not outcome.times:
         return None
     ran = [f"{time.stage} {time.seconds:.2f}" for time in outcome.times if not time.skipped and time.seconds >= 0.005]

@@ -1,4 +1,4 @@
-"""A web page to try an agent: ``make web``, or ``python -m apps.web`` where requirements/web.txt is installed."""
+"""A web page to try an agent: ``make web``, or ``python -m apps.web`` with requirements/web.txt."""
 
 import logging
 import os
@@ -24,10 +24,13 @@ class WebOptions(HttpOptions, AnswererOptions):
     port: int = Field(7860, description="port to listen on")
 
 
-def examples(about: About | None, cache: Path) -> list[tuple[Image.Image, str]]:
-    """Photos of the mini set with a question each, of different domains, where the split that is searched is one of its own.
+def choose_examples(about: About | None, cache: Path) -> list[tuple[Image.Image, str]]:
+    """Choose photos of the mini set, of different domains, each with a question.
 
-    The first of the data set that can be answered from it; no photo whose licence ATTRIBUTION.md is in doubt about.
+    They are the first of the data set that can be answered from it. Photos whose licence ATTRIBUTION.md doubts are left out.
+
+    Returns:
+        [] if the split that is searched is not one of the mini set, or is not prepared.
     """
     if about is None or about.split not in SPLITS or not (cache / "kg" / about.split / "kg.jsonl").is_file():
         return []
@@ -53,21 +56,25 @@ def examples(about: About | None, cache: Path) -> list[tuple[Image.Image, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve the page until Ctrl-C; 2 where the agent cannot be put together."""
+    """Serve the page until Ctrl-C.
+
+    Returns:
+        0, or 2 if the agent cannot be put together.
+    """
     options = WebOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:
         answerer = start(options)
-        from apps.page import Example, page_app
+        from apps.page import Example, build_page_app
     except CannotStartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
-        told = f"the page takes gradio: make web, or pip install -r requirements/web.txt ({error})"
+        told = f"the page needs gradio ({error}); run make web, or pip install -r requirements/web.txt"
         print(f"error: {told}", file=sys.stderr)
         return 2
-    app = page_app(answerer, [Example(*each) for each in examples(answerer.about, options.cache)])
+    app = build_page_app(answerer, [Example(*each) for each in choose_examples(answerer.about, options.cache)])
     print(f"http://{options.host}:{options.port} answers as {options.preset}", file=sys.stderr)
     run(app, options)
     return 0

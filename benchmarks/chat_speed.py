@@ -3,7 +3,7 @@
     python -m benchmarks.chat_speed --profile embedded_batch [--batch 16]
 
 Each prompt is another excerpt of the mini set's pages, so that no prefix cache helps. A batch with replies of one token takes the time
-of reading; what longer replies take beyond it is the time of writing.
+of reading. What longer replies take beyond it is the time of writing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ class Speed:
 
 
 def measure(model: ChatModel, text: str, batch: int, prompt_tokens: int, reply_tokens: int) -> Speed:
-    """The speed of one batch.
+    """Measure the speed of one batch.
 
     Args:
-        text: Cut into prompts, ``2 * batch * prompt_tokens * CHARACTERS_PER_TOKEN`` characters are used.
+        model: The chat model.
+        text: Text to cut into prompts; ``2 * batch * prompt_tokens * CHARACTERS_PER_TOKEN`` characters are used.
+        batch: Number of prompts in a call.
+        prompt_tokens: Tokens of a prompt.
+        reply_tokens: Tokens of a reply.
 
     Raises:
         ModelError: The model did not answer, or the text is too short.
@@ -44,13 +48,13 @@ def measure(model: ChatModel, text: str, batch: int, prompt_tokens: int, reply_t
     if len(text) < 2 * batch * size:
         raise ModelError(f"{len(text)} characters are too few for {batch} prompts of {prompt_tokens} tokens")
     prompts = [text[start : start + size] for start in range(0, 2 * batch * size, size)]
-    read, _ = _asked(model, prompts[:batch], 1)
-    seconds, tokens = _asked(model, prompts[batch:], reply_tokens)
+    read, _ = _ask(model, prompts[:batch], 1)
+    seconds, tokens = _ask(model, prompts[batch:], reply_tokens)
     return Speed(batch * prompt_tokens / read, (tokens - batch) / max(seconds - read, 1e-9))
 
 
-def _asked(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float, int]:
-    """Seconds, and tokens of all replies."""
+def _ask(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float, int]:
+    """Ask for replies; return the seconds, and the tokens of all replies."""
     asked = [
         ChatRequest((ChatMessage("user", f"{text}\n\nGo on with this text."),), max_tokens=tokens, logprobs=True)
         for text in prompts
@@ -64,7 +68,7 @@ def _asked(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float
 
 
 class ChatSpeedOptions(ProfileOptions):
-    """How much is read and written."""
+    """Options of how much is read and written."""
 
     batch: int = Field(16, description="prompts in one call")
     prompt_tokens: int = Field(600, description="tokens of a prompt")
@@ -72,7 +76,11 @@ class ChatSpeedOptions(ProfileOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. Returns the exit status: 0, 2 where it cannot be done."""
+    """Measure and print.
+
+    Returns:
+        0, or 2 if it cannot be measured.
+    """
     return run(_measure, ChatSpeedOptions, arguments, __doc__)
 
 

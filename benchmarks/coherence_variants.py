@@ -1,12 +1,12 @@
-"""Semantic coherence filtering on questions that need one source and on those that need several: the layout of its paper's table 1.
+"""Semantic coherence filtering on questions of one and of several sources, as in its paper's table 1.
 
     python -m benchmarks.coherence_variants --split validation
 
 Every question is searched for once, and each variant filters and reads the same evidence: the paper's fixed corpus. Earlier turns of
 a dialog are answered by the ground truth. Single Modality are the questions whose answer is in one source (the knowledge graph, a
-page, or the picture), Multi Modality those whose answer takes both graph and pages (content_ids.json of the data set's folder); what
-nothing answers is left out. EM is the judge's verdict, since answers are sentences; F1 is that of words, the best over the ground truth
-and its accept forms. Evidence is the share of the questions with an accept form in what was shown to the model that answers.
+page, or the picture). Multi Modality are those whose answer needs both graph and pages (content_ids.json of the data set's folder).
+Unanswerable questions are left out. EM is the judge's verdict, since answers are sentences. F1 is that of words, the best over the ground
+truth and its accept forms. Evidence is the share of the questions with an accept form in what was shown to the model that answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
-from benchmarks.common import ProfileOptions, run, through
+from benchmarks.common import ProfileOptions, run, run_stages
 from evaluation.commands import output
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.plain_text import content, plain
@@ -60,7 +60,7 @@ VARIANTS: dict[str, tuple[str, ...] | None] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What a variant reached on one question."""
+    """Result of a variant on one question."""
 
     judged: JudgedTurn
     source: str
@@ -69,7 +69,7 @@ class Measured:
 
 
 def word_f1(answer: str, wanted: Sequence[str]) -> float:
-    """F1 of the content words of an answer, 0 to 1: the best over the right answers."""
+    """Compute the F1 of the content words of an answer, 0 to 1: the best over the right answers."""
     said = Counter(content(plain(answer)))
 
     def against(text: str) -> float:
@@ -80,36 +80,39 @@ def word_f1(answer: str, wanted: Sequence[str]) -> float:
     return max(map(against, wanted), default=0.0)
 
 
-def holds(evidence: str, accept: Sequence[str]) -> bool:
-    """Whether a text contains an accept form."""
+def has_accept_form(evidence: str, accept: Sequence[str]) -> bool:
+    """Return whether a text contains an accept form."""
     given = f" {plain(evidence)} "
     return any(form and f" {form} " in given for form in map(plain, accept))
 
 
-def compared(
+def compare_variants(
     asked: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
 ) -> dict[str, list[Measured]]:
-    """What each variant makes of one batch of questions with fresh turns.
+    """Run each variant on one batch of questions with fresh turns.
 
-    The settings, by label, all have the same stages before the one that is compared; ``parts`` are those of ``Pipeline``.
+    Args:
+        asked: The questions with their turns.
+        settings: Settings by label; all have the same stages before the one that is compared.
+        parts: Those of ``agents.runner.pipeline.Pipeline``.
     """
     names = next(made.stages for made in settings.values() if STAGE in made.stages)
     before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]
 
-    turns = through([turn for _, turn in asked], next(iter(settings.values())), before, **parts)
+    turns = run_stages([turn for _, turn in asked], next(iter(settings.values())), before, **parts)
     found = {}
     for label, made in settings.items():
-        own = through(
+        own = run_stages(
             [dataclasses.replace(turn, records=[], _notes={}, _found={}) for turn in turns], made, after, **parts
         )
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)
-        found[label] = [_measured(question, turn) for (question, _), turn in zip(asked, own, strict=True)]
+        found[label] = [_measure_turn(question, turn) for (question, _), turn in zip(asked, own, strict=True)]
     return found
 
 
-def _measured(question: AskedTurn, turn: Turn) -> Measured:
+def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
     reply = answered(question.session, question.turn, turn.answer)
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
@@ -117,12 +120,15 @@ def _measured(question: AskedTurn, turn: Turn) -> Measured:
         judged,
         question.facts["source"],
         0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
-        holds(evidence, question.accept) if question.accept else None,
+        has_accept_form(evidence, question.accept) if question.accept else None,
     )
 
 
-def table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
-    """One row a variant; F1, EM and evidence of each group, and the change of truthfulness against the first row."""
+def build_table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
+    """Build the table, one row a variant.
+
+    It has F1, EM and evidence of each group, and the change of truthfulness against the first row.
+    """
     first = next(iter(rows.values()), ())
     groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
     figures = (f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence"))
@@ -166,10 +172,12 @@ def _measure(options: CoherenceOptions) -> int:
             for start in range(0, len(questions), _BATCH):
                 batch = questions[start : start + _BATCH]
                 turns = [Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in batch]
-                for label, measured in compared(list(zip(batch, turns, strict=True)), settings, **parts).items():
+                for label, measured in compare_variants(
+                    list(zip(batch, turns, strict=True)), settings, **parts
+                ).items():
                     rows[label] += measured
                 bar.update(len(batch))
-    made = table(rows)
+    made = build_table(rows)
     made.show(output())
     if options.out is not None:
         options.out.write_text(made.markdown(), encoding="utf-8")
@@ -177,7 +185,7 @@ def _measure(options: CoherenceOptions) -> int:
 
 
 class CoherenceOptions(ProfileOptions):
-    """Which questions are asked, and where the table goes."""
+    """Options of which questions are asked, and where the table goes."""
 
     mixed_only: bool = Field(False, description="only questions of several sources")
     questions: Annotated[int, Flag(metavar="N")] = Field(0, description="first N of each data set; 0: all")
@@ -188,7 +196,11 @@ class CoherenceOptions(ProfileOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask, print the table and write it; 2 for what cannot be done."""
+    """Ask, print the table and write it.
+
+    Returns:
+        0, or 2 if it cannot be measured.
+    """
     return run(_measure, CoherenceOptions, arguments, __doc__)
 
 

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: options, the index of the graph's photographs, errors in one line."""
+"""Parts that the benchmarks share: options, the index of the graph's photographs, errors in one line."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import Split
-from mini_crag_mm.loader import index_image, read_kg
+from mini_crag_mm.loader import read_index_image, read_kg
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
-"""What a benchmark tells in one line; anything else is a fault of its own."""
+"""Errors that a benchmark reports in one line; anything else is a fault of its own."""
 
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
@@ -34,7 +34,7 @@ AnyOptions = TypeVar("AnyOptions", bound=Options)
 class BenchmarkOptions(Options):
     """Options of every benchmark on the mini set."""
 
-    split: Split = Field("validation", description="tune on validation only")
+    split: Split = Field("validation", description="split of the mini set; tune on validation only")
     cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
 
 
@@ -58,13 +58,13 @@ def run(
     arguments: Sequence[str] | None,
     description: str | None,
 ) -> int:
-    """The exit status of a benchmark: its own, or 2 where it ends in one of ``FAILURES``."""
+    """Run a benchmark and return its exit status, or 2 if it ends in one of ``FAILURES``."""
     given = options.parse(arguments, description=description)
     return commands.exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
 
 
 def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """A table for the terminal; the first ``left`` columns are words, the others figures."""
+    """Build a table for the terminal; the first ``left`` columns are words, the others figures."""
     table = Table(title=title)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < left else "right")
@@ -73,13 +73,19 @@ def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]],
     return table
 
 
-def through(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:
-    """The turns after those of a preset's stages that are named; ``parts`` are those of ``agents.runner.pipeline.Pipeline``."""
+def run_stages(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:
+    """Run the named stages of a preset on the turns; ``parts`` are those of ``agents.runner.pipeline.Pipeline``."""
     kept = tuple(name for name in settings.stages if name in stages)
     return Pipeline(settings.model_copy(update={"stages": kept}), **parts).run(turns)
 
 
-def graph_index(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:
-    """Entity ids of the split's image KG, and the embeddings of their photographs in the same order, shape (entities, d)."""
+def embed_graph(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:
+    """Embed the photographs of the split's image KG.
+
+    Returns:
+        Entity ids, and the embeddings in the same order, shape (entities, d).
+    """
     images = read_kg(split)
-    return [Path(image["image"]).stem for image in images], encoder.encode([index_image(image) for image in images])
+    return [Path(image["image"]).stem for image in images], encoder.encode(
+        [read_index_image(image) for image in images]
+    )

@@ -1,10 +1,10 @@
-"""Recall of the right entity with and without crops, on the scenes of the mini set that show several objects.
+"""Recall of the right entity with and without crops, on scenes of the mini set with several objects.
 
     python -m benchmarks.crops [--split validation]
 
-Counted are objects at least a fifth of the picture wide that the graph holds. "whole" searches the picture as it is; "crops" adds a
-search of each detected box and asks whether any list has the entity among its first k; "fused" makes one list of the first five of each,
-by score or by reciprocal rank; "true boxes" crops by the layout.
+It counts objects at least a fifth of the picture wide that the graph holds. "whole" searches the picture as it is. "crops" adds a
+search of each detected box and asks whether any list has the entity among its first k. "fused" makes one list of the first five of each,
+by score or by reciprocal rank. "true boxes" crops by the layout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agents.methods.ranking import fuse
 from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncoder
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
-from benchmarks.common import EncoderOptions, graph_index, run, table_of
+from benchmarks.common import EncoderOptions, embed_graph, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.loader import ShownScene, read_scenes
 
@@ -42,7 +42,7 @@ _RANK_CONSTANT = 60  # Cormack, Clarke and Buettcher 2009
 
 @dataclass(frozen=True)
 class Seen:
-    """An object of a scene, and where each search put its entity (0 is first)."""
+    """An object of a scene, and the rank of its entity in each search (0 is first)."""
 
     overlaps: tuple[float, ...]  # IoU of its box with each detected box, best-scored box first
     whole: int  # in the search of the whole picture
@@ -59,7 +59,7 @@ def _measure(options: CropsOptions) -> int:
     scenes = [scene for scene in read_scenes(options.split) if len(scene.things) >= options.min_objects]
     if not scenes:
         raise ValueError(f"{options.split} has no scenes with {options.min_objects} objects")
-    entities, index = graph_index(options.split, encoder)
+    entities, index = embed_graph(options.split, encoder)
     start = time.process_time()
     detections = detector.detect([scene.image for scene in scenes], [[] for _ in scenes])
     spent = (time.process_time() - start) / len(scenes)
@@ -99,7 +99,10 @@ def search(
     encoder: ImageEncoder,
     padding: float,
 ) -> list[Seen]:
-    """All searches of one scene, in one pass over its crops; things that are too narrow or not in the graph are left out."""
+    """Run all searches of one scene, in one pass over its crops.
+
+    Things that are too narrow or not in the graph are left out.
+    """
     size = scene.image.size
     minimum = MIN_WIDTH * size[0]
     things = (thing for thing in scene.things if thing.in_graph and thing.box[2] - thing.box[0] >= minimum)
@@ -110,8 +113,8 @@ def search(
     ranks: npt.NDArray[np.intp] = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
-    by_score = _places([hit for hit, _ in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])])
-    by_rank = _places(fused_by_rank(lists))
+    by_score = _rank_entities([hit for hit, _ in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])])
+    by_rank = _rank_entities(fuse_by_rank(lists))
     seen = []
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
@@ -128,7 +131,7 @@ def search(
     return seen
 
 
-def fused_by_rank(lists: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+def fuse_by_rank(lists: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
     """Merge ranked lists by the sum of 1 / (60 + rank) of each entity, ranks from 1, best first."""
     sums: dict[int, float] = {}
     for ranked in lists:
@@ -137,24 +140,28 @@ def fused_by_rank(lists: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[in
     return sorted(sums.items(), key=lambda entry: -entry[1])
 
 
-def _places(fused: Sequence[tuple[int, float]]) -> dict[int, int]:
+def _rank_entities(fused: Sequence[tuple[int, float]]) -> dict[int, int]:
     """Return the rank of each entity in a fused list."""
     return {entity: place for place, (entity, _) in enumerate(fused)}
 
 
 class CropsOptions(EncoderOptions):
-    """What is cropped out of which scenes."""
+    """Options of what is cropped out of which scenes."""
 
     detector: Annotated[Json[dict[str, Any]], Flag(metavar="JSON")] = Field(
         {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}, description="model specification"
     )
-    limit: int = Field(6, description="boxes of a picture that are searched")
-    padding: float = Field(0.05, description="share of its sides a box grows by")
-    min_objects: int = Field(2, description="objects a scene has at least")
+    limit: int = Field(6, description="maximum of boxes of a picture to search")
+    padding: float = Field(0.05, description="share of its sides that a box grows by")
+    min_objects: int = Field(2, description="minimum of objects in a scene")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 2 where scenes or models are missing."""
+    """Print the tables.
+
+    Returns:
+        0, or 2 if scenes or models are missing.
+    """
     return run(_measure, CropsOptions, arguments, __doc__)
 
 

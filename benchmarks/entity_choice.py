@@ -1,12 +1,12 @@
-"""Accuracy of entity selection: how often the entity that a preset selects is one that the question is about.
+"""Accuracy of entity selection: how often a preset selects an entity that the question is about.
 
     python -m benchmarks.entity_choice [--split validation] [--set ground.masks=false ...] [--select word_weight=0.5 ...]
 
-Asked are the turns whose entity the graph holds, in dialogs after the true answers to earlier turns; questions are made to stand alone by
-rules. All stages before ``select_entity`` run once, with the settings of ``--set``; each ``--select`` is one more way to choose, with
-these settings of the stage, KEY=VALUE or several of them with commas between. Beside them is printed what any choice could reach: an
-entity that is first in some list of hits, and one that is among those to choose from. The last column has the turns whose entity the
-graph does not hold, and for how many of them nothing is recognised.
+The turns are those whose entity the graph holds, in dialogs after the true answers to earlier turns. Rules make the questions standalone.
+All stages before ``select_entity`` run once, with the settings of ``--set``. Each ``--select`` is one more way to choose, with these
+settings of the stage, KEY=VALUE or several of them with commas between. The table also has two bounds of any choice: an entity that is
+first in some list of hits, and one that is among those to choose from. The last column has the turns whose entity the graph does not
+hold, and for how many of them nothing is recognised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
-from benchmarks.common import ProfileOptions, run, table_of, through
+from benchmarks.common import ProfileOptions, run, run_stages, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
@@ -38,64 +38,73 @@ OUTSIDE = "not-in-graph"  # likewise
 _BY_RULES = ("understand.rewrite=rules",)
 
 Test = Callable[[Turn, frozenset[str]], bool]
-"""Whether something holds of a turn, given the names of what the graph's photograph of its entity shows."""
+"""Test of a turn, given the names of what the graph's photograph of its entity shows."""
 
 Asked = tuple["Turn", frozenset[str]]
 """A turn with those names."""
 
 
-def chosen(turn: Turn, names: frozenset[str]) -> bool:
-    """Whether the entity that was settled on is shown, or one of those kept for a question about several."""
+def is_chosen(turn: Turn, names: frozenset[str]) -> bool:
+    """Return whether the selected entity, or one kept for a question about several, is shown."""
     return not names.isdisjoint(entity.name for entity in (turn.entity, *turn.entities) if entity is not None)
 
 
-def nothing(turn: Turn) -> bool:
-    """Whether nothing in the photo is recognised."""
+def recognises_nothing(turn: Turn) -> bool:
+    """Return whether nothing in the photo is recognised."""
     return not turn.shown_entities()
 
 
-def first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
-    """Whether the best hit of the whole picture or of some crop is shown."""
+def is_first_of_a_list(turn: Turn, names: frozenset[str]) -> bool:
+    """Return whether the best hit of the whole picture or of some crop is shown."""
     best = (view.hits[0].entities for view in turn.views if view.hits)
     return any(entity.name in names for entities in best for entity in entities)
 
 
-def among_the_choices(turn: Turn, names: frozenset[str]) -> bool:
-    """Whether it is among the best of all lists, which ``select_entity`` chooses from where the question names no place."""
+def is_among_choices(turn: Turn, names: frozenset[str]) -> bool:
+    """Return whether a shown entity is among the best of all lists.
+
+    ``select_entity`` chooses from these if the question names no place.
+    """
     from agents.stages.select_entity import MAX_CHOICES, candidates
 
     return any(found.entity.name in names for found in candidates(turn)[:MAX_CHOICES])
 
 
-def names_shown(split: Split) -> dict[str, frozenset[str]]:
-    """Names of the entities in each photograph of the graph, by its id."""
+def read_shown_names(split: Split) -> dict[str, frozenset[str]]:
+    """Read the names of the entities in each photograph of the graph, by its id."""
     return {
         Path(image["image"]).stem: frozenset(str(entity["entity_name"]) for entity in image["entities"])
         for image in read_kg(split)
     }
 
 
-def after(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
-    """The turns, themselves unchanged, as these stages leave them; see ``through``."""
-    made = through([turn.snapshot() for turn, _ in asked], settings, stages, **parts)
+def run_on_copies(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
+    """Run these stages on copies of the turns; see ``run_stages``."""
+    made = run_stages([turn.snapshot() for turn, _ in asked], settings, stages, **parts)
     return [(turn, names) for turn, (_, names) in zip(made, asked, strict=True)]
 
 
-def shares(asked: Sequence[Asked], holds: Test) -> list[str]:
-    """For how many it holds: of all turns, of those that name a place of the picture, of those that name none."""
+def format_shares(asked: Sequence[Asked], holds: Test) -> list[str]:
+    """Format for how many turns it holds.
+
+    Of all turns, of those that name a place in the picture, and of the others.
+    """
     found = [(turn.target.position is not None, holds(turn, names)) for turn, names in asked]
     at_places, elsewhere = ([right for named, right in found if named is placed] for placed in (True, False))
-    return [share(group) for group in ([*at_places, *elsewhere], at_places, elsewhere)]
+    return [format_share(group) for group in ([*at_places, *elsewhere], at_places, elsewhere)]
 
 
-def shares_by_photo(asked: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
-    """For how many it holds, by what the thing asked about is: another photograph than the graph's, or an altered copy of it."""
+def format_shares_by_photo(asked: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
+    """Format for how many turns it holds, by the photograph of the thing in question.
+
+    It is another photograph than the graph's, or an altered copy of it.
+    """
     found = [(group, holds(turn, names)) for group, (turn, names) in zip(groups, asked, strict=True)]
-    return [share([right for own, right in found if own == group]) for group in PHOTOS]
+    return [format_share([right for own, right in found if own == group]) for group in PHOTOS]
 
 
-def share(held: Sequence[bool]) -> str:
-    """How many of them hold; a dash of none."""
+def format_share(held: Sequence[bool]) -> str:
+    """Format how many of them hold; a dash for none."""
     return f"{sum(held)} of {len(held)} ({fmean(held):.0%})" if held else "-"
 
 
@@ -113,7 +122,7 @@ def _measure(options: EntityChoiceOptions) -> int:
     if STAGE not in first.settings.stages:
         raise ValueError(f"preset {options.preset} has no stage {STAGE}")
     parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
-    shown = names_shown(options.split)
+    shown = read_shown_names(options.split)
     turns = [each for each in mini.turns(options.sessions) if each.image is not None]
     known = [each for each in turns if each.facts.get("entity") in shown]
     outside = [each for each in turns if each.facts.get("photo_group") == OUTSIDE]
@@ -126,11 +135,14 @@ def _measure(options: EntityChoiceOptions) -> int:
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
     searched: list[Asked] = []
     for start in tqdm(range(0, len(asked), _BATCH), desc="searching", unit="batch"):
-        searched += after(asked[start : start + _BATCH], first.settings, before, **parts)
+        searched += run_on_copies(asked[start : start + _BATCH], first.settings, before, **parts)
     rows = [
-        *((label, after(searched, each.settings, (STAGE,), **parts), chosen) for label, each in launches.items()),
-        ("first in some list of hits", searched, first_of_a_list),
-        ("among the entities to choose from", searched, among_the_choices),
+        *(
+            (label, run_on_copies(searched, each.settings, (STAGE,), **parts), is_chosen)
+            for label, each in launches.items()
+        ),
+        ("first in some list of hits", searched, is_first_of_a_list),
+        ("among the entities to choose from", searched, is_among_choices),
     ]
     title = f"{options.split}: {len(known)} turns whose entity the graph holds, {options.profile}"
     photos = ("another photograph", "an altered copy")
@@ -138,14 +150,14 @@ def _measure(options: EntityChoiceOptions) -> int:
     cells = []
     for label, made, holds in rows:
         held, others = made[: len(known)], made[len(known) :]
-        rejected = share([nothing(turn) for turn, _ in others] if holds is chosen else [])
-        cells.append((label, *shares(held, holds), *shares_by_photo(held, groups, holds), rejected))
+        rejected = format_share([recognises_nothing(turn) for turn, _ in others] if holds is is_chosen else [])
+        cells.append((label, *format_shares(held, holds), *format_shares_by_photo(held, groups, holds), rejected))
     output().print(table_of(title, headings, cells))
     return 0
 
 
 class EntityChoiceOptions(ProfileOptions):
-    """Whose entities are compared, and on how much."""
+    """Options of whose entities are compared, and on how much."""
 
     preset: str = Field("best", description="preset whose stages are run")
     select: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
@@ -160,7 +172,11 @@ class EntityChoiceOptions(ProfileOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 where an index, a setting or the stage is missing."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if an index, a setting or the stage is missing.
+    """
     return run(_measure, EntityChoiceOptions, arguments, __doc__)
 
 

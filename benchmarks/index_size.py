@@ -1,11 +1,11 @@
-"""Time, memory and disk of large search indices of synthetic vectors, extrapolated to the challenge's size.
+"""Time, memory and disk of large search indices of synthetic vectors.
 
     python -m benchmarks.index_size --pictures 100000 --chunks 1000000
 
-Each kind of index is built at a tenth of its size and at its size by the index builder, opened by the organiser's classes and
-searched, each step in a process of its own. Vectors lie around one topic for every hundred of them, as those of pages about the same
-things do; making them is not counted, and a real encoder's time comes on top. A step that is done is not done again, until
-``--folder`` is removed.
+The figures are extrapolated to the challenge's size. Each kind of index is built at a tenth of its size and at its size by the index
+builder, opened by the organiser's classes and searched. Each step has a process of its own. Vectors lie around one topic for every hundred
+of them, as those of pages about the same things do. Making them is not counted; a real encoder's time comes on top. A finished step is not
+done again until ``--folder`` is removed.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ CHALLENGE = {"pictures": 68_000, "chunks": 2_700_000}
 """Sizes of the challenge's two indices (its description of the mock search APIs)."""
 
 DIMENSIONS = {"pictures": 768, "chunks": 1024}
-"""Of the challenge's encoders, CLIP ViT-L/14-336 and bge-large-en-v1.5 (their ``config.json``)."""
+"""Dimensions of the challenge's encoders, CLIP ViT-L/14-336 and bge-large-en-v1.5 (their ``config.json``)."""
 
 NEAREST = 10
-"""Asked for by a query: the largest K of a preset (``presets/cruise.toml``)."""
+"""Neighbours that a query asks for: the largest K of a preset (``presets/cruise.toml``)."""
 
 HEADINGS = (
     *("index", "dim.", "build s", "CPU s", "build GB", "index GB", "cache GB"),
@@ -69,7 +69,7 @@ _ID = "made-up/index"
 
 @dataclass(frozen=True)
 class Measured:
-    """An index at one size; seconds, bytes."""
+    """Figures of an index at one size, in seconds and bytes."""
 
     build_seconds: float  # from rows to the published index, without making vectors
     build_cpu: float  # of the processor, for the same: another load of the machine does not change it as much
@@ -86,7 +86,10 @@ class Measured:
 
 
 class MadeUpEncoder:
-    """Vectors of length 1 by content alone; ``spent``: what making them took (see ``_clocks``)."""
+    """Encoder of vectors of length 1 by content alone.
+
+    ``spent`` is what making them took (see ``_read_clocks``).
+    """
 
     def __init__(self, dimensions: int, count: int) -> None:
         self.fingerprint = f"made up, {dimensions} dimensions"
@@ -94,14 +97,14 @@ class MadeUpEncoder:
         self._dimensions, self._topics = dimensions, max(1, count // _TOPIC)
 
     def embed(self, contents: Sequence[str | Image.Image]) -> FloatArray:
-        """Shape (len(contents), dimensions)."""
-        start = _clocks()
+        """Make vectors of shape (len(contents), dimensions)."""
+        start = _read_clocks()
         made = [self.vector(zlib.crc32(one.encode() if isinstance(one, str) else one.tobytes())) for one in contents]
-        self.spent += _clocks() - start
+        self.spent += _read_clocks() - start
         return np.stack(made)
 
     def vector(self, seed: int) -> FloatArray:
-        """One vector of shape (dimensions,), near those of its topic."""
+        """Make one vector of shape (dimensions,), near those of its topic."""
         topic = np.random.default_rng(seed % self._topics).standard_normal(self._dimensions, dtype=np.float32)
         own = np.random.default_rng([seed, 1]).standard_normal(self._dimensions, dtype=np.float32)
         vector = topic + _SPREAD * own
@@ -112,15 +115,15 @@ def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, fl
     """Build an index of made-up rows in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     encoder = MadeUpEncoder(dimensions, count)
-    rows = pictures(count, folder / "pictures") if kind == "pictures" else chunks(count)
+    rows = make_pictures(count, folder / "pictures") if kind == "pictures" else make_chunks(count)
     with EmbeddingCache(folder / "embeddings") as cache:
         builder = IndexBuilder(folder / "hub", cache, progress=sys.stderr.isatty())
         make: Callable[..., BuiltIndex] = builder.images if kind == "pictures" else builder.chunks
-        start = _clocks()
+        start = _read_clocks()
         built = make(rows, encoder, _ID)
-        seconds, cpu = (_clocks() - start - encoder.spent).tolist()
-    sizes = {"disk": _bytes(built.path), "cache": _bytes(folder / "embeddings")}
-    return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _peak(), **sizes}
+        seconds, cpu = (_read_clocks() - start - encoder.spent).tolist()
+    sizes = {"disk": _count_bytes(built.path), "cache": _count_bytes(folder / "embeddings")}
+    return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _read_peak(), **sizes}
 
 
 def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, float]:
@@ -138,12 +141,12 @@ def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, f
 
     def query(seeds: Sequence[int]) -> npt.NDArray[np.float64]:
         vectors = np.stack([encoder.vector(seed) for seed in seeds])
-        start = _clocks()
+        start = _read_clocks()
         found = opened.vector_db.query(query_embeddings=vectors, n_results=min(NEAREST, count), include=["distances"])
         for identities in found["ids"]:
             for identity in identities:
                 look_up(int(identity) if kind == "pictures" else identity)
-        return _clocks() - start
+        return _read_clocks() - start
 
     first = query([2**32])  # above every crc32: of a topic, but none of the vectors that are there
     single = np.array([query([2**32 + number]) for number in range(1, 1 + _QUERIES)])
@@ -156,12 +159,12 @@ def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, f
         "p95": float(p95),
         "batched": float(np.median(batched)) / _BATCH,
         "query_cpu": float(single[:, 1].mean()),
-        "search_memory": _peak(),
+        "search_memory": _read_peak(),
     }
 
 
-def pictures(count: int, folder: Path) -> list[ImageRow]:
-    """Rows of tiny pictures, each of another colour, which are written to the folder."""
+def make_pictures(count: int, folder: Path) -> list[ImageRow]:
+    """Write tiny pictures, each of another colour, to the folder, and return their rows."""
     folder.mkdir(parents=True)
     rows = []
     for number in range(count):
@@ -173,8 +176,8 @@ def pictures(count: int, folder: Path) -> list[ImageRow]:
     return rows
 
 
-def chunks(count: int) -> list[ChunkRow]:
-    """Rows of as many words as the builder puts into a chunk; three or four chunks a page, as in the challenge."""
+def make_chunks(count: int) -> list[ChunkRow]:
+    """Make chunks of the builder's size; three or four a page, as in the challenge."""
     chance = np.random.default_rng(0)
     words = ["".join(map(chr, letters)) for letters in chance.integers(97, 123, (_VOCABULARY, 5))]
     rows = []
@@ -186,8 +189,8 @@ def chunks(count: int) -> list[ChunkRow]:
     return rows
 
 
-def expected(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
-    """Figures of another size, from two that were measured: seconds by a power of the size, bytes by a straight line."""
+def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
+    """Extrapolate two measurements to another size: seconds by a power of the size, bytes linearly."""
     (less, small), (more, large) = at
 
     def seconds(first: float, second: float) -> float:
@@ -217,62 +220,66 @@ def measure(options: IndexSizeOptions) -> int:
             for step in (build, search):
                 if f"{name}-{step.__name__}" not in done:
                     console.print(f"{step.__name__} {name}", highlight=False)
-                    done[f"{name}-{step.__name__}"] = _alone(step, kind, count, dimensions, folder)
+                    done[f"{name}-{step.__name__}"] = _run_alone(step, kind, count, dimensions, folder)
                     done_file.write_text(json.dumps(done, indent=2))
             shutil.rmtree(folder, ignore_errors=True)
             at.append((count, Measured(**done[f"{name}-build"], **done[f"{name}-search"])))
             rows.append((f"{count:,} {kind}", f"{dimensions}", at[-1][1]))
         if at:
-            rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", expected(at, CHALLENGE[kind])))
-    console.print(table_of("Indices of made-up vectors", HEADINGS, [_shown(*row) for row in rows]))
+            rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", extrapolate(at, CHALLENGE[kind])))
+    console.print(table_of("Indices of made-up vectors", HEADINGS, [_format_row(*row) for row in rows]))
     return 0
 
 
-def _size(size: int) -> int:
+def _check_size(size: int) -> int:
     if size and size < 100:
         raise ValueError(f"{size}: at least 100, or 0")
     return size
 
 
-Size = Annotated[int, AfterValidator(_size)]
+Size = Annotated[int, AfterValidator(_check_size)]
 
 
 class IndexSizeOptions(Options):
-    """How large the indices are that are built."""
+    """Options of how large the built indices are."""
 
     pictures: Size = Field(100_000, description="vectors of the image index; 0: none")
     chunks: Size = Field(1_000_000, description="vectors of the web index; 0: none")
     dimensions: Annotated[int | None, Flag(metavar="N")] = Field(
-        None, description=f"of a vector; not given: {DIMENSIONS}"
+        None, description=f"dimensions of a vector; default: {DIMENSIONS}"
     )
-    folder: Path = Field(Path(".cache/index_size"), description="where indices are built")
+    folder: Path = Field(Path(".cache/index_size"), description="folder in which indices are built")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 2 for what cannot be measured."""
+    """Measure and print.
+
+    Returns:
+        0, or 2 if it cannot be measured.
+    """
     return run(measure, IndexSizeOptions, arguments, __doc__)
 
 
-def _alone(step: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, float]:
-    """What a step returns in a process of its own, whose memory is its own."""
+def _run_alone(step: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, float]:
+    """Run a step in a process of its own, whose memory is its own, and return its result."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
         return processes.submit(step, *arguments).result()
 
 
-def _clocks() -> npt.NDArray[np.float64]:
-    """Seconds on the clock and of the processor."""
+def _read_clocks() -> npt.NDArray[np.float64]:
+    """Return the seconds of the clock and of the processor."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def _peak() -> float:
+def _read_peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0  # Linux counts in KiB
 
 
-def _bytes(folder: Path) -> float:
+def _count_bytes(folder: Path) -> float:
     return float(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
 
-def _shown(name: str, dimensions: str, of: Measured) -> list[str]:
+def _format_row(name: str, dimensions: str, of: Measured) -> list[str]:
     space = [f"{each / 1e9:.2f}" for each in (of.build_memory, of.disk, of.cache)]
     times = [f"{1000 * each:.1f}" for each in (of.first_seconds, of.p50, of.p95, of.batched, of.query_cpu)]
     built = f"{of.build_seconds:.0f}", f"{of.build_cpu:.0f}"

@@ -1,12 +1,13 @@
-"""Seconds a turn that presets would take on one NVIDIA L40S, and what the guard does to keep them: simulated, nothing here runs on a GPU.
+"""Simulated seconds a turn of presets on one NVIDIA L40S, and what the guard does to keep the limits.
 
     python -m benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
 
-The real stages answer turns of the mini data set in batches of 1, 4, 8 and 16 under a preset's settings for the GPU; chat models are stood
-in for (``benchmarks/latency/stand_ins.py``). Each call takes the seconds of a token-cost model (``benchmarks/latency/cost.py``; its figures
-and their sources are in ``l40s.toml``) on a simulated clock, by which the guard plans: a batch of N has N times the limit of a turn. Every
-reply is taken to run to its limit, and the stand-in never says what would end a turn early: the figures are upper bounds of the model.
-Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator; nothing is learnt beforehand.
+Nothing here runs on a GPU. The real stages answer turns of the mini data set in batches of 1, 4, 8 and 16 under a preset's settings for
+the GPU. Chat models have stand-ins (``benchmarks/latency/stand_ins.py``). Each call takes the seconds of a token-cost model
+(``benchmarks/latency/cost.py``; its figures and their sources are in ``l40s.toml``) on a simulated clock, by which the guard plans: a batch
+of N has N times the limit of a turn. Every reply runs to its limit, and the stand-in never says what would end a turn early: the figures
+are upper bounds of the model. Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator. Nothing is
+learnt beforehand.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 from pydantic import Field
 
 from agents.settings.run_config import RunConfig, preset_names
-from apps.preflight.memory import memory_of
+from apps.preflight.memory import estimate_memory
 from benchmarks.common import BenchmarkOptions, run, table_of
-from benchmarks.latency.call_seconds import placed_models, seconds_of, with_configs
+from benchmarks.latency.call_seconds import estimate_seconds, place_models, use_local_configs
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
 from evaluation.commands import output
@@ -34,7 +35,7 @@ from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 @dataclass(frozen=True)
 class Simulated:
-    """What came of one preset with one size of batches."""
+    """Result of one preset with one size of batches."""
 
     calls: tuple[AgentCall, ...]
     cut_replies: int
@@ -54,13 +55,16 @@ class Simulated:
                 total[session] = total.get(session, 0.0) + call.seconds_per_turn
         return total
 
-    def late(self, seconds_per_dialog: float) -> int:
-        """Calls and dialogs that took too long."""
+    def count_late(self, seconds_per_dialog: float) -> int:
+        """Count the calls and dialogs that took too long."""
         calls = sum(call.late for call in self.calls)
         return calls + sum(seconds > seconds_per_dialog for seconds in self.dialogs.values())
 
-    def guarded(self) -> dict[str, Counter[str]]:
-        """How often each stage that was not always run whole was run, reduced or skipped, by calls."""
+    def count_guarded(self) -> dict[str, Counter[str]]:
+        """Count by calls how often each stage was run, reduced or skipped.
+
+        Stages that always ran whole are left out.
+        """
         found: dict[str, Counter[str]] = {}
         for call in self.calls:
             for record in call.stages:
@@ -71,24 +75,24 @@ class Simulated:
 def simulate(
     config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known: dict[Hashable, Any]
 ) -> Simulated:
-    """The turns of the mini set in batches of one size."""
-    models = placed_models(config)
+    """Answer the turns of the mini set in batches of one size."""
+    models = place_models(config)
     embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search()
     calls: list[AgentCall] = []
     cut = chats = 0
     for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
-        time = SimulatedTime(lambda call: seconds_of(call, models, machine, options.reply_share))
+        time = SimulatedTime(lambda call: estimate_seconds(call, models, machine, options.reply_share))
         agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known)
-        calls += [agent.call(batch) for batch in batches(list(mini.turns(sessions, (kind,))), size)]
+        calls += [agent.call(batch) for batch in make_batches(list(mini.turns(sessions, (kind,))), size)]
         cut += agent.cut_replies
         chats += sum(call.items for call in time.take() if call.method == "chat")
     return Simulated(tuple(calls), cut, chats)
 
 
-def batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
-    """The batches in which an evaluator of the organiser asks turns, given session by session."""
+def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
+    """Batch turns, given session by session, as an evaluator of the organiser does."""
     sessions: dict[str, list[AskedTurn]] = {}
     for turn in turns:
         sessions.setdefault(turn.session.session_id, []).append(turn)
@@ -107,9 +111,9 @@ def _measure(options: LatencyOptions) -> int:
     for preset in options.presets or preset_names():
         config = RunConfig.read(preset, options.profile, cache=options.cache)
         made = {size: simulate(config, options, size, machine, known) for size in options.batches}
-        memory, at_once = memory_of(with_configs(config)).needed / 1e9, placed_models(config)["chat"].at_once
+        memory, at_once = estimate_memory(use_local_configs(config)).needed / 1e9, place_models(config)["chat"].at_once
         for size, found in made.items():
-            late = found.late(config.settings.limits.seconds_per_dialog)
+            late = found.count_late(config.settings.limits.seconds_per_dialog)
             mean = statistics.mean(found.times)
             if late:
                 slow.append(f"{preset} in batches of {size}")
@@ -126,11 +130,11 @@ def _measure(options: LatencyOptions) -> int:
                     *counts,
                 )
             )
-        of_stages = {size: found.guarded() for size, found in made.items()}
+        of_stages = {size: found.count_guarded() for size, found in made.items()}
         for stage in config.settings.stages:
             if any(stage in found for found in of_stages.values()):
                 ways = (of_stages[size].get(stage) for size in options.batches)
-                guarded.append((preset, stage, *(_said(counts) for counts in ways)))
+                guarded.append((preset, stage, *(_format_counts(counts) for counts in ways)))
     headings = (
         *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
         *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late"),
@@ -146,14 +150,14 @@ def _measure(options: LatencyOptions) -> int:
     return int(bool(slow))
 
 
-def _said(counts: Counter[str] | None) -> str:
+def _format_counts(counts: Counter[str] | None) -> str:
     return "all run" if counts is None else " / ".join(str(counts[way]) for way in ("ran", "reduced", "skipped"))
 
 
 class LatencyOptions(BenchmarkOptions):
-    """What is simulated."""
+    """Options of what is simulated."""
 
-    presets: tuple[str, ...] = Field((), description="presets; not given: all")
+    presets: tuple[str, ...] = Field((), description="presets; default: all")
     profile: str = Field("gpu", description="profile of an L40S")
     batches: tuple[int, ...] = Field((1, 4, 8, 16), description="turns in one call")
     questions: int = Field(32, description="sessions of the single-turn data set")
@@ -162,7 +166,11 @@ class LatencyOptions(BenchmarkOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 where a preset is too slow, 2 where one cannot be simulated."""
+    """Print the tables.
+
+    Returns:
+        0; 1 if a preset is too slow; 2 if one cannot be simulated.
+    """
     return run(_measure, LatencyOptions, arguments, __doc__)
 
 

@@ -1,11 +1,11 @@
-"""Where a run loses its answers: turns by the number of steps, by whether the entity is right, and by whether the evidence says the answer.
+"""Where a run loses its answers: by steps, by a right entity, and by an answer in the evidence.
 
     python -m benchmarks.losses --split public_test --runs results/public_best/best/single-turn
 
-Counted are the turns whose entity the graph holds. The entity is right where the one that the run settled on, or one of those that it kept
-for a question about several, is in the photograph of the entity asked about. The evidence says the answer where a chunk shown affirms an
-accepted short answer: its words, and a figure of the same value. Verdicts are those of the run's own judge; candidates that were not
-given count as missing. So a run without a gate tells what the model answers, and one with a gate what the user reads.
+It counts the turns whose entity the graph holds. The entity is right if the selected one, or one that the run kept for a question about
+several, is in the photograph of the entity in question. The evidence says the answer if a shown chunk affirms an accepted short answer:
+its words, and a figure of the same value. Verdicts are those of the run's own judge; withheld candidates count as missing. So a run
+without a gate tells what the model answers, and one with a gate what the user reads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import Field
 from agents.base.command_options import Flag
 from agents.record import TurnRecord
 from benchmarks.common import BenchmarkOptions, run, table_of
-from benchmarks.entity_choice import names_shown
+from benchmarks.entity_choice import read_shown_names
 from evaluation.commands import output
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
@@ -37,7 +37,10 @@ _OUTCOMES = ("right", "missing", "wrong")
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where on the way of a question a turn stands; ``found`` is None where the entity is wrong, whose evidence is another's."""
+    """Place of a turn on the way of a question.
+
+    ``found`` is None if the entity is wrong, because the evidence is then another's.
+    """
 
     several_steps: bool
     entity_wrong: bool
@@ -53,13 +56,13 @@ class Place:
         )
 
 
-def settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
-    """Whether a turn's entity, or one of those kept for a question about several, is among the names."""
+def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
+    """Return whether a turn's entity is among the names, or one kept for a question about several."""
     return not names.isdisjoint(name for name in (record.entity, *(record.noted("entities") or ())) if name is not None)
 
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
-    """Whether one of the texts affirms one of the short answers."""
+    """Return whether one of the texts affirms one of the short answers."""
     wanted = [AnswerText(form) for form in accept]
     return any(_says(AnswerText(text), form) for text in texts for form in wanted)
 
@@ -71,23 +74,27 @@ def _says(text: AnswerText, form: AnswerText) -> bool:
     return text.says(words) if words else bool(form.quantities)
 
 
-def place_of(record: TurnRecord, names: frozenset[str], facts: dict[str, Any], accept: Sequence[str]) -> Place:
-    """Where a turn stands, by its record and by what the set knows of it (``turn_facts``)."""
-    right = settled_on(record, names)
+def find_place(record: TurnRecord, names: frozenset[str], facts: dict[str, Any], accept: Sequence[str]) -> Place:
+    """Return the place of a turn, by its record and by the set's facts about it (``collect_turn_facts``)."""
+    right = has_settled_on(record, names)
     shown = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
     return Place(facts["hops"] > 1, not right, says_answer(shown, accept) if right else None)
 
 
-def counted(folder: Path, split: Split, cache: Path) -> dict[Place, Counter[str]]:
-    """Outcomes of a run's turns by place. Raises EvaluationError where its traces, its table or the set are not there."""
+def count_outcomes(folder: Path, split: Split, cache: Path) -> dict[Place, Counter[str]]:
+    """Count the outcomes of a run's turns by place.
+
+    Raises:
+        EvaluationError: Its traces, its table or the set are missing.
+    """
     records = read_traces(folder / TRACE, needed=True)
     outcomes = {judged.turn.key: _outcome(judged) for judged in read_turn_table(folder)}
-    shown = names_shown(split)
+    shown = read_shown_names(split)
     found: dict[Place, Counter[str]] = {}
     for each in PreparedSet(split, cache).turns():
         key: Key = (each.session.session_id, each.turn.interaction_id)
         if each.facts.get("entity") in shown and key in records and key in outcomes:
-            place = place_of(records[key], shown[each.facts["entity"]], dict(each.facts), each.accept)
+            place = find_place(records[key], shown[each.facts["entity"]], dict(each.facts), each.accept)
             found.setdefault(place, Counter())[outcomes[key]] += 1
     return found
 
@@ -97,7 +104,7 @@ def _outcome(judged: JudgedTurn) -> str:
 
 
 class LossesOptions(BenchmarkOptions):
-    """Which runs are looked at."""
+    """Options of which runs are counted."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
 
@@ -105,7 +112,7 @@ class LossesOptions(BenchmarkOptions):
 def _measure(options: LossesOptions) -> int:
     total: dict[Place, Counter[str]] = {}
     for folder in options.runs:
-        for place, counts in counted(folder, options.split, options.cache).items():
+        for place, counts in count_outcomes(folder, options.split, options.cache).items():
             total.setdefault(place, Counter()).update(counts)
     title = f"{options.split}, {sum(map(Counter.total, total.values()))} turns whose entity the graph holds"
     headings = ("steps", "entity", "answer in the evidence", *_OUTCOMES)
@@ -115,7 +122,11 @@ def _measure(options: LossesOptions) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 for a run that cannot be read."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if a run cannot be read.
+    """
     return run(_measure, LossesOptions, arguments, __doc__)
 
 

@@ -1,4 +1,4 @@
-"""The metrics of MAVIS over runs that cited: one row a run, in the columns of its table 4.
+"""The metrics of MAVIS over runs with citations: one row a run, in the columns of its table 4.
 
 ``python -m benchmarks.mavis_metrics --runs results/mavis results/mavis_without_ke --dataset .cache/datasets``
 """
@@ -45,7 +45,7 @@ def _measure(options: MavisOptions) -> int:
     accept = {} if options.dataset is None else read_accept([options.dataset])
     runs = []
     for folder in options.runs:
-        photo = photos_of(folder, options) if options.grader != RuleGrader.name else _no_photo
+        photo = load_photos(folder, options) if options.grader != RuleGrader.name else _no_photo
         for which in options.sentences:
             name = f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name
             runs.append((name, read_cited(folder, which, accept, photo)))
@@ -54,8 +54,8 @@ def _measure(options: MavisOptions) -> int:
         from evaluation.attribution.model_grader import ModelGrader  # its library takes half a second to import
 
         grader = ModelGrader(options.grader, cache=options.cache / REPLIES)
-    features = smollm2_features(options.cache) if options.features == "smollm2" else None
-    rows = [{"run": name, **measured(cited, grader, features)} for name, cited in runs]
+    features = load_smollm2_features(options.cache) if options.features == "smollm2" else None
+    rows = [{"run": name, **compute_metrics(cited, grader, features)} for name, cited in runs]
     if options.rows is not None:
         options.rows.write_text(json.dumps({"grader": grader.name, "rows": rows}, indent=2) + "\n", encoding="utf-8")
     title = f"MAVIS metrics, graded by {grader.name}; MAUVE from {options.features}"
@@ -68,8 +68,12 @@ def _measure(options: MavisOptions) -> int:
     return 0
 
 
-def photos_of(run: Path, options: MavisOptions) -> Photos:
-    """The photos of a run's questions by session, where the options name their data set. Raises EvaluationError for another one."""
+def load_photos(run: Path, options: MavisOptions) -> Photos:
+    """Return the photos of a run's questions by session, if the options name their data set.
+
+    Raises:
+        EvaluationError: The data set is another one.
+    """
     if options.dataset is None:
         return _no_photo
     from evaluation.data.crag_dataset import load, source_of
@@ -84,8 +88,8 @@ def _no_photo(_: str) -> None:
     return None
 
 
-def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
-    """The metrics of one run over the turns that it answered."""
+def compute_metrics(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
+    """Compute the metrics of one run over the turns that it answered."""
     row = summary([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
@@ -94,7 +98,7 @@ def measured(cited: CitedRun, grader: Grader, features: Features | None) -> dict
 
 
 def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> float | None:
-    """MAVIS, section 4.3: MAUVE between answers and ground truths, 0 to 1; None for too few of them.
+    """Compute MAUVE between answers and ground truths (MAVIS, section 4.3), 0 to 1.
 
     The paper's features are those of GPT-2 over thousands of texts; here they come from the caller, and over a hundred texts the
     value is a sanity check at most: compare runs over the same questions and features only.
@@ -102,7 +106,10 @@ def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> floa
     Args:
         answers: A feature vector of each answer, shape (answers, dimensions).
         truths: The same of the ground truths, shape (truths, dimensions).
-        seed: Of the clustering; the default is the library's.
+        seed: Seed of the clustering; the default is the library's.
+
+    Returns:
+        None for fewer than ``MIN_TEXTS`` of either.
     """
     p, q = (np.asarray(features, dtype=np.float32) for features in (answers, truths))
     if min(len(p), len(q)) < MIN_TEXTS:
@@ -112,8 +119,11 @@ def mauve(answers: npt.ArrayLike, truths: npt.ArrayLike, seed: int = 25) -> floa
     return float(compute_mauve(p_features=p, q_features=q, seed=seed, verbose=False).mauve)
 
 
-def smollm2_features(cache: Path) -> Features:
-    """The last hidden state of SmolLM2-135M at the end of a text, as MAUVE takes them from GPT-2; shape (texts, 576)."""
+def load_smollm2_features(cache: Path) -> Features:
+    """Load a function that returns the last hidden state of SmolLM2-135M at the end of each text.
+
+    MAUVE takes them from GPT-2. The shape is (texts, 576).
+    """
     import torch
 
     from agents.models.chat.smollm2 import smollm2_checkpoint
@@ -143,15 +153,17 @@ def _cell(name: str, value: float | None) -> str:
 
 
 class MavisOptions(Options):
-    """Which runs are measured, and how."""
+    """Options of which runs are measured, and how."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs")
     dataset: Path | None = Field(
         None, description="data set folder, for accept forms and, where a model grades, the photos: it has to see them"
     )
     grader: str = Field("rule", description='"rule", or a model of an OpenAI-compatible server (gpt-4.1)')
-    features: Literal["smollm2", "none"] = Field("smollm2", description="for MAUVE")
-    sentences: tuple[Which, ...] = Field(("generated", "checked"), description="before the check, after it")
+    features: Literal["smollm2", "none"] = Field("smollm2", description="features for MAUVE")
+    sentences: tuple[Which, ...] = Field(
+        ("generated", "checked"), description="sentences to measure: before the check, after it"
+    )
     cache: Path = Field(Path(".cache"), description="folder of converted weights")
     rows: Annotated[Path | None, Flag(names=("--json",), metavar="FILE")] = Field(
         None, description="write the rows there too"
@@ -159,7 +171,11 @@ class MavisOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 for a run that cannot be read."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if a run cannot be read.
+    """
     return run(_measure, MavisOptions, arguments, __doc__)
 
 

@@ -1,10 +1,10 @@
-"""What a preset asks its models under a profile: the calls for one turn and for a batch, and the prompts as they are filled in.
+"""Model calls of a preset under a profile, for one turn and for a batch, and its prompts as filled in.
 
     python -m benchmarks.model_calls --preset best --profile gpu --batches 1 8
 
-Questions of the mini data set go through the stages with the preset's settings for that profile. Its models cannot be had everywhere, so
-those of ``--models`` answer in their place: the words of a prompt are the preset's, what it shows of evidence, crops and earlier replies is
-theirs. No stage is reduced for want of time. Without ``--prompts`` only calls are counted, and chat models are stood in for.
+Questions of the mini data set go through the stages with the preset's settings for that profile. Its models are not available everywhere,
+so those of ``--models`` answer instead. The words of a prompt are the preset's; the evidence, crops and earlier replies in it are theirs.
+No stage is reduced for want of time. Without ``--prompts`` only calls are counted, and chat models have stand-ins.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import CallLog, Metered, ModelCall, ModelsBy
-from benchmarks.latency.stand_ins import PicturedSearch, without_chat
+from benchmarks.latency.stand_ins import PicturedSearch, replace_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import PreparedSet
 
 
 class CallsOptions(BenchmarkOptions):
-    """What is asked."""
+    """Options of what is asked."""
 
     preset: str = Field("best", description="preset")
     profile: str = Field("gpu", description="profile whose settings hold")
@@ -50,7 +50,7 @@ def _measure(options: CallsOptions) -> int:
     config = RunConfig.read(profile=options.models, cache=options.cache)
     mini = PreparedSet(options.split, options.cache)
     models, pipeline = config.models(), mini.search()
-    given = models.get if options.prompts else partial(without_chat, models)
+    given = models.get if options.prompts else partial(replace_chat, models)
     rows: dict[tuple[str, str, str], list[str]] = {}
     for place, size in enumerate(options.batches):
         log = CallLog()
@@ -64,7 +64,7 @@ def _measure(options: CallsOptions) -> int:
         names = [stage.name for stage in stages.stages]
         log.running = lambda asked=asked, names=names: names[len(asked[0].records)]  # type: ignore[misc]
         done = stages.run(asked)
-        for key, said in _told(log.take()).items():
+        for key, said in _count_calls(log.take()).items():
             rows.setdefault(key, [""] * len(options.batches))[place] = said
         if options.prompts and place == 0:
             _show(done[0], console)
@@ -74,8 +74,8 @@ def _measure(options: CallsOptions) -> int:
     return 0
 
 
-def _told(calls: Sequence[ModelCall]) -> dict[tuple[str, str, str], str]:
-    """Number of calls and of the items of them all, by stage, role and method."""
+def _count_calls(calls: Sequence[ModelCall]) -> dict[tuple[str, str, str], str]:
+    """Count the calls, and the items of them all, by stage, role and method."""
     keys = [(call.stage, call.role, call.method) for call in calls]
     items: Counter[tuple[str, str, str]] = Counter()
     for key, call in zip(keys, calls, strict=True):
@@ -87,20 +87,24 @@ def _show(turn: Turn, console: Console) -> None:
     for stage in turn.records:
         for exchange in stage.exchanges:
             console.rule(f"{stage.stage}: {exchange.prompt}")
-            console.print(escape(_rendered(exchange)), highlight=False)
+            console.print(escape(_render(exchange)), highlight=False)
 
 
-def _rendered(exchange: Exchange) -> str:
-    said = [f"[{message.role}]{_pictures(message.images)}\n{message.content}" for message in exchange.messages]
+def _render(exchange: Exchange) -> str:
+    said = [f"[{message.role}]{_format_pictures(message.images)}\n{message.content}" for message in exchange.messages]
     return "\n".join([*said, "[reply]", exchange.reply])
 
 
-def _pictures(images: Sequence[Any]) -> str:
+def _format_pictures(images: Sequence[Any]) -> str:
     return f" with {len(images)} picture{'s' * (len(images) > 1)}" if images else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is asked; 2 where a model or the mini set cannot be had."""
+    """Print the calls and prompts.
+
+    Returns:
+        0, or 2 if a model or the mini set is missing.
+    """
     return run(_measure, CallsOptions, arguments, __doc__)
 
 

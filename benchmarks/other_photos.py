@@ -3,11 +3,11 @@
     python -m benchmarks.other_photos --photos FOLDER [--split validation]
     python -m benchmarks.other_photos --mini [--split validation]
 
-FOLDER has photographs named by entity (``Eiffel Tower.jpg``, ``eiffel_tower_2.jpg``) or lying in sub-folders so named; a name is
+FOLDER has photographs named by entity (``Eiffel Tower.jpg``, ``eiffel_tower_2.jpg``) or lying in sub-folders so named. A name is
 that of the knowledge graph, or the entity's id in ``mini_crag_mm/content``. ``--mini`` searches with the crops of the mini set's own
-question photos, by group: other photographs, altered copies, and things that the graph does not hold; ``--segmenter`` shows the things
-alone, and ``--padding`` is what the crops have around them. Printed are recall@1 and
-@5, and the cosines of right and of wrong first hits with their lead over the second hit.
+question photos, by group: other photographs, altered copies, and things that the graph does not hold. ``--segmenter`` shows the things
+alone, and ``--padding`` is the margin of the crops. It prints recall@1 and @5, and the cosines of right and of wrong first hits with their
+lead over the second hit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agents.base.command_options import Flag
 from agents.models.base import Box, Detection, FloatArray, ImageEncoder, Segmenter
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import cut_out, pad
-from benchmarks.common import EncoderOptions, graph_index, run, table_of
+from benchmarks.common import EncoderOptions, embed_graph, run, table_of
 from evaluation.commands import output
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
@@ -53,7 +53,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search of one photograph gave."""
+    """Result of the search with one photograph."""
 
     group: str
     rank: int | None  # place of the right entity, 0 for the first; None where the index does not hold it
@@ -62,7 +62,14 @@ class Found:
 
 
 def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
-    """Search the index (shape (entities, d), embeddings of length 1 by the same encoder, at least two entities) with each photograph."""
+    """Search the index with each photograph.
+
+    Args:
+        queries: The photographs.
+        entities: Ids of the entities in the index, at least two.
+        index: Embeddings of length 1 by the same encoder, shape (entities, d).
+        encoder: The encoder.
+    """
     scores = encoder.encode([query.image for query in queries]) @ index.T
     found = []
     for query, row in zip(queries, scores, strict=True):
@@ -73,24 +80,24 @@ def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray,
     return found
 
 
-def plain_name(name: str) -> str:
-    """A name as it is compared: lower case, words apart by one blank, without what stands in brackets or a number at the end."""
+def normalise_name(name: str) -> str:
+    """Reduce a name to lower-case words, without brackets and without a number at the end."""
     words = re.sub(r"\(.*?\)", " ", name.casefold())
     return re.sub(r"\s+\d+$", "", " ".join(re.sub(r"[^\w]|_", " ", words).split()))
 
 
-def names_of(split: Split) -> dict[str, str]:
-    """Plain name -> entity id, for what the image KG of a split holds: names and ids."""
+def map_names(split: Split) -> dict[str, str]:
+    """Map the plain names and ids of a split's image KG to entity ids."""
     names: dict[str, str] = {}
     for image in read_kg(split):
         entity = Path(image["image"]).stem
         for name in (image["entities"][0]["entity_name"], entity):
-            names.setdefault(plain_name(name), entity)
+            names.setdefault(normalise_name(name), entity)
     return names
 
 
 def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[str]]:
-    """The photographs below a folder whose names are known, and the names that are not.
+    """Read the photographs below a folder whose names are known, and list the names that are not.
 
     Raises:
         PhotosError: There is no such folder, no photograph in it, none of a known entity, or one that cannot be decoded.
@@ -102,7 +109,7 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
         raise PhotosError(f"{folder} has no photographs ({', '.join(sorted(IMAGE_ENDINGS))})")
     queries, unknown = [], []
     for file in files:
-        called = [plain_name(file.stem), *([plain_name(file.parent.name)] if file.parent != folder else [])]
+        called = [normalise_name(file.stem), *([normalise_name(file.parent.name)] if file.parent != folder else [])]
         entity = next((names[name] for name in called if name in names), None)
         if entity is None:
             unknown.append(file.relative_to(folder).as_posix())
@@ -120,8 +127,8 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
     return queries, unknown
 
 
-def mini_queries(split: Split, segmenter: Segmenter | None = None, padding: float = 0.0) -> list[Query]:
-    """The crops of all things of a split's scenes, by the boxes of the layout; with a segmenter the things alone."""
+def crop_mini_set(split: Split, segmenter: Segmenter | None = None, padding: float = 0.0) -> list[Query]:
+    """Crop all things of a split's scenes by the boxes of the layout; with a segmenter, the things alone."""
     queries = []
     for scene in read_scenes(split):
         boxes = [Box(*thing.box) for thing in scene.things]
@@ -134,8 +141,8 @@ def mini_queries(split: Split, segmenter: Segmenter | None = None, padding: floa
     return queries
 
 
-def recall_table(found: Sequence[Found]) -> Table:
-    """Recall by group."""
+def build_recall_table(found: Sequence[Found]) -> Table:
+    """Build the table of recall by group."""
     rows = []
     for group in sorted({one.group for one in found}):
         ranks = [one.rank for one in found if one.group == group]
@@ -145,20 +152,23 @@ def recall_table(found: Sequence[Found]) -> Table:
     return table_of("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
 
 
-def cosine_table(found: Sequence[Found]) -> Table:
-    """Cosines of right and wrong first hits by group: mean and quantiles; and their lead over the second hit."""
+def build_cosine_table(found: Sequence[Found]) -> Table:
+    """Build the table of cosines of right and wrong first hits, and of their lead over the second hit.
+
+    It has mean and quantiles by group.
+    """
     rows = []
     for group in sorted({one.group for one in found}):
         for right in (True, False):
             hits = [one for one in found if one.group == group and (one.rank == 0) == right]
             if hits:
-                cells = (_spread([hit.cosine for hit in hits]), _spread([hit.lead for hit in hits]))
+                cells = (_format_spread([hit.cosine for hit in hits]), _format_spread([hit.lead for hit in hits]))
                 rows.append((group, "right" if right else "wrong", str(len(hits)), *cells))
     title = f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}"
     return table_of(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
 
 
-def _spread(values: Sequence[float]) -> str:
+def _format_spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.2f} ({', '.join(f'{value:.2f}' for value in np.quantile(values, QUANTILES))})"
 
 
@@ -167,24 +177,24 @@ def _measure(options: OtherPhotosOptions) -> int:
     registry = ModelRegistry(options.cache)
     if options.photos is None:
         segmenter = None if options.segmenter is None else registry.load(options.segmenter)
-        queries = mini_queries(options.split, segmenter, options.padding)
+        queries = crop_mini_set(options.split, segmenter, options.padding)
     else:
-        queries, unknown = read_photos(options.photos, names_of(options.split))
+        queries, unknown = read_photos(options.photos, map_names(options.split))
     encoder: ImageEncoder = registry.load(options.encoder)
-    entities, index = graph_index(options.split, encoder)
+    entities, index = embed_graph(options.split, encoder)
     found = search(queries, entities, index, encoder)
     console = output()
     if unknown:
         more = f" and {len(unknown) - SHOWN_NAMES} more" if len(unknown) > SHOWN_NAMES else ""
         console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}{more}")
     console.print(f"{options.split}: {len(entities)} entities in the index, encoder {encoder.name}")
-    console.print(recall_table(found))
-    console.print(cosine_table(found))
+    console.print(build_recall_table(found))
+    console.print(build_cosine_table(found))
     return 0
 
 
 class OtherPhotosOptions(EncoderOptions):
-    """Whose photographs are searched."""
+    """Options of whose photographs are searched."""
 
     photos: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(None, description="photographs named by entity")
     mini: bool = Field(False, description="in place of --photos: the question photos of the mini set, by group")
@@ -201,7 +211,11 @@ class OtherPhotosOptions(EncoderOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 2 where the photographs, the set or the model cannot be used."""
+    """Print the tables.
+
+    Returns:
+        0, or 2 if the photographs, the set or the model cannot be used.
+    """
     return run(_measure, OtherPhotosOptions, arguments, __doc__)
 
 

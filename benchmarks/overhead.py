@@ -3,8 +3,8 @@
     python -m benchmarks.overhead --presets best direct_rag cruise
 
 Each batch of the mini set goes through the agent twice. The first time the embedded profile's models and search answer (a stand-in for
-chat), the second time they answer at once what they said before: what the second call takes is the agent's own, its record
-of each turn among it. The fastest of ``--repeats`` calls counts.
+chat). The second time they repeat their answers at once: what that call takes is the agent's own, its record of each turn included. The
+fastest of ``--repeats`` calls counts.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from agents.settings.run_config import RunConfig
 from agents.texts import wikitext
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
-from benchmarks.latency.stand_ins import without_chat
+from benchmarks.latency.stand_ins import replace_chat
 from evaluation.commands import output
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 
 MAX_MILLISECONDS = 5.0
-"""A turn, in batches of 16: what the agent may take of the 10 s beside its models."""
+"""Limit for a turn in batches of 16: the agent's own share of the 10 s, beside its models."""
 
 
-class Remembered:
-    """Replays a model or the search: after ``again`` calls get the answers of the first time, in order."""
+class Replay:
+    """Replay of a model or the search: after ``again``, calls get the answers of the first time, in order."""
 
     def __init__(self, behind: Any) -> None:
         self._behind = behind
         self._said: dict[tuple[str, int], Any] = {}
         self._asked: Counter[str] = Counter()
 
-    def again(self) -> None:
-        """The same calls come once more."""
+    def rewind(self) -> None:
+        """Replay the answers from the beginning."""
         self._asked.clear()
 
     def __call__(self, *asked: Any, **named: Any) -> Any:
-        """A search."""
+        """Search."""
         return self._answer("search", self._behind, *asked, **named)
 
     def __getattr__(self, name: str) -> Any:
@@ -65,21 +65,23 @@ class Remembered:
 
 
 def forget_texts() -> None:
-    """Drop what is remembered of texts that were cleaned: other turns find other ones."""
+    """Clear the caches of cleaned texts, because other turns would find other ones."""
     for module in (retrieved, wikitext):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()
 
 
-def milliseconds(config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int) -> float:
-    """What the agent takes of a turn of this batch."""
-    search = Remembered(pipeline)
-    remembered: dict[str, Remembered] = {}
+def measure_milliseconds(
+    config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int
+) -> float:
+    """Measure the agent's own milliseconds for a turn of this batch."""
+    search = Replay(pipeline)
+    remembered: dict[str, Replay] = {}
 
-    def model(role: str) -> Remembered:
+    def model(role: str) -> Replay:
         if role not in remembered:
-            remembered[role] = Remembered(without_chat(models, role))
+            remembered[role] = Replay(replace_chat(models, role))
         return remembered[role]
 
     # A plain function: of the organiser's pipeline itself the agent would use the parts.
@@ -90,7 +92,7 @@ def milliseconds(config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequ
     for _ in range(repeats + 1):
         forget_texts()
         for each in (search, *remembered.values()):
-            each.again()
+            each.rewind()
         began = time.perf_counter()
         agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])
         taken.append(time.perf_counter() - began)
@@ -106,7 +108,7 @@ def _measure(options: OverheadOptions) -> int:
     rows, slow = [], []
     for preset in options.presets:
         config = RunConfig.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
-        found = [milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
+        found = [measure_milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
         rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
         if statistics.mean(found) > MAX_MILLISECONDS:
             slow.append(preset)
@@ -119,7 +121,7 @@ def _measure(options: OverheadOptions) -> int:
 
 
 class OverheadOptions(BenchmarkOptions):
-    """What is timed, and how often."""
+    """Options of what is timed, and how often."""
 
     presets: tuple[str, ...] = Field(("best", "direct_rag", "cruise"), description="presets")
     batch: int = Field(16, description="turns in one call")
@@ -128,7 +130,11 @@ class OverheadOptions(BenchmarkOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table. Returns the exit status: 0, 1 where a preset takes too long, 2 where it cannot be measured."""
+    """Print the table.
+
+    Returns:
+        0; 1 if a preset takes too long; 2 if it cannot be measured.
+    """
     return run(_measure, OverheadOptions, arguments, __doc__)
 
 

@@ -1,9 +1,10 @@
-"""Entities that the research release passes to an agent, for several cuts of the cosine: search with the whole photo.
+"""Entities that the research release passes to an agent, for several thresholds of the cosine.
 
     python -m benchmarks.provided_entities [--split validation] [--cuts 0.725 0.75 0.8]
 
-For each cut: turns whose photo gets any entity, entities listed, and of the turns whose entity the graph holds those where it is
-listed, and where it is listed first. ``agents.search.clip.SHARED_COSINE`` was chosen by this table on validation.
+The search is with the whole photo. For each threshold the table has the turns whose photo gets any entity, and the number of entities
+listed. Of the turns whose entity the graph holds, it has those that list the entity, and those that list it first.
+``agents.search.clip.SHARED_COSINE`` was chosen by this table on validation.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from agents.base.command_options import Flag
 from benchmarks.common import ProfileOptions, run, table_of
-from benchmarks.entity_choice import names_shown
+from benchmarks.entity_choice import read_shown_names
 from evaluation.commands import output
 from evaluation.run.provided_evidence import MIN_COSINE, PICTURES
 from mini_crag_mm.loader import PreparedSet
@@ -26,8 +27,8 @@ Hits = list[tuple[float, tuple[str, ...]]]
 """Cosine and names of what each picture shows, best first."""
 
 
-def row(cut: float, asked: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
-    """One line of the table; the names are empty where the graph does not hold the entity."""
+def build_row(cut: float, asked: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
+    """Build one line of the table; the names are empty if the graph does not hold the entity."""
     listed = [[names for cosine, names in hits if cosine > cut] for hits, _ in asked]
     held = [(found, names) for found, (_, names) in zip(listed, asked, strict=True) if names]
     shares = (
@@ -46,7 +47,7 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
     search = mini.search(options.profile)
     from agents.models.pixels import to_rgb
 
-    shown, searched = names_shown(options.split), dict[bytes, Hits]()
+    shown, searched = read_shown_names(options.split), dict[bytes, Hits]()
     asked = []
     for each in mini.turns(options.sessions):
         if each.image is None:
@@ -62,12 +63,12 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
         f"{options.split}: {len(asked)} turns, {sum(bool(names) for _, names in asked)} whose entity the graph holds"
     )
     heads = ("cosine above", "any listed", "listed", "entity listed", "entity first", "first one right, of all")
-    output().print(table_of(title, heads, [row(cut, asked) for cut in options.cuts]))
+    output().print(table_of(title, heads, [build_row(cut, asked) for cut in options.cuts]))
     return 0
 
 
 class ProvidedEntitiesOptions(ProfileOptions):
-    """Which cuts are compared, on how much."""
+    """Options of which thresholds are compared, and on how much."""
 
     cuts: tuple[float, ...] = Field((MIN_COSINE,), description="cosines; one is the release's")
     sessions: Annotated[int | None, Flag(metavar="N")] = Field(
@@ -76,7 +77,11 @@ class ProvidedEntitiesOptions(ProfileOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 where an index is missing."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if an index is missing.
+    """
     return run(_measure, ProvidedEntitiesOptions, arguments, __doc__)
 
 

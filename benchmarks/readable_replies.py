@@ -3,8 +3,8 @@
     python -m benchmarks.readable_replies --presets best,cruise --num-conversations 20
 
 The first single-turn questions go through each preset with the real models of the profile; every reply is read by the parser
-of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser; so is an example in a
-prompt whose words come back as the answer: exit status 1 where fewer than ``--minimum`` percent can be read and are the model's own.
+of the stage that asked for it. A prompt whose replies cannot be read is a fault of the prompt or of its parser. So is an example in a
+prompt whose words come back as the answer. The exit status is 1 if fewer than ``--minimum`` percent can be read and are the model's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_LIMIT = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000") 
 
 @dataclass
 class Count:
-    """The replies to one prompt under one preset."""
+    """Counts of the replies to one prompt under one preset."""
 
     preset: str
     prompt: str
@@ -53,7 +53,7 @@ class Count:
 
     @property
     def share(self) -> float:
-        """Part of the replies that can be read, 0 to 1."""
+        """Share of replies that can be read, 0 to 1."""
         return self.readable / self.replies if self.replies else 1.0
 
     @property
@@ -63,7 +63,10 @@ class Count:
 
 
 def as_json(value: Any) -> Any:
-    """What was read from a reply, as JSON; of an answer its text alone, "I don't know" for any refusal."""
+    """Convert what was read from a reply to JSON.
+
+    An answer becomes its text, and a refusal "I don't know".
+    """
     if isinstance(value, Candidate):
         return IDK if refuses(value.text) else value.text
     if is_dataclass(value):
@@ -73,10 +76,10 @@ def as_json(value: Any) -> Any:
     return [as_json(part) for part in value] if isinstance(value, tuple | list) else value
 
 
-def copied(read: Any, template: str) -> bool:
-    """Whether a value parsed from a reply is copied from the template of its prompt, such as the answer of an example."""
+def is_copied(read: Any, template: str) -> bool:
+    """Return whether a value parsed from a reply is copied from its prompt's template, as from an example."""
     if isinstance(read, list | dict):
-        return any(copied(each, template) for each in (read.values() if isinstance(read, dict) else read))
+        return any(is_copied(each, template) for each in (read.values() if isinstance(read, dict) else read))
     if not isinstance(read, str) or len(read) <= _SHORT or refuses(read):
         return False
     return re.search(rf"\b{re.escape(read.lower())}\b", template.lower()) is not None
@@ -84,20 +87,24 @@ def copied(read: Any, template: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadContext(Context):
-    """A context that hands each answer on, with the name of the prompt that was asked."""
+    """Context that passes each answer on, with the name of its prompt."""
 
     take: Callable[[str, Answer[Any]], None]
 
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
-        """As the stages' own."""
+        """Ask as the stages do."""
         answers = super().put(questions, deadline)
         for question, answer in zip(questions, answers, strict=True):
             self.take(question.ask.prompt, answer)
         return answers
 
 
-def count(preset: str, options: ReadableOptions, console: Console) -> list[Count]:
-    """Ask the first single-turn questions and read every reply; raises one of ``common.FAILURES`` where something is missing."""
+def count_replies(preset: str, options: ReadableOptions, console: Console) -> list[Count]:
+    """Ask the first single-turn questions and read every reply.
+
+    Raises:
+        One of ``common.FAILURES``: Something is missing.
+    """
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search(options.profile)
     from agents.models.reply_cache import ReplyStore
@@ -118,7 +125,7 @@ def count(preset: str, options: ReadableOptions, console: Console) -> list[Count
         seen.replies_read[answer.text] = {"prompt": name, "reply": answer.text, "finish": finish, "read": value}
         if answer.readable:
             seen.readable += 1
-            seen.copied += copied(value, (PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
+            seen.copied += is_copied(value, (PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
         elif len(seen.examples) < options.examples:
             seen.examples.append(answer.text)
 
@@ -134,7 +141,7 @@ def count(preset: str, options: ReadableOptions, console: Console) -> list[Count
 def _measure(options: ReadableOptions) -> int:
     console = output()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
-    found = [each for preset in presets for each in count(preset, options, console)]
+    found = [each for preset in presets for each in count_replies(preset, options, console)]
     title = f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"
     headings = ("preset", "prompt", "replies", "readable", "copied from the prompt", "cut by the limit")
     rows = [
@@ -155,7 +162,7 @@ def _measure(options: ReadableOptions) -> int:
 
 
 class ReadableOptions(ProfileOptions):
-    """Whose replies are counted, and how many of them have to be readable."""
+    """Options of whose replies are counted, and how many of them have to be readable."""
 
     presets: Annotated[str, Flag(metavar="A,B")] = Field("all", description="presets to run")
     num_conversations: Annotated[int, Flag(metavar="N")] = Field(20, description="questions")
@@ -176,7 +183,11 @@ class ReadableOptions(ProfileOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count, print, write. Returns the exit status: 0, 1 where too few replies can be read, 2 for what cannot be done."""
+    """Count, print and write.
+
+    Returns:
+        0; 1 if too few replies can be read; 2 if it cannot be measured.
+    """
     return run(_measure, ReadableOptions, arguments, __doc__)
 
 

@@ -1,12 +1,13 @@
-"""Memory and throughput of search for several replicas on one machine: each with its own indices, and all with one search actor.
+"""Memory and throughput of search for several replicas on one machine.
 
     python -m benchmarks.replica_search --chunks 100000 --pictures 10000 --replicas 4
 
-Indices of made-up vectors with the encoders of the embedded profile (EfficientNet-Lite2, MiniLM), opened by the organiser's classes. Each
-replica is a process of Ray that asks batches of questions about its own pictures and texts, all at the same time, as a run does. Memory is
-the sum of the proportional set sizes (``/proc/PID/smaps_rollup``) of all processes that Ray started for replicas and search, after the
-questions; processor time is that of a query in all of them, which another load of the machine does not change as much as queries a
-second. It takes Linux and what ``make test-scale`` installs. Indices that are built are not built again until ``--folder`` is removed.
+Each replica has its own indices, or all share one search actor. The indices are of made-up vectors with the encoders of the embedded
+profile (EfficientNet-Lite2, MiniLM), opened by the organiser's classes. Each replica is a process of Ray that asks batches of questions
+about its own pictures and texts, all at the same time, as a run does. Memory is the sum of the proportional set sizes
+(``/proc/PID/smaps_rollup``) of all processes that Ray started for replicas and search, after the questions. Processor time is that of a
+query in all of them, which another load of the machine does not change as much as queries a second. It needs Linux and what
+``make test-scale`` installs. Existing indices are not built again until ``--folder`` is removed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from agents.search.index_builder import IndexBuilder
 from agents.search.pipelines import open_pipeline
 from agents.search.shared_search import SearchActor, SharedSearch
 from benchmarks.common import run, table_of
-from benchmarks.index_size import NEAREST, MadeUpEncoder, chunks, pictures
+from benchmarks.index_size import NEAREST, MadeUpEncoder, make_chunks, make_pictures
 from evaluation.commands import output
 
 HEADINGS = (
@@ -56,21 +57,25 @@ _SIZE = (960, 1280)  # of a photo, the evaluator's
 
 
 class Asking(Placed):
-    """A replica that only searches; ``actor`` None: over indices of its own."""
+    """Replica that only searches; without ``actor`` over indices of its own."""
 
     def __init__(self, cache: Path, folder: str) -> None:
         super().__init__(folder)
         self._cache = cache
 
     def start(self, actor: Any) -> float:
-        """Open the search; returns the seconds that took."""
+        """Open the search; return the seconds that took."""
         began = time.perf_counter()
-        pipeline = opened(self._cache) if actor is None else SharedSearch(actor)
+        pipeline = open_made_up(self._cache) if actor is None else SharedSearch(actor)
         self._search = SearchGateway(pipeline)
         return time.perf_counter() - began
 
     def ask(self, seed: int, batches: int, size: int) -> list[float]:
-        """Seconds of each batch, of ``size`` photos and as many texts; RuntimeError where a search failed."""
+        """Search for batches of ``size`` photos and as many texts; return the seconds of each.
+
+        Raises:
+            RuntimeError: A search failed.
+        """
         chance = np.random.default_rng(seed)
         words = ["".join(map(chr, letters)) for letters in chance.integers(97, 123, (500, 5))]
         seconds = []
@@ -86,39 +91,39 @@ class Asking(Placed):
         return seconds
 
 
-def opened(cache: Path) -> Any:
-    """The pipeline over the made-up indices."""
+def open_made_up(cache: Path) -> Any:
+    """Open the pipeline over the made-up indices."""
     return open_pipeline(image_index=_PICTURES, web_index=_PAGES, cache=cache)
 
 
 def build(options: ReplicaSearchOptions, cache: Path) -> None:
-    """Indices of made-up vectors that pass for those of the encoders."""
+    """Build indices of made-up vectors that pass for those of the encoders."""
     with EmbeddingCache(cache / "embeddings") as vectors:
         builder = IndexBuilder(cache / "hub", vectors, progress=sys.stderr.isatty())
         if current_revision(cache / "hub", _PICTURES) is None:
             image_encoder = ImageIndexEncoder.load(EFFICIENTNET)
-            made_up = _passing_for(image_encoder, image_encoder.embed([Image.new("RGB", (8, 8))]), options.pictures)
-            builder.images(pictures(options.pictures, cache / "pictures"), made_up, _PICTURES)
+            made_up = _make_encoder(image_encoder, image_encoder.embed([Image.new("RGB", (8, 8))]), options.pictures)
+            builder.images(make_pictures(options.pictures, cache / "pictures"), made_up, _PICTURES)
         if current_revision(cache / "hub", _PAGES) is None:
             text_encoder = TextIndexEncoder.load(MINILM)
-            made_up = _passing_for(text_encoder, text_encoder.embed(["one"]), options.chunks)
-            builder.chunks(chunks(options.chunks), made_up, _PAGES)
+            made_up = _make_encoder(text_encoder, text_encoder.embed(["one"]), options.chunks)
+            builder.chunks(make_chunks(options.chunks), made_up, _PAGES)
 
 
-def _passing_for(encoder: Any, embedded: Any, count: int) -> MadeUpEncoder:
+def _make_encoder(encoder: Any, embedded: Any, count: int) -> MadeUpEncoder:
     made_up = MadeUpEncoder(embedded.shape[1], count)
     made_up.fingerprint = encoder.fingerprint
     return made_up
 
 
-def searched(options: ReplicaSearchOptions, cache: Path, replicas: int, *, shared: bool) -> list[str]:
-    """A row of the table: so many replicas with one search, or each with its own."""
+def measure_replicas(options: ReplicaSearchOptions, cache: Path, replicas: int, *, shared: bool) -> list[str]:
+    """Measure one row of the table: so many replicas with one search, or each with its own."""
     folder = str(Path.cwd())
     with cluster(None, "this benchmark") as ray, ExitStack() as stack:
         search = None
         if shared:
             threads = min(replicas, os.cpu_count() or 1)
-            arguments = partial(opened, cache), threads, folder
+            arguments = partial(open_made_up, cache), threads, folder
             search = stack.enter_context(closing(OnePerNode(ray, SearchActor, arguments)))
         place = ray.remote(Asking).options(num_cpus=0)
         actors = [place.remote(cache, folder) for _ in range(replicas)]
@@ -131,13 +136,13 @@ def searched(options: ReplicaSearchOptions, cache: Path, replicas: int, *, share
         own = ray.get([actor.process.remote() for actor in actors])
         theirs = [] if search is None else ray.get([search.on(nodes[0]).process.remote()])
         processes = [*own, *theirs]
-        cpu = -sum(map(_spent, processes))
+        cpu = -sum(map(_read_cpu_seconds, processes))
         began = time.perf_counter()
         asked = [actor.ask.remote(100 + seed, batches, size) for seed, actor in enumerate(actors)]
         times = np.concatenate([np.asarray(each) for each in ray.get(asked)])
         seconds = time.perf_counter() - began
-        cpu += sum(map(_spent, processes))
-        memory = [_proportional(process) for process in processes]
+        cpu += sum(map(_read_cpu_seconds, processes))
+        memory = [_read_memory(process) for process in processes]
     queries = 2 * size * batches * replicas
     p50, p95 = 1000 * np.percentile(times, [50, 95])
     return [
@@ -153,14 +158,14 @@ def searched(options: ReplicaSearchOptions, cache: Path, replicas: int, *, share
     ]
 
 
-def _spent(process: int) -> float:
-    """Seconds of the processor that a process has taken."""
+def _read_cpu_seconds(process: int) -> float:
+    """Read the processor seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _proportional(process: int) -> float:
-    """Bytes of a process, those that it shares with others divided by their number."""
+def _read_memory(process: int) -> float:
+    """Read the bytes of a process; shared ones are divided by the number of sharers."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
     return sum(float(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
@@ -174,7 +179,7 @@ def measure(options: ReplicaSearchOptions) -> int:
     rows = []
     for shared in (True,) if options.shared_only else (False, True):
         for replicas in sorted({1, options.replicas}):
-            rows.append(searched(options, cache, replicas, shared=shared))
+            rows.append(measure_replicas(options, cache, replicas, shared=shared))
             console.print(*rows[-1], highlight=False)
     title = f"{options.chunks:,} chunks, {options.pictures:,} pictures, batches of {options.batch} photos and texts"
     console.print(table_of(title, HEADINGS, rows))
@@ -182,19 +187,25 @@ def measure(options: ReplicaSearchOptions) -> int:
 
 
 class ReplicaSearchOptions(Options):
-    """How large the indices are, and who asks them."""
+    """Options of how large the indices are, and who asks them."""
 
     chunks: int = Field(100_000, ge=100, description="vectors of the web index")
     pictures: int = Field(10_000, ge=100, description="vectors of the image index")
-    replicas: int = Field(4, ge=1, description="that ask at the same time; one alone is measured too")
+    replicas: int = Field(
+        4, ge=1, description="number of replicas that ask at the same time; one alone is measured too"
+    )
     shared_only: bool = Field(False, description="leave out replicas with indices of their own, which may not fit")
-    batches: int = Field(20, ge=1, description="asked by each replica")
+    batches: int = Field(20, ge=1, description="number of batches of each replica")
     batch: int = Field(4, ge=1, description="photos, and as many texts, in a batch")
-    folder: Path = Field(Path(".cache/replica_search"), description="where indices are built")
+    folder: Path = Field(Path(".cache/replica_search"), description="folder in which indices are built")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0, or 2 for what cannot be measured."""
+    """Measure and print.
+
+    Returns:
+        0, or 2 if it cannot be measured.
+    """
     return run(measure, ReplicaSearchOptions, arguments, __doc__)
 
 

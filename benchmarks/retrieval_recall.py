@@ -1,11 +1,11 @@
-"""What runs found against where the mini set says that answers stand: entries (CoRe-MMRAG, table 2), documents (MAVIS, table 3).
+"""Retrieval of runs against the mini set's truth: entries (CoRe-MMRAG, table 2), documents (MAVIS, 3).
 
     python -m benchmarks.retrieval_recall --runs results/core_mmrag results/mavis
 
-Entries are the pictures that image search found; the right one is the photograph of the entity asked about, where the graph holds it,
-and ``settled`` is the share of turns that settled on that entity. Documents are pages and pictures with their attributes, in the order of
-the stage ``documents``, of other presets the evidence that was kept; the right ones are the entity's photograph where the graph
-answers, and the pages that do. Chunks of one document count as one.
+Entries are the pictures that image search found. The right one is the photograph of the entity in question, if the graph holds it, and
+``settled`` is the share of turns that settled on that entity. Documents (MAVIS, table 3) are pages and pictures with their attributes, in
+the order of the stage ``documents``; in other presets they are the evidence that was kept. The right ones are the entity's photograph if
+the graph answers, and the pages that do. Chunks of one document count as one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ GAIN_RANKS = 10
 
 @dataclass(frozen=True)
 class Truth:
-    """Where the answer to a turn stands; ``entry`` is the address of the entity's photograph, with its name, None where none is indexed."""
+    """Sources of the answer to a turn.
+
+    ``entry`` is the address of the entity's photograph, with its ``name``; both are None if none is indexed.
+    """
 
     entry: str | None
     name: str | None
@@ -42,7 +45,7 @@ class Truth:
 
 
 class Truths:
-    """What the set says of turns, from the facts of ``turn_facts``."""
+    """Truths of the set's turns, from their facts (``collect_turn_facts``)."""
 
     def __init__(self, content: Content, split: Split) -> None:
         self._photos = {Path(image["image"]).stem: image["image_url"] for image in read_kg(split)}
@@ -50,8 +53,8 @@ class Truths:
         self._pages = {identifier: page.url for identifier, page in content.pages.items()}
         self._pages |= {f"{WIKI_PREFIX}{page['page_name']}": page["page_url"] for page in read_pages()}
 
-    def of(self, facts: Mapping[str, Any]) -> Truth:
-        """The truth on a turn."""
+    def get(self, facts: Mapping[str, Any]) -> Truth:
+        """Return the truth on a turn."""
         entity = facts["entity"]
         entry = self._photos.get(entity)
         answering = [entry] if entry is not None and facts["source"] in ("kg", "both") else []
@@ -60,15 +63,19 @@ class Truths:
         return Truth(entry, self._names.get(entity) if entry is not None else None, documents)
 
 
-def documents_of(record: TurnRecord) -> list[str]:
-    """The addresses of a turn's documents, best first."""
+def list_documents(record: TurnRecord) -> list[str]:
+    """Return the addresses of a turn's documents, best first."""
     return record.noted("ranking") or [chunk.url for chunk in record.evidence]
 
 
-def measured(asked: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float | None]:
-    """The means over the turns that have a truth, by the name of the column; None where none has."""
+def compute_recall(asked: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float | None]:
+    """Compute the means over the turns that have a truth, by the name of the column.
+
+    Returns:
+        None for a column without such turns.
+    """
     entries = [(record, truth) for record, truth in asked if truth.entry is not None]
-    answered = [(documents_of(record), truth.documents) for record, truth in asked if truth.documents]
+    answered = [(list_documents(record), truth.documents) for record, truth in asked if truth.documents]
     if not any(ranking for ranking, _ in answered):  # a run without documents
         answered = []
     found = {
@@ -91,11 +98,11 @@ def _measure(options: RecallOptions) -> int:
     for folder in options.runs:
         records = read_traces(folder / TRACE, needed=True)
         own = [
-            (record, truths.of(facts[interaction]))
+            (record, truths.get(facts[interaction]))
             for (_, interaction), record in records.items()
             if interaction in facts and facts[interaction]["split"] == options.split
         ]
-        columns = measured(own)
+        columns = compute_recall(own)
         headings = ("run", "turns", *columns)
         rates = ("-" if value is None else f"{100 * value:.1f}" for value in columns.values())
         rows.append((folder.name, str(len(own)), *rates))
@@ -104,13 +111,17 @@ def _measure(options: RecallOptions) -> int:
 
 
 class RecallOptions(BenchmarkOptions):
-    """Which runs are measured."""
+    """Options of which runs are measured."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 for a run that cannot be read."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if a run cannot be read.
+    """
     return run(_measure, RecallOptions, arguments, __doc__)
 
 

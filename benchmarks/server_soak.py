@@ -1,11 +1,11 @@
-"""Soak test of the server while a fifth of the clients disconnect: all others are answered, no place and no memory leaks.
+"""Soak test of the server while a fifth of the clients disconnect.
 
     python -m benchmarks.server_soak --seconds 600 --clients 50
 
-The server of ``apps.serve`` runs in a process of its own on loopback, around an agent without a model that takes a tenth of a second a
-call; so it is the server that is measured. Every client asks about a photo, waits for the answer (every other one in a stream) and a
-moment more; those who leave close the connection within that tenth. Status 1 where an answer is wrong or missing, a place is
-lost, or memory grows.
+All others must be answered, and neither places nor memory may leak. The server of ``apps.serve`` runs in a process of its own on loopback.
+Its agent has no model and takes a tenth of a second a call, so that it is the server that is measured. Every client asks about a photo,
+waits for the answer (every other one in a stream) and a moment more. Those who leave close the connection within that tenth. The status is
+1 if an answer is wrong or missing, a place is lost, or memory grows.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from pydantic import Field
 from agents.base.command_options import Options
 from agents.base_agent import BaseAgent
 from apps.answering import Answerer
-from apps.http_server import configured, guarded
+from apps.http_server import configure, protect
 from apps.serving.app import Server, ServerLimits
 from benchmarks.common import table_of
 from evaluation.commands import exit_status, output
 
 MAX_GROWTH = 1.05
-"""Of resident memory, from after the warm-up to the end, as in tests/search/test_soak.py."""
+"""Maximum growth of resident memory from after the warm-up to the end, as in tests/search/test_soak.py."""
 
 _MODEL = "crag-mm-soak"
 _CALL_SECONDS = 0.1
@@ -53,21 +53,24 @@ _PHOTO_SIDE = 256  # pixels
 
 
 class EchoAgent(BaseAgent):
-    """Answers each question with itself after ``_CALL_SECONDS``."""
+    """Agent that answers each question with itself after ``_CALL_SECONDS``."""
 
     def get_batch_size(self) -> int:
-        """The most of the challenge."""
+        """Return the maximum of the challenge."""
         return 16
 
     def batch_generate_response(self, queries: Sequence[str], *_: Any, **__: Any) -> list[str]:
-        """The questions."""
+        """Return the questions."""
         time.sleep(_CALL_SECONDS)
         return list(queries)
 
 
 @dataclass
 class Soak:
-    """What happened: requests by ``answered``, ``left``, ``wrong`` or ``status N``, seconds of the answers, and samples of the server."""
+    """Result of a soak: counts of requests, seconds of the answers, and samples of the server.
+
+    Requests are counted as ``answered``, ``left``, ``wrong`` or ``status N``.
+    """
 
     counts: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
@@ -75,15 +78,15 @@ class Soak:
     inside: int = -1  # questions that the server still counts when all clients are done
 
     def part(self, number: int) -> tuple[float, float, float]:
-        """Median MiB, threads and files of one of ``_PARTS`` parts of the time."""
+        """Return median MiB, threads and files of one of ``_PARTS`` parts of the time."""
         first, last = self.samples[0][0], self.samples[-1][0]
         step = (last - first) / _PARTS
         found = [s for s in self.samples if first + number * step <= s[0] <= first + (number + 1) * step]
         memory, threads, files = (statistics.median(column) for column in list(zip(*found, strict=True))[1:])
         return memory / 2**20, threads, files
 
-    def faults(self) -> list[str]:
-        """What should not be."""
+    def list_faults(self) -> list[str]:
+        """Return the faults, one line each."""
         told = [
             f"{number} requests: {what}" for what, number in self.counts.items() if what not in ("answered", "left")
         ]
@@ -100,7 +103,7 @@ def serve(clients: int, told: Connection) -> None:
     places = clients + -(-clients // _LEAVING_SHARE)  # a client who left and asks again may have two for a moment
     limits = ServerLimits(questions=places, requests_per_minute=10**9)
     server = Server(Answerer(EchoAgent()), model=_MODEL, key=None, limits=limits)
-    web = uvicorn.Server(configured(guarded(server.app)))
+    web = uvicorn.Server(configure(protect(server.app)))
 
     def wait() -> None:
         told.poll(None)
@@ -113,9 +116,9 @@ def serve(clients: int, told: Connection) -> None:
 
 
 async def soak(url: str, pid: int, clients: int, seconds: float) -> Soak:
-    """Let clients ask the server at ``url``, the process ``pid``, for so long, and wait for the last answers."""
+    """Let clients ask the server at ``url``, the process ``pid``, and wait for the last answers."""
     found = Soak()
-    photo = _photo()
+    photo = _make_photo()
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         (await client.get("/health")).raise_for_status()  # once it is up; until then connections wait
     end = time.monotonic() + seconds
@@ -176,13 +179,13 @@ async def _watch(server: psutil.Process, seconds: float, end: float, found: Soak
         await asyncio.sleep(min(1.0, seconds / (4 * _PARTS)))
 
 
-def _photo() -> str:
+def _make_photo() -> str:
     buffer = io.BytesIO()
     Image.effect_noise((_PHOTO_SIDE, _PHOTO_SIDE), 64).convert("RGB").save(buffer, "JPEG")
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def measured(clients: int, seconds: float) -> Soak:
+def run_soak(clients: int, seconds: float) -> Soak:
     """Start a server, soak it, stop it."""
     spawning = multiprocessing.get_context("spawn")
     here, there = spawning.Pipe()
@@ -199,7 +202,7 @@ def measured(clients: int, seconds: float) -> Soak:
 
 
 def _measure(options: SoakOptions) -> int:
-    found = measured(options.clients, options.seconds)
+    found = run_soak(options.clients, options.seconds)
     console = output()
     rows = [(what, str(number)) for what, number in sorted(found.counts.items())]
     seconds = statistics.quantiles(found.seconds, n=100)
@@ -209,20 +212,24 @@ def _measure(options: SoakOptions) -> int:
         rows.append((f"resident MiB, threads, open files {name}", f"{memory:.1f}, {threads:.0f}, {files:.0f}"))
     rows.append(("places taken in the end", str(found.inside)))
     console.print(table_of(f"{options.clients} clients, {options.seconds:g} s", ("requests", ""), rows))
-    for fault in found.faults():
+    for fault in found.list_faults():
         console.print(fault, style="red")
-    return int(bool(found.faults()))
+    return int(bool(found.list_faults()))
 
 
 class SoakOptions(Options):
-    """How long, and under how many clients."""
+    """Options of how long it lasts, and under how many clients."""
 
-    seconds: float = Field(600, description="how long")
-    clients: int = Field(50, description="at once")
+    seconds: float = Field(600, description="duration")
+    clients: int = Field(50, description="number of simultaneous clients")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what happened. Returns the exit status: 0, 1 where something went wrong."""
+    """Print the result.
+
+    Returns:
+        0, or 1 if something went wrong.
+    """
     options = SoakOptions.parse(arguments, description=__doc__)
     return exit_status(lambda: _measure(options), output())
 

@@ -1,10 +1,10 @@
-"""Recall of the right page with and without query splitting, on the multi-hop questions of the mini set.
+"""Recall of the right page with and without query splitting, on the mini set's multi-hop questions.
 
     python -m benchmarks.splitting [--split validation]
 
-Asked are the single-turn questions that go from the picture to a page (source "both"), with the entity that the picture really shows, so
-that only the queries differ: the question as it stands, with the entity's name (fusion search), and with the hops that the rules bridge
-besides.
+The questions are the single-turn ones that go from the picture to a page (source "both"). They are asked with the entity that the picture
+really shows, so that only the queries differ: the question as it stands, with the entity's name (fusion search), and with the hops that
+the rules bridge besides.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WAYS = ("question as it stands", "with the entity's name", "with its hops beside
 
 @dataclass(frozen=True)
 class Asked:
-    """A multi-hop question: its queries for each of ``WAYS``, and the names of the pages that hold its answer."""
+    """A multi-hop question: its queries for each of ``WAYS``, and the names of the pages with its answer."""
 
     queries: tuple[tuple[str, ...], ...]
     pages: frozenset[str]
 
 
-def questions(split: Split) -> list[Asked]:
-    """The multi-hop questions of a split."""
+def read_questions(split: Split) -> list[Asked]:
+    """Read the multi-hop questions of a split."""
     content = load_content(SET.content)
     found = []
     for question in content.questions.values():
@@ -50,8 +50,11 @@ def questions(split: Split) -> list[Asked]:
     return found
 
 
-def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
-    """For each way the rank of the first right page of each question, from 0; a large number where it was not found."""
+def rank_pages(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
+    """Return for each way the rank of the first right page of each question, from 0.
+
+    The rank is a large number if no right page was found.
+    """
     limit = max(RANKS)
     table: list[list[int]] = []
     for way in range(len(WAYS)):
@@ -69,18 +72,22 @@ def ranks(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
 
 
 class SplittingOptions(BenchmarkOptions):
-    """Which split is searched."""
+    """Options of which split is searched."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 2 where an index is missing."""
+    """Print the table.
+
+    Returns:
+        0, or 2 if an index is missing.
+    """
     return run(_measure, SplittingOptions, arguments, __doc__)
 
 
 def _measure(options: SplittingOptions) -> int:
     search = SearchGateway(PreparedSet(options.split, options.cache).search())
-    asked = questions(options.split)
-    found = zip(WAYS, ranks(asked, search), strict=True)
+    asked = read_questions(options.split)
+    found = zip(WAYS, rank_pages(asked, search), strict=True)
     rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
     title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
     output().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))

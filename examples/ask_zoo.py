@@ -1,4 +1,7 @@
-"""Ask about photos of an invented zoo, of which no model knows anything: ``python examples/ask_zoo.py`` (examples/README.md)."""
+"""Ask about photos of an invented zoo, of which no model knows anything.
+
+Run: ``python examples/ask_zoo.py`` (examples/README.md).
+"""
 
 import sys
 from pathlib import Path
@@ -27,15 +30,19 @@ QUESTIONS = (
 class ZooOptions(AnswererOptions):
     """Index the zoo's photos, table and pages, then ask about visitors' photos."""
 
-    split: str | None = Field(SPLIT, description="what the indices are called in the cache")
+    split: str | None = Field(SPLIT, description="name of the indices in the cache")
 
 
 def main() -> int:
-    """Returns the exit status: 0, or 2 where the agent cannot be put together."""
+    """Index the zoo, ask the questions and print the answers.
+
+    Returns:
+        0, or 2 if the agent cannot be put together.
+    """
     options = ZooOptions.parse()
     console = Console()
     try:
-        # What stands already is not embedded again, so that the table and the pages may be changed between two calls.
+        # Only new content is embedded, so that the table and the pages may be changed between two calls.
         build(
             IndexOptions(
                 images=ZOO / "photos",

@@ -1,4 +1,4 @@
-"""The written content of the mini CRAG-MM: pydantic models of the YAML files and their loader.
+"""Written content of the mini CRAG-MM: pydantic models of the YAML files, and their loader.
 
 Formats are described in mini_crag_mm/FORMAT.md. Numbers called boxes are [left, top, width, height] as fractions of the
 frame unless a name says pixels.
@@ -46,7 +46,7 @@ Box = tuple[
 
 
 class ContentError(ValueError):
-    """The YAML does not hold to its format; `problems` has one line for each fault, with file and id."""
+    """The YAML breaks its format; `problems` has one line for each fault, with file and id."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -81,14 +81,14 @@ class Item(_Model):
 
 
 class Photo(_Model):
-    """Where the photograph of an entity comes from; `file` is a path inside the source."""
+    """Source of an entity's photograph; `file` is a path inside that source."""
 
     source: PhotoSource
     file: str
 
 
 class Companion(_Model):
-    """A second entity to be seen in another's photograph; it has no photograph of its own."""
+    """A second entity visible in another's photograph; it has no photograph of its own."""
 
     name: str
     attributes: dict[str, Any] = Field(default_factory=dict)
@@ -98,7 +98,7 @@ class Entity(Item):
     """A KG entity with its photograph and raw infobox attributes.
 
     `other_photo` is a second photograph, by another camera, for the scenes: the graph's own is never shown in one.
-    An entity with `in_graph` false is to be seen in scenes and missing from the image KG, with its attributes.
+    An entity with `in_graph` false is visible in scenes, but it and its attributes are missing from the image KG.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Page(Item):
 
 
 class WikiTitle(Item):
-    """A Wikipedia summary that joins the pages of a split; its `id` is the `title` of the file, which need not be unique."""
+    """A Wikipedia summary among the pages of a split; its `id` is the `title` and need not be unique."""
 
     id: str = Field(validation_alias="title")
 
@@ -150,7 +150,7 @@ class PlacedText(_Model):
 
 
 class Effects(_Model):
-    """What the camera does to a scene, in this order: rotate, crop, blur, darken, noise."""
+    """Effects of the camera on a scene, applied in this order: rotate, crop, blur, darken, noise."""
 
     blur: Annotated[float, Field(ge=0.0, le=6.0, description="Gaussian radius in pixels at full size")] = 0.0
     darken: Annotated[float, Field(gt=0.0, le=1.5, description="brightness factor; 1 leaves it as it is")] = 1.0
@@ -168,7 +168,7 @@ class Effects(_Model):
 
 
 class Scene(Item):
-    """How one question photo is composed; `size` is (width, height) in pixels."""
+    """Composition of one question photo; `size` is (width, height) in pixels."""
 
     size: tuple[Annotated[int, Field(ge=200, le=2000)], Annotated[int, Field(ge=200, le=2000)]] = (960, 720)
     egocentric: bool = True
@@ -178,7 +178,7 @@ class Scene(Item):
     effects: Effects = Effects()
 
     def entity_ids(self) -> Iterator[str]:
-        """The entities to be seen, background first, in drawing order."""
+        """Yield the visible entities in drawing order, the background first."""
         if isinstance(self.background, PhotoBackground):
             yield self.background.photo
         for placed in self.objects:
@@ -230,17 +230,17 @@ class Content:
     dialogs: dict[str, Dialog] = field(default_factory=dict)
 
     def turns(self) -> Iterator[tuple[str, Split, str, Turn]]:
-        """All turns as (content id, split, scene id, turn)."""
-        for item in self.asking():
-            for content_id, turn in turns_of(item):
+        """Yield all turns as (content id, split, scene id, turn)."""
+        for item in self.list_items():
+            for content_id, turn in list_turns(item):
                 yield content_id, item.split, item.scene, turn
 
-    def asking(self) -> list[Question | Dialog]:
-        """Single-turn questions and dialogs, whatever has a scene and asks about it."""
+    def list_items(self) -> list[Question | Dialog]:
+        """Return all single-turn questions and dialogs."""
         return [*self.questions.values(), *self.dialogs.values()]
 
     def claimed_titles(self) -> dict[str, set[Split]]:
-        """Wikipedia titles -> the splits that claim them, by wiki.yaml or as an entity's own article."""
+        """Map Wikipedia titles to the splits that claim them, by wiki.yaml or as an entity's own article."""
         claims: dict[str, set[Split]] = {}
         for entry in self.wiki:
             claims.setdefault(entry.id, set()).add(entry.split)
@@ -250,21 +250,21 @@ class Content:
         return claims
 
 
-def turns_of(item: Question | Dialog) -> list[tuple[str, Turn]]:
-    """The turns of an item with their content ids; a dialog's N-th turn has the id DIALOG#N, from 0."""
+def list_turns(item: Question | Dialog) -> list[tuple[str, Turn]]:
+    """Return the turns of an item with their content ids; the N-th turn of a dialog is DIALOG#N, from 0."""
     if isinstance(item, Question):
         return [(item.id, item)]
     return [(f"{item.id}#{number}", turn) for number, turn in enumerate(item.turns)]
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """A SafeLoader (plain data alone) without YAML's surprises.
+    """SafeLoader (plain data alone) without YAML's surprises.
 
     Dates stay text; only true/false are booleans (yes, no, on and off are words); a key given twice is an error.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping, unless a key occurs twice: the first value would be lost without a word."""
+        """Build a mapping, and refuse a key that occurs twice: its first value would be lost silently."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen:
@@ -286,7 +286,7 @@ _Entry = TypeVar("_Entry", bound=Item)
 
 
 def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_Entry]:
-    """Entries of one YAML file; faults are added to `problems` and the faulty entries left out."""
+    """Read the entries of one YAML file; faulty ones are left out and described in `problems`."""
     origin = f"{path.parent.name}/{path.name}"
     try:
         raw = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainLoader)
@@ -316,14 +316,19 @@ def _read_file(path: Path, model: type[_Entry], problems: list[str]) -> list[_En
 def load_content(root: Path, report: Callable[[str], None] | None = None) -> Content:
     """Read all groups below `root`.
 
-    Faulty entries raise ContentError, all of them together; with `report` they are reported and left out instead.
+    Args:
+        root: Folder with a sub-folder for each group.
+        report: Called with each problem; faulty entries are then left out. None: problems are raised.
+
+    Raises:
+        ContentError: Entries are faulty and `report` is None; it names all of them.
     """
     problems: list[str] = []
 
     def read(name: str, model: type[_Entry]) -> list[_Entry]:
         return [entry for path in sorted(root.glob(f"*/{name}.yaml")) for entry in _read_file(path, model, problems)]
 
-    def by_id(name: str, model: type[_Entry]) -> dict[str, _Entry]:
+    def index_by_id(name: str, model: type[_Entry]) -> dict[str, _Entry]:
         index: dict[str, _Entry] = {}
         for entry in read(name, model):
             first = index.setdefault(entry.id, entry)
@@ -332,12 +337,12 @@ def load_content(root: Path, report: Callable[[str], None] | None = None) -> Con
         return index
 
     content = Content(
-        by_id("entities", Entity),
-        by_id("pages", Page),
+        index_by_id("entities", Entity),
+        index_by_id("pages", Page),
         read("wiki", WikiTitle),
-        by_id("scenes", Scene),
-        by_id("single", Question),
-        by_id("dialogs", Dialog),
+        index_by_id("scenes", Scene),
+        index_by_id("single", Question),
+        index_by_id("dialogs", Dialog),
     )
     if report is not None:
         for problem in problems:

@@ -2,8 +2,8 @@
 
     python -m mini_crag_mm.prepare --split all && python -m mini_crag_mm.embeddings    # after a change of pages, photographs or encoders
 
-A vector is kept under the key that the embedding cache has for it: a digest of the encoder's weights and of what was embedded. So none is
-used for another text, picture or encoder, and what has none is embedded as ever.
+The key of a vector is its key in the embedding cache: a digest of the encoder's weights and of what was embedded. So a vector is never used
+for another text, picture or encoder. What has no vector is embedded as usual.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
 from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm.content_models import SPLITS
-from mini_crag_mm.index_contents import BACKGROUND, contents_of
+from mini_crag_mm.index_contents import BACKGROUND, list_keys
 from mini_crag_mm.loader import SET
 
 _KINDS = ("images", "texts")
 
 
 def read(file: Path = SET.embeddings) -> dict[bytes, FloatArray]:
-    """The vectors by key, float32, each of length 1 up to the rounding to 16 bit; none where there is no such file, or it is broken."""
+    """Read the vectors by key, in float32, each of length 1 up to the rounding to 16 bit.
+
+    Returns:
+        {} if the file is missing or broken.
+    """
     try:
         with np.load(file) as arrays:
             return {
@@ -41,7 +45,10 @@ def read(file: Path = SET.embeddings) -> dict[bytes, FloatArray]:
 
 
 def write(vectors: Mapping[str, Mapping[bytes, FloatArray]], file: Path = SET.embeddings) -> None:
-    """Write the vectors of ``images`` and ``texts`` by key, in 16 bit, which moves a cosine by less than 0.001."""
+    """Write the vectors of ``images`` and ``texts`` by key.
+
+    They are rounded to 16 bit, which moves a cosine by less than 0.001.
+    """
     arrays = {}
     for kind in _KINDS:
         keys = sorted(vectors[kind])
@@ -50,8 +57,8 @@ def write(vectors: Mapping[str, Mapping[bytes, FloatArray]], file: Path = SET.em
     np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # numpy's stub takes an option's type for that of arrays
 
 
-def add_to(cache: EmbeddingCache) -> int:
-    """Put what the cache lacks into it. Returns how many vectors that were."""
+def add_missing(cache: EmbeddingCache) -> int:
+    """Add the vectors that the cache lacks, and return their number."""
     shipped = read()
     missing = cache.missing(shipped)
     cache.store({key: shipped[key] for key in missing})
@@ -61,16 +68,16 @@ def add_to(cache: EmbeddingCache) -> int:
 class EmbeddingsOptions(Options):
     """Write the embeddings that come with the set, from a cache that both splits were prepared in."""
 
-    cache: Path = Field(DEFAULT_CACHE, description="where everything is kept")
+    cache: Path = Field(DEFAULT_CACHE, description="cache folder in which both splits were prepared")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gather what both splits' indices hold; 0 when it is written."""
+    """Write the vectors of both splits' indices; return 0."""
     options = EmbeddingsOptions.parse(arguments)
     found: dict[str, dict[bytes, FloatArray]] = {kind: {} for kind in _KINDS}
     with EmbeddingCache(options.cache / "embeddings") as cache:
         for split in SPLITS:
-            for kind, keys in zip(_KINDS, contents_of(split, options.cache, BACKGROUND), strict=True):
+            for kind, keys in zip(_KINDS, list_keys(split, options.cache, BACKGROUND), strict=True):
                 found[kind] |= dict(zip(keys, cache.load(keys), strict=True))
     write(found)
     print(f"{len(found['images'])} pictures and {len(found['texts'])} texts are in {SET.embeddings.name}")

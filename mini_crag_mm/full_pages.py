@@ -2,10 +2,10 @@
 
     python -m mini_crag_mm.full_pages --split all    # count pages and characters in a prepared cache
 
-A search returns a snippet of a page. An evaluator has the page itself in a folder: HTML, a file named by the SHA-256 of the URL, some pages
-missing. ``mini_crag_mm.prepare`` writes such a folder. The sources of this set are short: the snippet of almost every page is all that its
-author wrote. So a full page joins that text with Wikipedia summaries, as an article joins sections: of the titles that it mentions, then of
-those that these mention. No sentence is written for it.
+A search returns a snippet of a page. The evaluator keeps the page itself in a folder: HTML, in a file named by the SHA-256 of the URL. Some
+pages are missing there. ``mini_crag_mm.prepare`` writes such a folder. The sources of this set are short: the snippet of almost every page
+is all that its author wrote. So a full page joins that text with Wikipedia summaries, as an article joins sections. It takes the summaries
+of the titles that the text mentions, then of those that these mention. No sentence is written for it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from agents.search.pages.web_cache import PageCache
 from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.index_contents import BACKGROUND, pages_of
+from mini_crag_mm.index_contents import BACKGROUND, list_pages
 from mini_crag_mm.loader import SET, SetPaths, WebPage, read_pages
 
 FOLDER = "page_cache"
 MISSING_ONE_IN = 5
-"""One page in so many is left out, by the hash of its URL: a search has to fall back to its snippet."""
+"""One page in so many is left out, chosen by the hash of its URL, so that a search falls back to its snippet."""
 
 MAX_SECTIONS = 12
 _MAX_TITLE_WORDS = 6
@@ -62,8 +62,8 @@ class _Section:
     body: Markup
 
 
-def page_file(cache: Path, url: str) -> Path:
-    """Return where the full page of a URL lies below a cache folder: the organiser's file name has no ending."""
+def locate_page(cache: Path, url: str) -> Path:
+    """Return the path of a URL's full page below a cache folder; the organiser's file name has no ending."""
     return PageCache(cache / FOLDER).path(url).with_suffix("")
 
 
@@ -98,7 +98,11 @@ class PageMaker:
 
     @classmethod
     def load(cls, paths: SetPaths = SET) -> PageMaker:
-        """Return the maker for the pages of the set. Raises WikiError where the summaries are not installed."""
+        """Load the maker for the pages of the set.
+
+        Raises:
+            WikiError: The summaries are not installed.
+        """
         claims: dict[str, set[Split | None]] = {}
         for page in read_pages(paths=paths):
             if page["kind"] == "wiki":
@@ -106,11 +110,11 @@ class PageMaker:
         return cls(wikipedia.read_summaries(), claims)
 
     def make(self, page: WebPage) -> str:
-        """Return the HTML of a page: its own text stands somewhere among the sections, by the hash of its URL."""
-        related = [_Section(title, _paragraphs(self._summaries[title])) for title in self._related(page)]
+        """Render a page as HTML; the hash of its URL decides where its own text stands among the sections."""
+        related = [_Section(title, _format_paragraphs(self._summaries[title])) for title in self._find_related(page)]
         is_wiki = page["kind"] == "wiki"
         # Pages of the set are written as on the web: with entities, tags, lists and tables of Markdown.
-        own = _paragraphs(page["page_snippet"]) if is_wiki else self._rendered(page["page_snippet"])
+        own = _format_paragraphs(page["page_snippet"]) if is_wiki else self._render(page["page_snippet"])
         at = _draw("place", page["page_url"]) % (len(related) + 1)
         return self._template.render(
             title=page["page_name"],
@@ -119,28 +123,28 @@ class PageMaker:
             licence=_LICENCES["wiki" if is_wiki else "own"],
         )
 
-    def _rendered(self, text: str) -> Markup:
+    def _render(self, text: str) -> Markup:
         return Markup(self._markdown.render(_BLOCK_END.sub(r"\1\n\n", text)))
 
-    def _related(self, page: WebPage) -> list[str]:
-        """Return the titles of a page's further sections: those that it mentions, then those that these sections mention."""
+    def _find_related(self, page: WebPage) -> list[str]:
+        """Return the titles of a page's further sections: those it mentions, then those that these mention."""
         titles: list[str] = []
         texts = [html.unescape(page["page_snippet"])]
         for text in texts:
-            found = dict(self._mentions(text))
+            found = dict(self._find_mentions(text))
             # Names come before common nouns.
             for title in sorted(found, key=lambda title: not found[title]):
                 is_new = title not in titles and title != page["page_name"]
-                if len(titles) < MAX_SECTIONS and is_new and self._may_have(page["split"], title):
+                if len(titles) < MAX_SECTIONS and is_new and self._can_use(page["split"], title):
                     titles.append(title)
                     texts.append(self._summaries[title])
         return titles
 
-    def _may_have(self, split: Split | None, title: str) -> bool:
+    def _can_use(self, split: Split | None, title: str) -> bool:
         return title not in self._claims or split in self._claims[title]
 
-    def _mentions(self, text: str) -> Iterator[tuple[str, bool]]:
-        """Yield the titles in a text, the longest at each place, and whether they begin with a capital there."""
+    def _find_mentions(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Yield the titles in a text, the longest at each place, and whether each begins with a capital there."""
         words = [(match.start(), match.end()) for match in _WORD.finditer(text)]
         at = 0
         while at < len(words):
@@ -155,14 +159,14 @@ class PageMaker:
 
 
 def write_pages(pages: Sequence[WebPage], cache: Path, make: Callable[[WebPage], str]) -> int:
-    """Bring the page cache up to date: write what is new or changed, remove what is missing on purpose.
+    """Bring the page cache up to date: write new and changed pages, remove those left out on purpose.
 
     Returns:
-        How many of the pages are in the cache now.
+        Number of the pages that are in the cache now.
     """
     count = 0
     for page in pages:
-        target = page_file(cache, page["page_url"])
+        target = locate_page(cache, page["page_url"])
         if is_missing(page["page_url"]):
             target.unlink(missing_ok=True)
             continue
@@ -174,11 +178,14 @@ def write_pages(pages: Sequence[WebPage], cache: Path, make: Callable[[WebPage],
 
 
 def _draw(what: str, url: str) -> int:
-    """Return a number for a URL that is the same every time; not its file name's hash, by which an index samples pages."""
+    """Return a number for a URL that is the same every time.
+
+    It is not the hash in its file name, by which an index samples pages.
+    """
     return int.from_bytes(hashlib.sha256(f"{what} {url}".encode()).digest()[:8], "big")
 
 
-def _paragraphs(text: str) -> Markup:
+def _format_paragraphs(text: str) -> Markup:
     return Markup("\n").join(Markup("<p>{}</p>").format(line) for line in text.split("\n") if line.strip())
 
 
@@ -191,30 +198,36 @@ class PagesOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print, as a table, how many pages have a full text and how long snippets and texts are; 1 where a split has none."""
+    """Print a table of the pages with a full text, and of the lengths of snippets and texts.
+
+    Returns:
+        1 if a split has no full page, else 0.
+    """
     options = PagesOptions.parse(arguments)
     print("| split | pages | pages of | cached | snippet, median characters | full text, median characters |")
     print("|---|---|---|---|---|---|")
     empty = False
     for split in SPLITS if options.split == "all" else (options.split,):
         of_kind: dict[str, list[WebPage]] = {"the set": [], "Wikipedia, listed": [], "Wikipedia, background": []}
-        for page in pages_of(split, options.background):
+        for page in list_pages(split, options.background):
             kind = "the set" if page["kind"] != "wiki" else "Wikipedia, listed"
             of_kind[kind if page["split"] else "Wikipedia, background"].append(page)
         cached = 0
         for kind, pages in of_kind.items():
-            files = [file for page in pages if (file := page_file(options.cache, page["page_url"])).is_file()]
+            files = [file for page in pages if (file := locate_page(options.cache, page["page_url"])).is_file()]
             texts = [len(main_content(file.read_text(encoding="utf-8"))) for file in files]
             snippets = [len(page["page_snippet"]) for page in pages]
             cached += len(files)
-            print(f"| {split} | {len(pages)} | {kind} | {len(files)} | {_median(snippets)} | {_median(texts)} |")
+            print(
+                f"| {split} | {len(pages)} | {kind} | {len(files)} | {_format_median(snippets)} | {_format_median(texts)} |"
+            )
         if not cached:
             print(f"{options.cache} has no full pages of {split}: run python -m mini_crag_mm.prepare", file=sys.stderr)
             empty = True
     return int(empty)
 
 
-def _median(values: Sequence[int]) -> str:
+def _format_median(values: Sequence[int]) -> str:
     return f"{statistics.median(values):,.0f}" if values else "-"
 
 

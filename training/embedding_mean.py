@@ -16,7 +16,7 @@ from pydantic import Field
 from agents.base.command_options import Options
 from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
 from mini_crag_mm.content_models import Split
-from mini_crag_mm.loader import index_image, read_kg
+from mini_crag_mm.loader import read_index_image, read_kg
 
 
 class EmbeddingMeanOptions(Options):
@@ -28,7 +28,7 @@ class EmbeddingMeanOptions(Options):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the mean beside the model that uses it."""
     options = EmbeddingMeanOptions.parse(arguments, description=__doc__)
-    photographs = [index_image(row) for row in read_kg(options.split)]
+    photographs = [read_index_image(row) for row in read_kg(options.split)]
     np.save(MEAN_FILE, ObjectEmbedding(centred=False).encode(photographs).mean(axis=0))
     print(f"{MEAN_FILE}: mean of {len(photographs)} photographs of {options.split}")
     return 0

@@ -41,9 +41,9 @@ from agents.turn import IDK, Evidence
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, REPLIES, AnsweredTurn
 from mini_crag_mm.content_models import load_content
-from mini_crag_mm.index_contents import BACKGROUND, sampled
+from mini_crag_mm.index_contents import BACKGROUND, sample_pages
 from mini_crag_mm.loader import SET, WebPage
-from mini_crag_mm.wikipedia import background_pages
+from mini_crag_mm.wikipedia import read_background_pages
 from training.chat_examples import Example, TrainingDataError, messages_of, share_of
 from training.collect import answer_in, describe, holds_answer, write_collection
 from training.command_line import JudgedOptions, run_command, write_about
@@ -92,7 +92,7 @@ class Claimed:
 
 def training_pages() -> list[WebPage]:
     """The background summaries that no index of the usual size holds, in the order of a hash."""
-    return sampled(background_pages(), -1)[BACKGROUND:]
+    return sample_pages(read_background_pages(), -1)[BACKGROUND:]
 
 
 class Corpus:

@@ -1,1 +1,1 @@
-"""Checks before a submission: ``python -m apps.preflight`` says what would fail and what to do about it."""
+"""Checks before a submission: ``python -m apps.preflight`` says what would fail and how to fix it."""

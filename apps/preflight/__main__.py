@@ -1,4 +1,4 @@
-"""``python -m apps.preflight``: a table of checks, and exit status 0 where none failed."""
+"""``python -m apps.preflight``: print a table of checks, with exit status 0 if none failed."""
 
 import json
 import sys
@@ -19,9 +19,9 @@ from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions
-from apps.preflight.check import Check, check, guarded
+from apps.preflight.check import Check, check, run_check
 from apps.preflight.hub_access import check_access
-from apps.preflight.memory import L40S_BYTES, memory_of
+from apps.preflight.memory import L40S_BYTES, estimate_memory
 from apps.preflight.rehearsal import check_import, check_rehearsal
 from apps.preflight.repository import check_dockerfile, check_files, check_requirements
 from apps.preflight.submission import (
@@ -30,17 +30,18 @@ from apps.preflight.submission import (
     check_limits,
     check_preset,
     check_submission,
-    wanted_models,
-    write,
+    list_models,
+    write_submission,
 )
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "yellow"}
 
 
 class PreflightOptions(ModelOptions, JsonOptions):
-    """Check that this repository can be submitted: files, access to models, limits, memory, requirements, and a rehearsal of the evaluator.
+    """Check that this repository can be submitted.
 
-    The status is 0 where no check failed, 1 where one did. Nothing is written without --task.
+    The checks are of files, access to models, limits, memory and requirements, and a rehearsal of the evaluator.
+    The status is 0 if no check failed, 1 if one did. Nothing is written without --task.
     """
 
     group = "what is checked"
@@ -58,7 +59,11 @@ class PreflightOptions(ModelOptions, JsonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the checks; 1 where one failed, 2 for a wrong command line."""
+    """Run the checks.
+
+    Returns:
+        0; 1 if a check failed; 2 for a wrong command line.
+    """
     options = PreflightOptions.parse(arguments)
     try:
         config = RunConfig.read(
@@ -69,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cache=options.cache,
         )
         if options.task is not None:
-            write(SUBMISSION, options.task, config)
+            write_submission(SUBMISSION, options.task, config)
     except (SettingsError, ModelError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -92,26 +97,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
-    """All checks, in the order of the table."""
-    checks = guarded("aicrowd.json", lambda: check_submission(SUBMISSION, config))
+    """Run all checks, in the order of the table."""
+    checks = run_check("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
-    checks += guarded("access to models", lambda: check_access(wanted_models(config, task), quick=quick))
-    checks += guarded("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
-    checks += guarded("gate", lambda: check_gate(config))
-    checks += guarded("limits", lambda: check_limits(config.settings))
-    checks += guarded("memory", lambda: check_memory(config, capacity))
-    checks += guarded("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))
-    checks += guarded("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))
-    checks += guarded("files", lambda: check_files(ROOT))
-    checks += guarded("import of agents.user_config", check_import)
-    checks += guarded("rehearsal", lambda: check_rehearsal(config, task, quick=quick))
+    checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
+    checks += run_check("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
+    checks += run_check("gate", lambda: check_gate(config))
+    checks += run_check("limits", lambda: check_limits(config.settings))
+    checks += run_check("memory", lambda: check_memory(config, capacity))
+    checks += run_check("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))
+    checks += run_check("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))
+    checks += run_check("files", lambda: check_files(ROOT))
+    checks += run_check("import of agents.user_config", check_import)
+    checks += run_check("rehearsal", lambda: check_rehearsal(config, task, quick=quick))
     return checks
 
 
 def check_memory(config: RunConfig, capacity: int) -> Check:
-    """Whether the models fit a GPU of so many bytes."""
+    """Check that the models fit a GPU of ``capacity`` bytes."""
     try:
-        memory = memory_of(config, capacity)
+        memory = estimate_memory(config, capacity)
     except ArchitectureError as error:
         return Check("memory", "skipped", str(error), "run it where the models are in the local Hugging Face cache")
     if not memory.rows:

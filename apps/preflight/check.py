@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Check:
-    """What was checked, what was found and, where that is not good, what to do."""
+    """A check with its state, what it found and, if that is not good, what to do."""
 
     name: str
     state: Literal["ok", "warning", "failed", "skipped"]
@@ -17,12 +17,12 @@ class Check:
 
 
 def check(name: str, good: bool, found: str, fix: str) -> Check:
-    """A check that passed or failed."""
+    """Return a check that passed or failed."""
     return Check(name, "ok", found) if good else Check(name, "failed", found, fix)
 
 
-def guarded(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]:
-    """The outcome of a check; one that breaks has failed, and the others go on."""
+def run_check(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]:
+    """Run a check; one that raises counts as failed, so that the others go on."""
     try:
         made = make()
     except Exception as error:  # noqa: BLE001 - the table must stand whatever one check meets
@@ -30,6 +30,6 @@ def guarded(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]:
     return made if isinstance(made, list) else [made]
 
 
-def output_of(command: Sequence[str], seconds: float = 300.0, **options: Any) -> subprocess.CompletedProcess[str]:
-    """What a program did and said."""
+def run_program(command: Sequence[str], seconds: float = 300.0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program and capture what it prints."""
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **options)

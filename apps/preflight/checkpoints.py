@@ -18,8 +18,10 @@ _PACKAGED = ("efficientnet-lite2", "minilm")  # weights that come inside Python 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint in memory: a model id or folder, its kind (``organiser``: a model of the search pipeline), who uses it, and its
-    options, the defaults of its kind included."""
+    """One checkpoint in memory: a model id or folder, its kind, its roles and its options.
+
+    The kind ``organiser`` is a model of the search pipeline. The options include the defaults of the kind.
+    """
 
     path: str
     kind: str
@@ -33,16 +35,18 @@ class Checkpoint:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it takes memory of the GPU, where there is one."""
+        """Whether it takes memory of the GPU, if there is one."""
         return self.kind == "vllm" or str(self.options.get("device", "cpu")).startswith(("cuda", "auto"))
 
 
-def checkpoints_of(config: RunConfig) -> list[Checkpoint]:
-    """The checkpoints that the stages of a preset can ask for, and those of the organiser's search pipeline.
+def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
+    """List the checkpoints that the stages of a preset and the organiser's search pipeline can load.
 
-    Models that come inside Python packages are not listed. Specifications that are alike are one checkpoint in memory, as in
-    ``ModelRegistry``. SettingsError where the profile names no model for a role of the preset, or two roles would start an engine each of
-    one model; ModelError where a kind is unknown.
+    Models that come inside Python packages are not listed. Equal specifications are one checkpoint in memory, as in ``ModelRegistry``.
+
+    Raises:
+        SettingsError: The profile names no model for a role of the preset, or two roles would each start an engine of one model.
+        ModelError: A kind is unknown.
     """
     profile = config.profile.with_lora(config.settings.lora)
     found: dict[str, Checkpoint] = {}
@@ -50,7 +54,7 @@ def checkpoints_of(config: RunConfig) -> list[Checkpoint]:
         if role not in profile.models:
             known = ", ".join(sorted(profile.models))
             raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
-        for part in _with_paths(profile.models[role]):
+        for part in _find_checkpoint_specs(profile.models[role]):
             key = json.dumps(part, sort_keys=True, default=str)
             roles = found[key].roles if key in found else ()
             options = {**options_of(part["kind"]), **part}
@@ -65,20 +69,23 @@ def checkpoints_of(config: RunConfig) -> list[Checkpoint]:
                 f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options ({names}), "
                 "so that it would be loaded twice: give them the same table and they share one engine"
             )
-    return [*found.values(), *_search_models(config)]
+    return [*found.values(), *_list_search_models(config)]
 
 
-def _with_paths(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A specification and those inside it that name a checkpoint."""
+def _find_checkpoint_specs(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a specification and those inside it that name a checkpoint."""
     if "path" in spec and "kind" in spec:
         yield spec
     for value in spec.values():
         if isinstance(value, Mapping) and "kind" in value:
-            yield from _with_paths(value)
+            yield from _find_checkpoint_specs(value)
 
 
-def _search_models(config: RunConfig) -> Iterator[Checkpoint]:
-    """The organiser's pipeline loads its encoders as they were saved, in float32, and puts them on the GPU where there is one."""
+def _list_search_models(config: RunConfig) -> Iterator[Checkpoint]:
+    """Yield the encoders of the organiser's pipeline.
+
+    It loads them as they were saved, in float32, and puts them on the GPU if there is one.
+    """
     images, web = searches_of(config.settings)
     search = config.profile.search
     device = "cuda" if search.kind == "organiser" else "cpu"

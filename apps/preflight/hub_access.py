@@ -1,4 +1,4 @@
-"""Whether the organiser's account of the hub can fetch the models of a submission.
+"""Checks that the organiser's account of the hub can fetch the models of a submission.
 
 The starter kit's rules (its docs/submission.md and docs/huggingface-gated-models.md): a model is public, or its repository gives access to
 the account ``aicrowd``; a gated repository of one's own is public, gated, and has "aicrowd" in its name.
@@ -16,10 +16,14 @@ _NAME = "access to models"
 _SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
 
 
-def access_of(model: str) -> Access:
-    """Who may fetch a model: everybody, who was given access, or (private, or not there) nobody that we know of.
+def query_access(model: str) -> Access:
+    """Ask the hub who may fetch a model.
 
-    OSError where no hub can be asked.
+    Returns:
+        "public" for everybody; "gated" for accounts that were given access; "hidden" for a model that is private or does not exist.
+
+    Raises:
+        OSError: No hub can be reached.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -36,11 +40,14 @@ def access_of(model: str) -> Access:
     return "hidden" if found.private else "gated" if found.gated else "public"
 
 
-def check_access(models: list[str], ask: Callable[[str], Access] = access_of, *, quick: bool = False) -> Check:
-    """Private and unknown repositories fail; gated ones are named, with what has to be done for them."""
+def check_access(models: list[str], ask: Callable[[str], Access] = query_access, *, quick: bool = False) -> Check:
+    """Check that the organiser can fetch the models.
+
+    Private and unknown repositories fail. Gated ones are a warning that says what to do.
+    """
     fix = (
-        f"a repository of yours is public and gated, has {ACCOUNT!r} in its name and gives access to the account {ACCOUNT!r}; of "
-        "another's, accept its terms and see that the organiser has access"
+        f"make your own repository public and gated, with {ACCOUNT!r} in its name and access for the account {ACCOUNT!r}; for "
+        "another's, accept its terms and make sure that the organiser has access"
     )
     if quick:
         return Check(_NAME, "skipped", "--quick", fix)

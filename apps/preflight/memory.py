@@ -1,4 +1,4 @@
-"""What the models of a preset take of a GPU, computed from their own config.json before any of them is loaded.
+"""GPU memory that the models of a preset need, computed from their config.json before loading.
 
 Weights and key-value cache are exact. Activations are an allowance: the tensors that are alive at once in the widest place of a
 forward pass, counted from the shapes in transformers' and vLLM's model code.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
 from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import images_of
-from apps.preflight.checkpoints import Checkpoint, checkpoints_of
+from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 
 L40S_BYTES = 47_000_000_000
 """What a plan may use of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB, 47.7e9 bytes, with error correction on (quoted, not
@@ -43,7 +43,10 @@ UNBOUNDED_PROMPT = 2048
 
 @dataclass(frozen=True)
 class Row:
-    """Bytes of one checkpoint on the GPU; a chat model answers ``at_once`` requests that show ``images`` pictures each."""
+    """GPU memory of one checkpoint in bytes.
+
+    A chat model answers ``at_once`` requests that show ``images`` pictures each.
+    """
 
     checkpoint: Checkpoint
     architecture: Architecture
@@ -62,18 +65,18 @@ class Row:
 
     @property
     def within_share(self) -> int:
-        """What of an engine ``gpu_memory_utilization`` has to hold: all but CUDA graphs and context."""
+        """Bytes of an engine that ``gpu_memory_utilization`` has to hold: all but CUDA graphs and context."""
         return self.weights + self.cache + self.activations
 
     @property
     def total(self) -> int:
-        """What it keeps."""
+        """Bytes that the checkpoint keeps."""
         return self.weights + self.cache + self.graphs + (self.activations if self.engine else 0)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The models of a preset on a GPU of ``capacity`` bytes; one prompt of the preset shows up to ``pictures`` pictures."""
+    """Models of a preset on a GPU of ``capacity`` bytes; a prompt shows at most ``pictures`` pictures."""
 
     rows: tuple[Row, ...]
     capacity: int
@@ -81,32 +84,35 @@ class Memory:
 
     @property
     def context(self) -> int:
-        """Bytes of this process' CUDA context, and what fragmentation may waste."""
+        """Bytes of this process' CUDA context, and of what fragmentation may waste."""
         return CUDA_CONTEXT + FRAGMENTATION if self.rows else 0
 
     @property
     def shared(self) -> int:
-        """Activations of the models that run one after another in this process: torch's allocator gives each the same blocks."""
+        """Bytes of activations that the models of this process share.
+
+        The models run one after another, and torch's allocator gives each the same blocks.
+        """
         return max((row.activations for row in self.rows if not row.engine), default=0)
 
     @property
     def needed(self) -> int:
-        """Bytes of everything."""
+        """Bytes of all models together."""
         return sum(row.total for row in self.rows) + self.shared + self.context
 
     def __str__(self) -> str:
         rows = sorted(self.rows, key=lambda row: -row.total)
-        parts = [f"{row.checkpoint.path} ({', '.join(row.checkpoint.roles)}) {gb(row.total)}" for row in rows]
-        parts += [f"activations {gb(self.shared)}", f"CUDA context and fragmentation {gb(self.context)}"]
-        return f"{gb(self.needed)} of {gb(self.capacity)} GB: {', '.join(parts)}"
+        parts = [f"{row.checkpoint.path} ({', '.join(row.checkpoint.roles)}) {format_gb(row.total)}" for row in rows]
+        parts += [f"activations {format_gb(self.shared)}", f"CUDA context and fragmentation {format_gb(self.context)}"]
+        return f"{format_gb(self.needed)} of {format_gb(self.capacity)} GB: {', '.join(parts)}"
 
     def problems(self) -> list[str]:
-        """Why the models cannot run together, each with what to change; empty where they can."""
+        """Return why the models cannot run together, each with what to change; [] if they can."""
         found = []
         if self.needed > self.capacity:
             found.append(
-                f"the models need {gb(self.needed)} GB, the GPU has {gb(self.capacity)} GB: lower max_batch, context or batch_size in the "
-                "profile, load a model in bfloat16, or leave out a stage"
+                f"the models need {format_gb(self.needed)} GB, the GPU has {format_gb(self.capacity)} GB: lower max_batch, context or "
+                "batch_size in the profile, load a model in bfloat16, or leave out a stage"
             )
         for row in (each for each in self.rows if each.engine):
             path, share = row.checkpoint.path, float(row.checkpoint.options["gpu_memory_utilization"])
@@ -116,26 +122,35 @@ class Memory:
                 )
             if row.within_share > share * self.capacity:
                 found.append(
-                    f"{path} needs {gb(row.within_share)} GB for {row.at_once} requests at once, gpu_memory_utilization = {share:g} gives "
-                    f"it {gb(share * self.capacity)} GB: raise it, or lower max_batch"
+                    f"{path} needs {format_gb(row.within_share)} GB for {row.at_once} requests at once, gpu_memory_utilization = "
+                    f"{share:g} gives it {format_gb(share * self.capacity)} GB: raise it, or lower max_batch"
                 )
             outside = self.needed - row.within_share
             if share * self.capacity + outside > self.capacity:
                 found.append(
-                    f"gpu_memory_utilization = {share:g} of {path} leaves {gb((1 - share) * self.capacity)} GB to all else, which needs "
-                    f"{gb(outside)} GB: lower it to {int(100 * (1 - outside / self.capacity)) / 100:g}"
+                    f"gpu_memory_utilization = {share:g} of {path} leaves {format_gb((1 - share) * self.capacity)} GB to all "
+                    f"else, which needs {format_gb(outside)} GB: lower it to {int(100 * (1 - outside / self.capacity)) / 100:g}"
                 )
         return found
 
 
-def memory_of(config: RunConfig, capacity: int = L40S_BYTES) -> Memory:
-    """What a preset takes of a GPU under a profile; raises as ``checkpoints_of`` and ``row_of``."""
-    rows = tuple(row_of(entry) for entry in checkpoints_of(config) if entry.on_gpu)
+def estimate_memory(config: RunConfig, capacity: int = L40S_BYTES) -> Memory:
+    """Compute what a preset needs of a GPU under a profile.
+
+    Raises:
+        SettingsError, ModelError: As ``list_checkpoints``.
+        ArchitectureError: As ``estimate_row``.
+    """
+    rows = tuple(estimate_row(entry) for entry in list_checkpoints(config) if entry.on_gpu)
     return Memory(rows, capacity, images_of(config.settings))
 
 
-def row_of(checkpoint: Checkpoint) -> Row:
-    """What a checkpoint takes; ``ArchitectureError`` where its config.json is missing."""
+def estimate_row(checkpoint: Checkpoint) -> Row:
+    """Compute the GPU memory of a checkpoint.
+
+    Raises:
+        ArchitectureError: Its config.json is missing.
+    """
     model, options = architecture_of(checkpoint.path, checkpoint.revision), checkpoint.options
     dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
@@ -146,45 +161,59 @@ def row_of(checkpoint: Checkpoint) -> Row:
         parts = (model, vision or model)
         hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
         kept = vision.kept if vision is not None else 0
-        activations = alive_bytes(hidden, inner, dtype, positions=size * min(model.positions, limit), beside=kept)
+        activations = estimate_alive_bytes(
+            hidden, inner, dtype, positions=size * min(model.positions, limit), beside=kept
+        )
         return Row(checkpoint, model, dtype, weights, 0, activations)
     engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked
     longest = decoder.context if engine else min(decoder.context, UNBOUNDED_PROMPT)
     context = int(options.get("context") or options.get("max_tokens") or longest)
     cache = 0  # a reranker reads its scores off the prompt and keeps none
     if "max_batch" in options:
-        cache = cache_bytes(decoder, vision, dtype, batch=size, context=context, images=images)
+        cache = estimate_cache_bytes(decoder, vision, dtype, batch=size, context=context, images=images)
     tokens = size * context
     if engine:  # what vLLM lets into one pass over prompts where nothing else is said
         tokens = max(context, VLLM_PICTURE_TOKENS if vision else VLLM_TEXT_TOKENS)
-    activations = alive_bytes(decoder.hidden, decoder.intermediate, dtype, positions=tokens)
+    activations = estimate_alive_bytes(decoder.hidden, decoder.intermediate, dtype, positions=tokens)
     activations += size * decoder.vocabulary * LOGIT_BYTES
     if vision is not None:
         # vLLM profiles, and Llama-3.2-Vision runs, all pictures of a batch at once; its newer engine one by one.
         pictures, mask = (size * images, MASK_COPIES * vision.positions) if masked else (images, 0)
         positions, beside = pictures * vision.positions, vision.kept + mask
-        activations += alive_bytes(vision.hidden, vision.intermediate, dtype, positions=positions, beside=beside)
+        activations += estimate_alive_bytes(
+            vision.hidden, vision.intermediate, dtype, positions=positions, beside=beside
+        )
     graphs = CUDA_GRAPHS * (engine and not options.get("enforce_eager"))
     graphs += CUDA_CONTEXT * (engine and not masked)  # the newer engine is a process of its own
     return Row(checkpoint, model, dtype, weights, cache, activations, graphs, size, images)
 
 
-def cache_bytes(decoder: Decoder, vision: Vision | None, dtype: str, *, batch: int, context: int, images: int) -> int:
-    """Bytes of the key-value cache where every request of a batch is as long as allowed and shows all pictures it may.
+def estimate_cache_bytes(
+    decoder: Decoder, vision: Vision | None, dtype: str, *, batch: int, context: int, images: int
+) -> int:
+    """Compute the bytes of the key-value cache for a batch of the longest requests.
 
-    vLLM 0.10.2 keeps the encoder's tokens of Llama-3.2-Vision in blocks of their own, and a block spans *all* layers, those with
-    self-attention and those with cross-attention alike (worker/cache_engine.py, core/block_manager.py): a picture costs
-    as much a token as text. Other models have their pictures within the context.
+    Every request is as long and shows as many pictures as allowed. vLLM 0.10.2 keeps the encoder's tokens of Llama-3.2-Vision in blocks of
+    their own, and a block spans *all* layers, those with self-attention and those with cross-attention alike (worker/cache_engine.py,
+    core/block_manager.py): a picture costs as much a token as text. Other models have their pictures within the context.
     """
     beside = vision.cached * images if vision is not None and vision.masked else 0
     return batch * (context + beside) * decoder.kv_bytes(dtype)
 
 
-def alive_bytes(hidden: int, intermediate: int, dtype: str, *, positions: int, beside: int = 0) -> int:
-    """Bytes alive while ``positions`` go through a model together, each with ``beside`` numbers besides those of its widest layer."""
+def estimate_alive_bytes(hidden: int, intermediate: int, dtype: str, *, positions: int, beside: int = 0) -> int:
+    """Compute the bytes alive while ``positions`` go through a model together.
+
+    Args:
+        hidden: Width of a layer.
+        intermediate: Inner width of its MLP.
+        dtype: Data type of the numbers.
+        positions: Positions in one pass.
+        beside: Numbers kept for each position, besides those of its widest layer.
+    """
     return positions * (ALIVE * hidden + ALIVE_MLP * intermediate + beside) * BYTES[dtype]
 
 
-def gb(count: float) -> str:
-    """Bytes in GB (10^9)."""
+def format_gb(count: float) -> str:
+    """Format bytes in GB (10^9)."""
     return f"{count / 1e9:.2f}"

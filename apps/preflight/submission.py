@@ -1,4 +1,4 @@
-"""``aicrowd.json``: what the organiser reads of a submission, written for a task and checked against what would be loaded."""
+"""``aicrowd.json``: written for a task, and checked against the models that would be loaded."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import searches_of
 from apps.preflight.check import Check, check
-from apps.preflight.checkpoints import SEARCH_WEB, checkpoints_of
+from apps.preflight.checkpoints import SEARCH_WEB, list_checkpoints
 
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
@@ -33,7 +33,7 @@ class HubModel(BaseModel):
 
 
 class Submission(BaseModel):
-    """The fields of ``aicrowd.json`` that the evaluator needs; others, such as authors, are kept as they are."""
+    """Fields of ``aicrowd.json`` that the evaluator needs; others, such as authors, are kept as they are."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -42,37 +42,42 @@ class Submission(BaseModel):
     hf_models: list[HubModel]
 
 
-def wanted_models(config: RunConfig, task: int) -> list[str]:
-    """Return the hub models, sorted, that a task can load; see ``profile_revisions``."""
-    return sorted(profile_revisions(config, task))
+def list_models(config: RunConfig, task: int) -> list[str]:
+    """Return the hub models that a task can load, sorted; see ``list_revisions``."""
+    return sorted(list_revisions(config, task))
 
 
-def profile_revisions(config: RunConfig, task: int) -> dict[str, set[str]]:
+def list_revisions(config: RunConfig, task: int) -> dict[str, set[str]]:
     """Return the hub models that a task can load, each with the revisions that profile and preset name.
 
     Raises:
         SettingsError: The profile names no model for a role of the preset.
     """
     named = [
-        (each.path, each.revision) for each in checkpoints_of(config) if not (task == 1 and each.roles == (SEARCH_WEB,))
+        (each.path, each.revision)
+        for each in list_checkpoints(config)
+        if not (task == 1 and each.roles == (SEARCH_WEB,))
     ]
     if (lora := config.settings.lora) is not None:
         named.append((lora.path, lora.revision))
     return {model: {revision for path, revision in named if path == model} for model, _ in named if is_hub_id(model)}
 
 
-def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
-    """Write ``aicrowd.json`` for a task; fields of an older one that are not ours, such as authors, stay. ValueError where it is no JSON.
+def write_submission(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
+    """Write ``aicrowd.json`` for a task; other fields of an older file, such as authors, stay.
 
     A model gets the commit of the profile; else the revision that the older file has for it, that of the local Hugging Face cache, or
     ``main``.
+
+    Raises:
+        ValueError: The older file is no JSON object.
     """
     old = parse_json(path.read_bytes()) if path.is_file() else {}
     if not isinstance(old, dict):
         raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
     known = submitted_revisions(path)
     models = []
-    for model, revisions in sorted(profile_revisions(config, task).items()):
+    for model, revisions in sorted(list_revisions(config, task).items()):
         commits = sorted(filter(is_commit, revisions))
         revision = commits[0] if commits else known.get(model) or cached_revision(model) or MAIN
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
@@ -82,7 +87,7 @@ def write(path: Path, task: int, config: RunConfig) -> dict[str, Any]:
 
 
 def check_submission(path: Path, config: RunConfig) -> list[Check]:
-    """Whether ``aicrowd.json`` is valid, lists what would be loaded and nothing more, and names a task the preset is made for."""
+    """Check that ``aicrowd.json`` is valid, lists exactly the models to load, and suits the preset."""
     name = "aicrowd.json"
     try:
         submission = Submission.model_validate_json(path.read_bytes())
@@ -99,7 +104,7 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
     again = f"python -m apps.preflight --task {task}"
     listed = [model.repo_id for model in submission.hf_models]
-    wanted = wanted_models(config, task)
+    wanted = list_models(config, task)
     wrong = [f"missing: {model}" for model in wanted if model not in listed]
     wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
     wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
@@ -111,12 +116,12 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     return [
         check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
-        _pinned(submission, profile_revisions(config, task), again),
+        _check_revisions(submission, list_revisions(config, task), again),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
 
 
-def _pinned(submission: Submission, wanted: Mapping[str, set[str]], again: str) -> Check:
+def _check_revisions(submission: Submission, wanted: Mapping[str, set[str]], again: str) -> Check:
     """Check that each model has one commit, in ``aicrowd.json`` and in the profile.
 
     A branch, such as the starter kit's ``main``, may move; without a name the evaluator fetches nothing, and of two commits it fetches the
@@ -145,7 +150,7 @@ def _pinned(submission: Submission, wanted: Mapping[str, set[str]], again: str) 
 
 
 def check_limits(settings: Settings) -> Check:
-    """Whether the agent would stop within the challenge's limits, and answer within its length: the defaults of ``Limits``."""
+    """Check that the agent keeps the challenge's limits of time and length, the defaults of ``Limits``."""
     allowed, ours = Limits(), settings.limits
     wrong = [
         f"{field} is {getattr(ours, field):g}, the challenge allows {getattr(allowed, field):g}"
@@ -157,14 +162,14 @@ def check_limits(settings: Settings) -> Check:
 
 
 def check_gate(config: RunConfig) -> Check:
-    """Whether the preset's gate was fitted to these models."""
+    """Check that the preset's gate was fitted to these models."""
     if config.gate_note is not None:
         return Check("gate", "warning", config.gate_note, "python -m evaluation.studies.calibrate --help")
     return Check("gate", "ok", "fitted to these models, or the preset has none")
 
 
 def check_preset(preset: str, dockerfile: Path) -> Check:
-    """Whether the image would run the preset that is checked: the agent runs ``best`` unless told otherwise."""
+    """Check that the image would run this preset; the agent runs ``best`` unless told otherwise."""
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     told = re.search(r"\bCRAG_PRESET=[\"']?([\w-]+)", text)
     runs = told.group(1) if told else "best"

@@ -1,4 +1,4 @@
-"""The HTTP side of the server: routes, limits, errors, and what is counted for Prometheus."""
+"""The HTTP side of the server: routes, limits, errors, and counters for Prometheus."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,20 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import body_of, unless_left
+from apps.http_server import read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher
-from apps.serving.pictures import DECODE_SECONDS, PhotoReader, file_behind
-from apps.serving.protocol import DONE, ChatRequest, ProtocolError, dialog, document, event, parsed
+from apps.serving.pictures import DECODE_SECONDS, PhotoReader, load_file
+from apps.serving.protocol import (
+    DONE,
+    ChatRequest,
+    ProtocolError,
+    build_reply,
+    format_event,
+    parse_request,
+    split_dialog,
+)
 from apps.serving.replica_pool import ReplicaPool
 
 _HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
@@ -39,13 +47,13 @@ _SIZES = tuple(range(1, 17))
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What a server takes."""
+    """Limits of what a server accepts."""
 
     body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
     pixels: int = 50_000_000  # of a photo
     decode_seconds: float = DECODE_SECONDS  # for a photo that may take long to decode
     requests_per_minute: int = 60  # of one address
-    wrong_keys_per_minute: int = 10  # of one address, whose right key then has to wait too
+    wrong_keys_per_minute: int = 10  # of one address, which then has to wait even with the right key
     questions: int = 32  # waiting and being answered; more get 429
     read_seconds: float = 30.0  # for a body to arrive
     # From the request to the answer; a call of the embedded profile may take 240 s itself
@@ -54,7 +62,14 @@ class ServerLimits:
 
 
 class Server:
-    """Routes and state of one agent's server, called ``model``; clients show ``key`` as ``Authorization: Bearer KEY`` (None: no key)."""
+    """Routes and state of the server of one agent.
+
+    Args:
+        answerer: The agent, or replicas of it.
+        model: Name under which clients ask for it.
+        key: Key that clients show as ``Authorization: Bearer KEY``; None: no key.
+        limits: Limits of what the server accepts.
+    """
 
     def __init__(
         self,
@@ -97,17 +112,17 @@ class Server:
             responses=description.COMPLETION,
             openapi_extra=description.ASKED,
         )
-        app.openapi = description.description_of(app, self._model)  # type: ignore[method-assign]
-        app.add_exception_handler(ProtocolError, _refusal)
-        app.add_exception_handler(HTTPException, _no_route)
-        app.add_exception_handler(Exception, _fault)
+        app.openapi = description.make_openapi(app, self._model)  # type: ignore[method-assign]
+        app.add_exception_handler(ProtocolError, _send_refusal)
+        app.add_exception_handler(HTTPException, _send_no_route)
+        app.add_exception_handler(Exception, _send_fault)
         return app
 
     async def _complete(self, request: Request) -> Response:
         began = time.monotonic()
         try:
             self._admit(request)
-            response = await self._answered(request, began)
+            response = await self._answer(request, began)
         except ProtocolError as error:
             self._metrics.requests.labels(error.status, error.code or "").inc()
             raise
@@ -116,56 +131,60 @@ class Server:
         return response
 
     def _admit(self, request: Request) -> None:
-        """Who asks, and how often: before a byte of the body is read."""
+        """Check the key and the rate of a client before a byte of the body is read."""
         self._authorise(request)
-        client = _address(request)
+        client = _get_address(request)
         if not self._rate.hit(self._per_minute, client):
-            raise self._too_many(self._per_minute, client, what="requests")
+            raise self._build_rate_error(self._per_minute, client, what="requests")
 
     def _authorise(self, request: Request) -> None:
         if self._key is None:
             return
-        client = _address(request)
+        client = _get_address(request)
         if not self._rate.test(self._wrong_keys, "wrong key", client):
-            raise self._too_many(self._wrong_keys, "wrong key", client, what="wrong keys")
+            raise self._build_rate_error(self._wrong_keys, "wrong key", client, what="wrong keys")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
             message = (
                 "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)"
             )
-            if key:  # who shows none guesses none
+            if key:  # a request without a key guesses none
                 self._rate.hit(self._wrong_keys, "wrong key", client)
             raise ProtocolError(401, message, "invalid_api_key")
 
-    def _too_many(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
+    def _build_rate_error(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
         wait = max(1, math.ceil(self._rate.get_window_stats(item, *names).reset_time - time.time()))
         return ProtocolError(429, f"more than {item.amount} {what} a minute", "rate_limit_exceeded", retry_after=wait)
 
-    async def _answered(self, request: Request, began: float) -> Response:
+    async def _answer(self, request: Request, began: float) -> Response:
         identity = f"chatcmpl-{uuid.uuid4().hex}"
         self._batcher.refuse_if_full()
-        body = await body_of(request, self._limits.body_bytes, self._limits.read_seconds)
+        body = await read_body(request, self._limits.body_bytes, self._limits.read_seconds)
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            asked = parsed(body)
+            asked = parse_request(body)
             del body  # large, and the answer may take long
             self._check_model(asked.model)
-            question = await unless_left(request, self._in_time(self._question(asked), began))
+            question = await run_until_left(request, self._run_in_time(self._read_question(asked), began))
             if asked.stream:
-                return _Stream(self._streamed(identity, question, began), place.pop_all())
-            outcome = await unless_left(request, self._outcome(question, began))
-        return JSONResponse(document(identity, int(time.time()), self._model, outcome))
+                return _Stream(self._stream(identity, question, began), place.pop_all())
+            outcome = await run_until_left(request, self._ask(question, began))
+        return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
 
-    async def _question(self, asked: ChatRequest) -> Question:
-        text, history, url = dialog(asked)
+    async def _read_question(self, asked: ChatRequest) -> Question:
+        text, history, url = split_dialog(asked)
         if url is None:
             return Question(text, None, history)
         limits = self._limits
-        data = await asyncio.to_thread(file_behind, url, max_bytes=limits.body_bytes, http=limits.http_pictures)
+        data = await asyncio.to_thread(load_file, url, max_bytes=limits.body_bytes, http=limits.http_pictures)
         return Question(text, await self._photos.decode(data), history)
 
-    async def _in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:
-        """Return what the work returns, unless the time for the answer is over before."""
+    async def _run_in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:
+        """Await work, at most until the time for the answer is over.
+
+        Raises:
+            ProtocolError: The time is over.
+        """
         limit = asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began))
         try:
             async with limit:
@@ -176,12 +195,12 @@ class Server:
             message = f"no answer within {self._limits.answer_seconds:g} s"
             raise ProtocolError(504, message, "timeout") from None
 
-    async def _outcome(self, question: Question, began: float) -> Outcome:
+    async def _ask(self, question: Question, began: float) -> Outcome:
         try:
-            outcome = await self._in_time(self._batcher.ask(question), began)
+            outcome = await self._run_in_time(self._batcher.ask(question), began)
         except ProtocolError:
             raise
-        except Exception as error:  # AgentError, and what the agent returned amiss
+        except Exception as error:  # AgentError, or what a wrong reply of the agent caused
             message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
             raise ProtocolError(500, message, "agent_failed") from error
         self._metrics.seconds.observe(time.monotonic() - began)
@@ -189,23 +208,26 @@ class Server:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
 
-    async def _streamed(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
-        """The agent decides at the very end whether to answer at all: its answer comes in one piece, comments before it."""
+    async def _stream(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
+        """Yield comments while the agent works, then the answer in one piece.
+
+        The agent decides at the very end whether to answer at all, so there is nothing to stream before.
+        """
         created = int(time.time())
-        yield event(document(identity, created, self._model, None, {"role": "assistant", "content": ""}))
-        asking = asyncio.ensure_future(self._outcome(question, began))
+        yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
+        asking = asyncio.ensure_future(self._ask(question, began))
         try:
             while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
                 yield ": waiting\n\n"
             outcome = await asking
         except ProtocolError as error:
             self._metrics.requests.labels(error.status, error.code or "").inc()
-            yield event(error.body)
+            yield format_event(error.body)
             return
         finally:
             asking.cancel()  # where the client has left
-        yield event(document(identity, created, self._model, None, {"content": outcome.answer}))
-        yield event(document(identity, created, self._model, outcome, {}))
+        yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
+        yield format_event(build_reply(identity, created, self._model, outcome, {}))
         yield DONE
         self._metrics.requests.labels(200, "").inc()
 
@@ -240,7 +262,7 @@ class Server:
 
 
 class Metrics:
-    """Figures of one server, in a registry of its own.
+    """Metrics of one server, in a registry of its own.
 
     Args:
         inside: Counts the questions that wait or are being answered.
@@ -261,21 +283,21 @@ class Metrics:
         Gauge("crag_photos_inside", "Photos waiting or being decoded", registry=own).set_function(photos)
 
     def called(self, size: int, seconds: float) -> None:
-        """Note a call of the agent."""
+        """Record a call of the agent."""
         self._sizes.observe(size)
         self._calls.observe(seconds)
 
     def decoded(self, seconds: float) -> None:
-        """Record the seconds that a photo took to decode, or until it was refused."""
+        """Record the seconds until a photo was decoded or refused."""
         self._photos.observe(seconds)
 
     def page(self) -> bytes:
-        """The text format of Prometheus."""
+        """Render the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _Stream(StreamingResponse):
-    """A stream that gives its place back when it ends, whether or not a byte of it was sent."""
+    """Stream that gives its place back when it ends, whether or not a byte of it was sent."""
 
     media_type = "text/event-stream"
 
@@ -288,21 +310,23 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _address(request: Request) -> str:
+def _get_address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
+async def _send_refusal(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProtocolError)
     return JSONResponse(error.body, error.status, error.headers)
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
+async def _send_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
     refusal = ProtocolError(error.status_code, message, "no_such_route")
     return JSONResponse(refusal.body, refusal.status, error.headers)  # such as Allow
 
 
-async def _fault(request: Request, error: Exception) -> Response:
-    return await _refusal(request, ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed"))
+async def _send_fault(request: Request, error: Exception) -> Response:
+    return await _send_refusal(
+        request, ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed")
+    )

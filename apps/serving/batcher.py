@@ -1,4 +1,4 @@
-"""One call of the agent for the questions that arrive together; those that arrive meanwhile are the next call."""
+"""Batches of questions: those that arrive together share a call of the agent; later ones are the next."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from apps.serving.protocol import ProtocolError
 _log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for company: little beside a turn's seconds
-_SMOOTHING = 0.3  # weight of the latest call in the mean that Retry-After is told from
+_SMOOTHING = 0.3  # weight of the latest call in the moving mean behind Retry-After
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,14 @@ class _Waiting:
 
 
 class Batcher:
-    """Hands questions to an agent, a batch at a time, in the order they came; more than ``limit`` at once are refused.
+    """Queue that hands questions to an agent in batches, in the order they came.
 
-    ``answer``, the agent's call for at most ``batch_size`` questions, runs in a thread of its own, at most ``calls`` times at once; each
-    call that is free takes its share of what waits. ``observe`` is told size and seconds of each call.
+    Args:
+        answer: The agent's call, run in a thread of its own; a free call takes its share of the waiting questions.
+        batch_size: Maximum number of questions per call.
+        limit: Maximum number of questions waiting or being answered; more are refused.
+        observe: Called with size and seconds of each call.
+        calls: Maximum number of simultaneous calls.
     """
 
     def __init__(
@@ -70,11 +74,11 @@ class Batcher:
 
     @property
     def running_since(self) -> float | None:
-        """``time.monotonic()`` of the beginning of the oldest call in progress; None where there is none."""
+        """``time.monotonic()`` at the beginning of the oldest running call; None if none is running."""
         return min(self._running.values(), default=None)
 
     def refuse_if_full(self) -> None:
-        """Raise ProtocolError where no place is free."""
+        """Raise ProtocolError if no place is free."""
         if self.inside >= self._limit:
             calls = math.ceil(self.inside / self._batch_size / self._calls)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
@@ -83,7 +87,11 @@ class Batcher:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """Keep a place while a question's photo is decoded, and while it waits and is answered; ProtocolError where none is free."""
+        """Hold a place while the photo of a question is decoded, and while it waits and is answered.
+
+        Raises:
+            ProtocolError: No place is free.
+        """
         self.refuse_if_full()
         self.inside += 1
         try:
@@ -92,7 +100,10 @@ class Batcher:
             self.inside -= 1
 
     async def ask(self, question: Question) -> Outcome:
-        """The outcome of a question that has a ``place``, or what the agent raised; cancelled before its call, it is not asked."""
+        """Return the outcome of a question that holds a ``place``, or raise what the agent raised.
+
+        If it is cancelled before its call begins, the question is not asked.
+        """
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._arrived.set()

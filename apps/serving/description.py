@@ -1,4 +1,7 @@
-"""The OpenAPI document of the server: what each route takes and sends, which FastAPI cannot see, for ``protocol`` reads and writes it."""
+"""The OpenAPI document of the server.
+
+It adds the bodies that ``protocol`` reads and writes, which FastAPI cannot see.
+"""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -93,8 +96,8 @@ class HealthReply(BaseModel):
     photos: int
 
 
-def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """FastAPI's ``responses`` for statuses of errors."""
+def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Build FastAPI's ``responses`` for these error statuses."""
     return {status: {"model": ErrorReply, "description": _REASONS[status]} for status in statuses}
 
 
@@ -104,17 +107,17 @@ COMPLETION: dict[int | str, dict[str, Any]] = {
         "description": "the answer; with stream, server-sent events, of which the last has crag",
         "content": {"text/event-stream": {}},
     },
-    **errors(400, 401, 404, 408, 413, 429, 500, 504),
+    **describe_errors(400, 401, 404, 408, 413, 429, 500, 504),
 }
-MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **errors(401, 429)}
-MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **errors(401, 404, 429)}
+MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **describe_errors(401, 429)}
+MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **describe_errors(401, 404, 429)}
 HEALTH: dict[int | str, dict[str, Any]] = {
     200: {"model": HealthReply},
     503: {"model": HealthReply, "description": "a call of the agent hangs"},
 }
 METRICS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Prometheus", "content": {"text/plain": {"schema": {"type": "string"}}}},
-    **errors(401, 429),
+    **describe_errors(401, 429),
 }
 
 KEYED: dict[str, Any] = {"security": [{"key": []}]}
@@ -131,8 +134,8 @@ NAMED: dict[str, Any] = {
 }
 
 
-def description_of(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
-    """What ``app.openapi`` has to be: the document of its routes with the schema of a request, of the key, and the one ``model``."""
+def make_openapi(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
+    """Return a replacement for ``app.openapi`` that also describes requests, the key and the ``model``."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -17,22 +17,22 @@ from agents.time_limits.subprocess_worker import SubprocessWorker
 from apps.serving.protocol import ProtocolError
 
 DECODE_SECONDS = 5.0
-"""What a photo may take: half of the challenge's 10 s a turn, as in the agent."""
+"""Time limit of a photo: half of the challenge's 10 s a turn, as in the agent."""
 
 _FETCH_SECONDS = 5.0
 _HEADER_READS = 2_000  # of a file's header; one of millions of segments keeps Pillow's Python code busy for seconds
 
 
 class PhotoReader:
-    """Decodes photos within a time limit; usable from several threads.
+    """Decoder of photos within a time limit; usable from several threads.
 
     What is sure to be quick is decoded in a thread. Everything else waits for one process, which is killed when its time is over or nobody
     waits any more, so that it never keeps ordinary photos waiting.
 
     Args:
         max_pixels: Pixels above which a photo is refused by its header.
-        seconds: What a photo that may take long may take, its wait for the process included.
-        observe: Told the seconds that each photo took, refused ones too.
+        seconds: Time limit of a photo that may take long, its wait for the process included.
+        observe: Called with the seconds that each photo took, refused ones too.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class PhotoReader:
         """Photos waiting or being decoded."""
 
     async def decode(self, data: bytes) -> Image.Image:
-        """Decode a file to a photo, upright, 8-bit RGB; cancelling it kills the process that decodes.
+        """Decode a file to an upright photo in 8-bit RGB; cancelling it kills the process that decodes.
 
         Raises:
             ProtocolError: It is no picture, is too large, or takes too long.
@@ -79,7 +79,12 @@ class PhotoReader:
             return self._slow.submit(self._decode_in_process, data, end, threading.Event()).result()
 
     def _decode_at_once(self, data: bytes) -> Image.Image:
-        """Decode a file that is sure to be quick; raise _TakesLongError for any other."""
+        """Decode a file that is sure to be quick.
+
+        Raises:
+            _TakesLongError: The file may take long.
+            ProtocolError: It is no picture or too large.
+        """
         try:
             file = _CountedReads(data)
             with Image.open(file, formats=PHOTO_FORMATS) as image:
@@ -88,12 +93,12 @@ class PhotoReader:
                     message = (
                         f"the picture has {image.width} x {image.height} pixels; at most {self._max_pixels} are taken"
                     )
-                    raise _refused(message, "image_too_large")
+                    raise _build_error(message, "image_too_large")
                 return opened(image, _leave_to_process)
         except (ProtocolError, _TakesLongError):
             raise
         except Exception as error:
-            raise _undecodable(error) from error
+            raise _build_decode_error(error) from error
 
     def _decode_in_process(self, data: bytes, end: float, abandoned: threading.Event) -> Image.Image:
         self._abandoned = abandoned
@@ -101,9 +106,9 @@ class PhotoReader:
             return decode_in_process(self._worker, data, end - time.monotonic(), self._max_pixels)
         except ValueError as error:
             if time.monotonic() < end:
-                raise _undecodable(error) from error
+                raise _build_decode_error(error) from error
             message = f"the picture takes more than {self._seconds:g} s to decode; send it as an ordinary JPEG or PNG"
-            raise _refused(message, "image_too_slow") from error
+            raise _build_error(message, "image_too_slow") from error
 
 
 class _TakesLongError(Exception):
@@ -128,43 +133,44 @@ def _leave_to_process(_: bytes) -> Image.Image:
     raise _TakesLongError
 
 
-def file_behind(url: str, *, max_bytes: int, http: bool) -> bytes:
-    """Return the file behind a URL.
+def load_file(url: str, *, max_bytes: int, http: bool) -> bytes:
+    """Load the file behind a URL.
 
     Args:
-        max_bytes: Size of a file that is fetched at most; a data URL is bounded by its request.
+        url: A data URL, or an http address.
+        max_bytes: Maximum size of a fetched file; a data URL is bounded by its request.
         http: Whether files are fetched from public http addresses.
 
     Raises:
         ProtocolError: The URL may not be followed, or leads to no file within limits.
     """
-    return _data(url) if url[:5].lower() == "data:" else _fetched(url, max_bytes, http)
+    return _decode_data_url(url) if url[:5].lower() == "data:" else _fetch(url, max_bytes, http)
 
 
-def _data(url: str) -> bytes:
+def _decode_data_url(url: str) -> bytes:
     head, separator, content = url.partition(",")
     if not separator or not head.lower().startswith("data:image/") or not head.lower().endswith(";base64"):
-        raise _refused("a data URL has to begin with data:image/TYPE;base64,", "invalid_image_url")
+        raise _build_error("a data URL has to begin with data:image/TYPE;base64,", "invalid_image_url")
     try:
         return base64.b64decode(content, validate=True)
     except ValueError:
-        raise _refused("the data URL is not valid base64", "invalid_image_url") from None
+        raise _build_error("the data URL is not valid base64", "invalid_image_url") from None
 
 
-def _fetched(url: str, max_bytes: int, http: bool) -> bytes:
+def _fetch(url: str, max_bytes: int, http: bool) -> bytes:
     if not http:
         message = "this server fetches no pictures; send a data URL (data:image/jpeg;base64,...)"
-        raise _refused(message, "image_url_not_allowed")
+        raise _build_error(message, "image_url_not_allowed")
     try:
         return fetch(url, seconds=_FETCH_SECONDS, max_bytes=max_bytes).body
     except FetchError as error:
-        raise _refused(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
+        raise _build_error(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
 
 
-def _undecodable(error: Exception) -> ProtocolError:
+def _build_decode_error(error: Exception) -> ProtocolError:
     message = f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP"
-    return _refused(message, "invalid_image")
+    return _build_error(message, "invalid_image")
 
 
-def _refused(message: str, code: str) -> ProtocolError:
+def _build_error(message: str, code: str) -> ProtocolError:
     return ProtocolError(400, message, code, param="messages")

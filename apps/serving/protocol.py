@@ -1,4 +1,4 @@
-"""OpenAI's chat-completions protocol, as far as an agent that answers questions about a photo can follow it.
+"""The part of OpenAI's chat-completions protocol that suits an agent for questions about a photo.
 
 Source of names and shapes: OpenAI's API reference, "Chat Completions", as the types of the package ``openai`` have them.
 """
@@ -18,9 +18,14 @@ _KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_err
 
 
 class ProtocolError(Exception):
-    """A request that is answered with an error: an HTTP status, what is wrong and what to do, OpenAI's ``code``, the part to blame.
+    """A request that is answered with an error.
 
-    ``retry_after`` is the seconds after which to try again, which the OpenAI client heeds; None where that would not help.
+    Args:
+        status: HTTP status.
+        message: What is wrong, and what to do.
+        code: OpenAI's ``code``.
+        param: Part of the request that is to blame.
+        retry_after: Seconds after which to try again, which the OpenAI client heeds; None if that would not help.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class _Strict(BaseModel):
 
 
 class ImageUrl(_Strict):
-    """Where a picture is: a data URL, or one of http where that is allowed."""
+    """Address of a picture: a data URL, or an http address if the server allows that."""
 
     url: str
 
@@ -65,22 +70,23 @@ class ChatMessage(_Strict):
 
     @property
     def text(self) -> str:
-        """Its text parts, one a line."""
+        """Text parts of the message, one a line."""
         if self.content is None or isinstance(self.content, str):
             return self.content or ""
         return "\n".join(part.text for part in self.content if part.type == "text")
 
     @property
     def pictures(self) -> list[str]:
-        """URLs of its pictures."""
+        """URLs of the message's pictures."""
         if not isinstance(self.content, list):
             return []
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
 class ChatRequest(_Strict):
-    """A request. Other fields, such as sampling parameters, are ignored: the preset decides. What would change the kind of
-    answer is refused.
+    """A request for a chat completion.
+
+    Other fields, such as sampling parameters, are ignored: the preset decides. What would change the kind of answer is refused.
     """
 
     model: str
@@ -92,8 +98,12 @@ class ChatRequest(_Strict):
     logprobs: Literal[False] | None = None
 
 
-def parsed(body: bytes) -> ChatRequest:
-    """A request from its JSON; ProtocolError where it is no JSON, or breaks the protocol; says where."""
+def parse_request(body: bytes) -> ChatRequest:
+    """Parse a request from its JSON.
+
+    Raises:
+        ProtocolError: It is no JSON or breaks the protocol; the message says where.
+    """
     try:
         return ChatRequest.model_validate_json(body)
     except ValidationError as error:
@@ -102,8 +112,12 @@ def parsed(body: bytes) -> ChatRequest:
         raise ProtocolError(400, f"{where or 'the body'}: {found['msg']}", param=where or None) from None
 
 
-def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
-    """The question, the messages before it, and the URL of the latest photo; ProtocolError for no question, or several pictures at once."""
+def split_dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
+    """Return the question, the messages before it, and the URL of the latest photo, if any.
+
+    Raises:
+        ProtocolError: There is no question, or a message holds several pictures.
+    """
     spoken = [message for message in request.messages if message.role in ("user", "assistant")]
     if not spoken or spoken[-1].role != "user" or not spoken[-1].text.strip():
         raise ProtocolError(400, "the last message has to be the user's and hold a text", param="messages")
@@ -116,10 +130,13 @@ def dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
     return spoken[-1].text, history, urls[-1] if urls else None
 
 
-def document(
+def build_reply(
     identity: str, created: int, model: str, outcome: Outcome | None, delta: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A whole answer, or with ``delta`` a piece of a streamed one; ``outcome`` (docs/serving.md, field ``crag``) only in the last piece."""
+    """Build the JSON of a whole answer or, with ``delta``, of one piece of a stream.
+
+    A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece.
+    """
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
     if delta is not None:
         choice["delta"] = dict(delta)
@@ -133,22 +150,25 @@ def document(
         "choices": [choice],
         **({} if outcome is None else {"crag": outcome.as_json()}),
     }
-    return {name: _plain(value) for name, value in told.items()}
+    return {name: _to_plain(value) for name, value in told.items()}
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON in UTF-8 can have it: no half of a surrogate pair, and None for infinities and NaN, which models may produce."""
+def _to_plain(value: Any) -> Any:
+    """Convert a value to what JSON in UTF-8 can hold.
+
+    Halves of surrogate pairs become "?", and infinities and NaN, which models may produce, become None.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_plain(name): _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {_to_plain(name): _to_plain(inner) for name, inner in value.items()}
+    return [_to_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def event(content: Mapping[str, Any]) -> str:
-    """A server-sent event."""
+def format_event(content: Mapping[str, Any]) -> str:
+    """Format a server-sent event."""
     return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
 
 

@@ -29,18 +29,18 @@ from apps.outcome import Outcome
 _log = logging.getLogger(__name__)
 
 MakeAnswerer = Callable[[Any], Answerer]
-"""From what takes the place of a search pipeline, or None, to an answerer; sent to other processes."""
+"""Builds an answerer from a replacement of its search pipeline, or None; sent to other processes."""
 
 
 class AnswerReplica(Placed):
-    """What runs in a process of Ray: an answerer."""
+    """Answerer that runs in a process of Ray."""
 
     def __init__(self, make: MakeAnswerer, folder: str) -> None:
         super().__init__(folder)
         self._make = make
 
     def start(self, actor: Any) -> int:
-        """Build the agent, with the search of its machine unless that is None. Returns its batch size."""
+        """Build the agent and return its batch size; ``actor`` is the search of its machine, if any."""
         from agents.search.shared_search import SharedSearch
 
         self._search = None if actor is None else SharedSearch(actor)
@@ -48,7 +48,7 @@ class AnswerReplica(Placed):
         return self._answerer.batch_size
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """As ``Answerer.answer``; a replica whose search is gone for good ends, and is replaced with it."""
+        """Answer as ``Answerer.answer``; end this replica if its search is gone, so that both are replaced."""
         ask = partial(self._answerer.answer, questions)
         if self._search is None:
             return ask()
@@ -60,18 +60,19 @@ class AnswerReplica(Placed):
 
 
 class ReplicaPool:
-    """Answers as ``Answerer`` does, in as many calls at once as there are replicas.
+    """Pool of replicas that answers as ``Answerer`` does, with one call at a time for each replica.
 
-    One that dies is started again, and its questions are asked on another; one that cannot be started ``MAX_DEATHS`` times in a row is
+    A replica that dies is started again, and its questions are asked on another. One that fails to start ``MAX_DEATHS`` times in a row is
     given up.
 
     Args:
         ray: The module, connected to a cluster.
+        size: Number of replicas.
         place: Makes the handle of a new ``AnswerReplica``.
-        search: Search for those of a machine; None: nothing is searched.
+        search: Search for the replicas of a machine; None: nothing is searched.
 
     Raises:
-        CannotStartError: They cannot be started.
+        CannotStartError: The replicas cannot be started.
     """
 
     def __init__(self, ray: Any, size: int, place: Callable[[], Any], search: OnePerNode | None = None) -> None:
@@ -82,14 +83,14 @@ class ReplicaPool:
         self._left, self._counting = size, threading.Lock()
         self._starting = ThreadPoolExecutor(size, "replica")
         self._closed = threading.Event()
-        started = [self._starting.submit(self._started) for _ in range(size)]
+        started = [self._starting.submit(self._start) for _ in range(size)]
         self._alive = [each.result() for each in started]
         for actor in self._alive:
             self._free.put(actor)
         self.batch_size: int = self._batch_size
 
     def answer(self, questions: Sequence[Question]) -> list[Outcome]:
-        """As ``Answerer.answer``, by a replica that is free; from several threads.
+        """Answer as ``Answerer.answer`` on a free replica; callable from several threads.
 
         Raises:
             AgentError: The agent raised it, the questions were the end of ``MAX_DEATHS`` replicas, or none is left.
@@ -128,7 +129,7 @@ class ReplicaPool:
             if self._closed.is_set():
                 return
             try:
-                actor = self._started()
+                actor = self._start()
             except CannotStartError as error:
                 _log.error("%s", error)
             else:
@@ -140,7 +141,7 @@ class ReplicaPool:
             if self._left == 0:
                 self._free.put(None)
 
-    def _started(self) -> Any:
+    def _start(self) -> Any:
         errors = self._ray.exceptions
         actor = self._place()
         try:
@@ -157,15 +158,18 @@ class ReplicaPool:
 
 
 @contextmanager
-def pool(
+def open_pool(
     make: MakeAnswerer, open_pipeline: Callable[[], Any] | None, size: int, address: str | None
 ) -> Iterator[ReplicaPool]:
-    """Replicas on the cluster at ``address``, or on one started for them here.
+    """Start replicas on the cluster at ``address``, or on one started for them here.
 
-    On a cluster with GPUs each has one to itself; the search of a machine is on one of them.
+    On a cluster with GPUs each replica has one to itself; the search of a machine is on one of them.
 
     Args:
-        open_pipeline: Gives the pipeline that those of a machine share; None: nothing is searched.
+        make: Builds the answerer of a replica.
+        open_pipeline: Opens the pipeline that the replicas of a machine share; None: nothing is searched.
+        size: Number of replicas.
+        address: Address of a Ray cluster; None: start one on this machine.
 
     Raises:
         CannotStartError: They cannot be started.

@@ -1,1 +1,1 @@
-"""The latency of presets on the competition's GPU, from the calls that their stages make and a token-cost model."""
+"""Latency of presets on the competition's GPU, from the calls of their stages and a token-cost model."""

@@ -13,8 +13,8 @@ from agents.models.architecture import Architecture
 from agents.profiles.profile import Profile
 from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
-from apps.preflight.memory import memory_of
-from benchmarks.latency.cost import Machine, decode_seconds, prefill_seconds
+from apps.preflight.memory import estimate_memory
+from benchmarks.latency.cost import Machine, estimate_decode, estimate_prefill
 from benchmarks.latency.meter import ModelCall
 
 CONFIGS = Path(__file__).with_name("model_configs")
@@ -23,7 +23,10 @@ CONFIGS = Path(__file__).with_name("model_configs")
 
 @dataclass(frozen=True)
 class Placed:
-    """A model as the profile loads it, with ``at_once`` requests in one pass; ``engine``: it is a vLLM engine."""
+    """A model as the profile loads it, with ``at_once`` requests in one pass.
+
+    ``engine`` says whether it is a vLLM engine.
+    """
 
     architecture: Architecture
     dtype: str
@@ -31,52 +34,61 @@ class Placed:
     engine: bool
 
 
-def with_configs(config: RunConfig) -> RunConfig:
-    """A launch that names folders of ``CONFIGS`` in place of the models of a hub."""
+def use_local_configs(config: RunConfig) -> RunConfig:
+    """Replace the models of a hub by folders of ``CONFIGS``."""
     profile = config.profile.model_dump_json()
     for folder in CONFIGS.iterdir():
         profile = profile.replace(json.dumps(folder.name.replace("--", "/")), json.dumps(str(folder)))
     return dataclasses.replace(config, profile=Profile.model_validate_json(profile))
 
 
-def placed_models(config: RunConfig) -> dict[str, Placed]:
-    """The models of a preset on the GPU by role, those of the search among them; figures of ``CONFIGS``.
+def place_models(config: RunConfig) -> dict[str, Placed]:
+    """Return the models of a preset on the GPU by role, those of the search included.
+
+    Their figures are those of ``CONFIGS``.
 
     Raises:
         agents.profiles.profile.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
     found: dict[str, Placed] = {}
-    for row in memory_of(with_configs(config)).rows:
+    for row in estimate_memory(use_local_configs(config)).rows:
         size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
             found[role] = Placed(row.architecture, row.dtype, size, row.engine)
     return found
 
 
-def seconds_of(call: ModelCall, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0) -> float:
-    """Seconds of one call; ``reply_share`` is the share of its limit that a reply takes, 1 the worst case."""
+def estimate_seconds(
+    call: ModelCall, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0
+) -> float:
+    """Estimate the seconds of one call.
+
+    ``reply_share`` is the share of its limit that a reply takes, 1 in the worst case.
+    """
     if call.role == "search":
-        return _search(call, models, machine)
+        return _estimate_search(call, models, machine)
     model = models.get(call.role)
     if model is None:  # it runs on the CPU beside the GPU: rules over text
         return machine.overhead["call"]
     if call.method == "chat":
-        return _chat(call, model, machine, reply_share)
+        return _estimate_chat(call, model, machine, reply_share)
     tokens, pictures = call.characters / machine.characters, call.pictures
     if call.method == "detect":
         tokens, pictures = float(model.architecture.positions * call.pictures), 0
     passes = math.ceil(call.items / model.at_once)
-    work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures)
+    work = estimate_prefill(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures)
     return work + passes * machine.overhead["call"]
 
 
-def _chat(call: ModelCall, model: Placed, machine: Machine, reply_share: float) -> float:
-    """Requests wait for one another where there are more than go at once."""
+def _estimate_chat(call: ModelCall, model: Placed, machine: Machine, reply_share: float) -> float:
+    """Estimate a chat call; requests beyond those that go at once wait."""
     waves = math.ceil(call.items / model.at_once)
     share = 1 / waves
     tokens, pictures = call.characters / machine.characters * share, call.pictures * share
-    wave = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures) + decode_seconds(
+    wave = estimate_prefill(
+        model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures
+    ) + estimate_decode(
         model.architecture,
         machine,
         model.dtype,
@@ -89,10 +101,10 @@ def _chat(call: ModelCall, model: Placed, machine: Machine, reply_share: float) 
     return waves * wave + call.items * machine.overhead["request"] + call.pictures * machine.overhead["picture"]
 
 
-def _search(call: ModelCall, models: Mapping[str, Placed], machine: Machine) -> float:
+def _estimate_search(call: ModelCall, models: Mapping[str, Placed], machine: Machine) -> float:
     model = models.get(SEARCH_PICTURES if call.method == "search_images" else SEARCH_WEB)
     if model is None:
         return call.items * machine.overhead["vector_query"]
     tokens = 0 if call.method == "search_images" else call.items * machine.query_tokens
-    work = prefill_seconds(model.architecture, machine, model.dtype, tokens=tokens, pictures=call.pictures)
+    work = estimate_prefill(model.architecture, machine, model.dtype, tokens=tokens, pictures=call.pictures)
     return work + machine.overhead["call"] + call.items * machine.overhead["vector_query"]

@@ -1,6 +1,6 @@
 """The token-cost model: seconds of a call on a GPU, from a model's architecture and the GPU's rates.
 
-Prompts and encoders are bound by arithmetic, 2 operations a parameter and token; decoding is bound by the bandwidth at which weights
+Prompts and encoders are bound by arithmetic, 2 operations a parameter and token. Decoding is bound by the bandwidth at which weights
 and caches are read, once a step for all requests of the batch (Pope et al., arXiv 2211.05102, section 2).
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from agents.models.architecture import BYTES, Architecture
 
 EIGHT_BIT = "float8"
-"""The rate of layers held in 8 bits; their inputs are rounded to 8 bits too (FP8 dynamic)."""
+"""Name of the rate of layers held in 8 bits; their inputs are rounded to 8 bits too (FP8 dynamic)."""
 
 FIGURES = Path(__file__).with_name("l40s.toml")
 
@@ -33,7 +33,12 @@ class Machine:
 
     @classmethod
     def read(cls, path: Path = FIGURES) -> Machine:
-        """The figures of a file. Raises OSError where there is none; KeyError where it lacks a figure."""
+        """Read the figures of a file.
+
+        Raises:
+            OSError: There is no such file.
+            KeyError: It lacks a figure.
+        """
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         gpu = table["gpu"]
         return cls(
@@ -47,28 +52,31 @@ class Machine:
             published=tuple(table["published"]["qa_dragon"]),
         )
 
-    def computed(self, operations: float, dtype: str) -> float:
-        """Seconds of arithmetic."""
+    def time_arithmetic(self, operations: float, dtype: str) -> float:
+        """Estimate the seconds of arithmetic."""
         return operations / (self.rates[dtype] * self.prefill_efficiency)
 
-    def read_from_memory(self, count: float) -> float:
-        """Seconds for bytes."""
+    def time_reading(self, count: float) -> float:
+        """Estimate the seconds to read ``count`` bytes."""
         return count / (self.bandwidth * self.decode_efficiency)
 
 
-def text_parameters(model: Architecture) -> int:
-    """Parameters that each token of text is multiplied with."""
+def count_text_parameters(model: Architecture) -> int:
+    """Count the parameters that each token of text is multiplied with."""
     return model.parameters - model.vision_parameters - model.lookup_parameters
 
 
-def text_seconds(model: Architecture, machine: Machine, dtype: str, tokens: float) -> float:
-    """Seconds of arithmetic for tokens of text."""
-    plain = machine.computed(2.0 * (text_parameters(model) - model.eight_bit) * tokens, dtype)
-    return plain + (machine.computed(2.0 * model.eight_bit * tokens, EIGHT_BIT) if model.eight_bit else 0.0)
+def estimate_text_seconds(model: Architecture, machine: Machine, dtype: str, tokens: float) -> float:
+    """Estimate the seconds of arithmetic for tokens of text."""
+    plain = machine.time_arithmetic(2.0 * (count_text_parameters(model) - model.eight_bit) * tokens, dtype)
+    return plain + (machine.time_arithmetic(2.0 * model.eight_bit * tokens, EIGHT_BIT) if model.eight_bit else 0.0)
 
 
-def picture_operations(model: Architecture, pictures: float) -> float:
-    """Operations for pictures: the encoder's parameters on each position, and attention of all positions to all."""
+def count_picture_operations(model: Architecture, pictures: float) -> float:
+    """Count the operations for pictures.
+
+    They are the encoder's parameters on each position, and attention of all positions to all.
+    """
     vision = model.vision
     if vision is None:
         return 0.0
@@ -77,12 +85,17 @@ def picture_operations(model: Architecture, pictures: float) -> float:
     return pictures * (linear + attention)
 
 
-def prefill_seconds(model: Architecture, machine: Machine, dtype: str, *, tokens: float, pictures: float) -> float:
-    """Seconds until the prompts of a batch, ``tokens`` and ``pictures`` in all, have been read."""
-    return text_seconds(model, machine, dtype, tokens) + machine.computed(picture_operations(model, pictures), dtype)
+def estimate_prefill(model: Architecture, machine: Machine, dtype: str, *, tokens: float, pictures: float) -> float:
+    """Estimate the seconds until the prompts of a batch have been read.
+
+    The prompts have ``tokens`` and ``pictures`` in all.
+    """
+    return estimate_text_seconds(model, machine, dtype, tokens) + machine.time_arithmetic(
+        count_picture_operations(model, pictures), dtype
+    )
 
 
-def decode_seconds(
+def estimate_decode(
     model: Architecture,
     machine: Machine,
     dtype: str,
@@ -93,13 +106,16 @@ def decode_seconds(
     pictures: float,
     overhead: float,
 ) -> float:
-    """Seconds for ``steps`` tokens of each of ``batch`` requests, whose prompts have ``tokens`` and ``pictures`` in all."""
+    """Estimate the seconds for ``steps`` tokens of each of ``batch`` requests.
+
+    Their prompts have ``tokens`` and ``pictures`` in all.
+    """
     if model.decoder is None or batch == 0:
         return 0.0
     kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
     if model.vision is not None:
         kept += pictures * model.vision.cached * model.vision.readers
     # Layers in 8 bits are taken to be none of the picture encoder.
-    weights = (text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
-    step = machine.read_from_memory(weights + kept * model.decoder.kv_bytes(dtype))
-    return steps * (max(step, text_seconds(model, machine, dtype, batch)) + overhead)
+    weights = (count_text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
+    step = machine.time_reading(weights + kept * model.decoder.kv_bytes(dtype))
+    return steps * (max(step, estimate_text_seconds(model, machine, dtype, batch)) + overhead)

@@ -1,4 +1,4 @@
-"""Counts the calls of stages to models and to the search, and their sizes."""
+"""Counters of the calls of stages to models and to the search, and of their sizes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class CallLog:
     calls: list[ModelCall] = field(default_factory=list)
 
     def add(self, call: ModelCall) -> None:
-        """Note a call."""
+        """Record a call."""
         self.calls.append(call)
 
     def take(self) -> list[ModelCall]:
-        """The calls since the last time."""
+        """Return the calls since the last time, and forget them."""
         taken, self.calls = self.calls, []
         return taken
 
 
 class Metered:
-    """A model, or the search, that notes its calls; all else is that of the one behind it."""
+    """Wrapper of a model or the search that records its calls; all else is passed on."""
 
     def __init__(self, behind: Any, role: str, log: CallLog) -> None:
         self._behind, self._role, self._log = behind, role, log
@@ -61,13 +61,13 @@ class Metered:
 
 
 class ModelsBy(ModelSet):
-    """Models that a function gives by role, in place of those of a profile."""
+    """Models that a function returns by role, in place of those of a profile."""
 
     def __init__(self, give: Callable[[str], Any]) -> None:  # nothing of its own to load
         self._give = give
 
     def get(self, role: str) -> Any:
-        """The model of a role."""
+        """Return the model of a role."""
         return self._give(role)
 
 
@@ -110,4 +110,4 @@ SIZES: dict[str, Callable[[Sequence[Any], tuple[Any, ...]], dict[str, int]]] = {
     "search_images": _pictures,
     "search_web": _texts,
 }
-"""How the size of a call is told, by method."""
+"""Functions that measure the size of a call, by method."""

@@ -1,4 +1,7 @@
-"""The agent on a simulated clock: its real stages and guard, each call of a model or the search taking the seconds of the cost model."""
+"""The agent on a simulated clock, with its real stages and guard.
+
+Each call of a model or the search takes the seconds of the cost model.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,14 @@ T = TypeVar("T")
 
 
 class SimulatedTime(CallLog):
-    """A clock on which nothing but calls takes time."""
+    """Clock on which nothing but calls takes time."""
 
     def __init__(self, seconds: Callable[[ModelCall], float]) -> None:
         super().__init__()
         self._seconds, self._now = seconds, 0.0
 
     def __call__(self) -> float:
-        """Seconds, ever more."""
+        """Return the seconds, which never decrease."""
         return self._now
 
     def pass_by(self, seconds: float) -> None:
@@ -41,11 +44,11 @@ class SimulatedTime(CallLog):
         self._now += seconds
 
     def add(self, call: ModelCall) -> None:
-        """Note a call that nothing ends before it is done."""
-        self.until(call, NO_DEADLINE)
+        """Record a call that nothing ends before it is done."""
+        self.add_until(call, NO_DEADLINE)
 
-    def until(self, call: ModelCall, deadline: Deadline) -> float:
-        """Note a call that ends at a deadline, done or not; the share of it that was done."""
+    def add_until(self, call: ModelCall, deadline: Deadline) -> float:
+        """Record a call that ends at a deadline, done or not; return the share of it that was done."""
         super().add(call)
         seconds = self._seconds(call)
         given = min(seconds, max(0.0, deadline.left()))
@@ -54,7 +57,10 @@ class SimulatedTime(CallLog):
 
 
 class TimedChat:
-    """A stand-in that takes the time of its role's model; at the deadline replies are cut, as by vLLM's adapter."""
+    """Stand-in that takes the time of its role's model.
+
+    At the deadline replies are cut, as by vLLM's adapter.
+    """
 
     name = StandInChat.name
 
@@ -62,11 +68,11 @@ class TimedChat:
         self._role, self._time, self.cut = role, time, 0
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """A reply for each request."""
+        """Reply to each request."""
         if not requests:
             return []
         call = ModelCall(self._time.running(), self._role, "chat", len(requests), **SIZES["chat"](requests, ()))
-        done = self._time.until(call, deadline)
+        done = self._time.add_until(call, deadline)
         replies = StandInChat().chat(requests)
         if done == 1.0:
             return replies
@@ -79,7 +85,10 @@ class TimedChat:
 
 @dataclass(frozen=True)
 class AgentCall:
-    """What one call of the agent took, and what its guard did: ``stages`` are the records of one of its turns, in which all are alike."""
+    """Time of one call of the agent, and what its guard did.
+
+    ``stages`` are the records of one of its turns, in which all are alike.
+    """
 
     sessions: tuple[str, ...]
     seconds: float
@@ -88,12 +97,12 @@ class AgentCall:
 
     @property
     def seconds_per_turn(self) -> float:
-        """As the challenge counts: the time of the call divided by its turns."""
+        """Time of the call divided by its turns, as the challenge counts."""
         return self.seconds / len(self.sessions)
 
     @property
     def late(self) -> bool:
-        """Whether it took more than its turns may together."""
+        """Whether it took more than the limit of its turns together."""
         return self.seconds > self.limit
 
     @property
@@ -103,7 +112,7 @@ class AgentCall:
 
 
 class SimulatedAgent:
-    """The stages of a preset with their guard, whose estimates are learnt from simulated times; nothing hangs."""
+    """Stages of a preset with their guard, which learns its estimates from simulated times; nothing hangs."""
 
     def __init__(
         self,
@@ -131,7 +140,7 @@ class SimulatedAgent:
 
     @property
     def cut_replies(self) -> int:
-        """Replies that a deadline cut."""
+        """Number of replies that a deadline cut."""
         return sum(chat.cut for chat in self._chats.values())
 
     def call(self, batch: Sequence[AskedTurn]) -> AgentCall:
@@ -157,7 +166,10 @@ class SimulatedAgent:
 
 
 class _AtOnce(Worker):
-    """Does the work where it is given: on the simulated clock no thread could be seen to hang."""
+    """Worker that does the work in the caller's thread.
+
+    On the simulated clock no thread could be seen to hang.
+    """
 
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:  # noqa: ARG002
         """Do the work and raise what it raises."""

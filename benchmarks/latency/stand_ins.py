@@ -1,4 +1,7 @@
-"""What answers while calls are timed: stand-ins for what is slow on a CPU and for the picture cache; all else, once for each item."""
+"""Models and search that answer while calls are timed.
+
+What is slow on a CPU, and the picture cache, have stand-ins. Everything else is asked once for each item.
+"""
 
 from __future__ import annotations
 
@@ -36,40 +39,40 @@ _WORDS = "landmark tower"
 
 
 class StandInChat:
-    """A ``ChatModel`` whose replies follow the schema of a request, else hold every label."""
+    """``ChatModel`` whose replies follow the schema of a request, or hold every label."""
 
     name = "stand-in"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """A reply for each request."""
+        """Reply to each request."""
         del deadline
         replies = []
         for request in requests:
-            text = TEXT if request.schema is None else json.dumps(example(request.schema))
+            text = TEXT if request.schema is None else json.dumps(make_example(request.schema))
             logprobs = (-0.1,) * min(request.max_tokens, 20) if request.logprobs else None
             replies.append(ChatReply(text, "stop", logprobs))
         return replies
 
 
-def example(schema: Mapping[str, Any]) -> Any:
-    """A value that follows a JSON schema: true, 1, a name, and lists of three."""
+def make_example(schema: Mapping[str, Any]) -> Any:
+    """Make a value that follows a JSON schema: true, 1, a name, and lists of three."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type", "")
     if kind == "object":
-        return {name: example(inner) for name, inner in schema.get("properties", {}).items()}
+        return {name: make_example(inner) for name, inner in schema.get("properties", {}).items()}
     if kind == "array":
         inner = schema.get("items", {"type": "string"})
         if inner.get("type") == "string" and "enum" not in inner:
             return [f"{_WORDS} {word}" for word in ("north", "south", "east")]  # alike ones would be dropped
-        return [example(inner)] * 3
+        return [make_example(inner)] * 3
     return {"boolean": True, "integer": 1, "number": 0.7}.get(str(kind), _WORDS)  # a list of types cannot be a key
 
 
 class PicturedSearch(SearchGateway):
-    """A search whose picture cache holds every picture of the index, as at the competition, and whose cosines pass every cut-off.
+    """Search whose picture cache holds every picture of the index, and whose cosines pass every threshold.
 
-    What it found is kept in ``known`` for later searches.
+    The picture cache is as at the competition. What the search found is kept in ``known`` for later searches.
     """
 
     def __init__(self, pipeline: Any, known: dict[Hashable, Any] | None = None) -> None:
@@ -83,14 +86,14 @@ class PicturedSearch(SearchGateway):
         provided: Sequence[ProvidedContext | None] | None = None,
         deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[ImageHit]]:
-        """As the search it is, in the same order, with cosines of 0.8 and more.
+        """Search as the gateway does, in the same order, with cosines of at least 0.8.
 
         Thresholds of the GPU's profile are for CLIP, whose cosines are higher than those of the features that search here: evidence and
         queries that the GPU's presets would have must not be missing from what is timed.
         """
         del provided, deadline
         raised = []
-        for found in by_item(
+        for found in answer_each(
             self._known, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images
         ):
             hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in found.hits)
@@ -104,20 +107,20 @@ class PicturedSearch(SearchGateway):
         provided: Sequence[ProvidedContext | None] | None = None,
         deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[WebHit]]:
-        """As the search it is."""
+        """Search as the gateway does."""
         del provided, deadline
-        return by_item(self._known, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries)
+        return answer_each(self._known, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """A plain picture for each URL; what a picture shows costs no time."""
+        """Return a plain picture for each URL, because what a picture shows costs no time."""
         del fetch, deadline
         return {url: Image.new("RGB", (640, 480)) for url in urls if url}
 
 
 class Known:
-    """A model that is asked once for each item; its answers are kept in ``known``."""
+    """Model that is asked once for each item; its answers are kept in ``known``."""
 
     def __init__(self, behind: Any, role: str, known: dict[Hashable, Any]) -> None:
         self._behind, self._role, self._known = behind, role, known
@@ -128,16 +131,16 @@ class Known:
             return value
 
         def ask(*parallel: Sequence[Any]) -> Any:
-            found = by_item(self._known, (self._role, name), value, *parallel)
+            found = answer_each(self._known, (self._role, name), value, *parallel)
             return np.stack(found) if found and isinstance(found[0], np.ndarray | np.generic) else found
 
         return ask
 
 
-def by_item(
+def answer_each(
     known: dict[Hashable, Any], kind: Hashable, ask: Callable[..., Sequence[Any]], *parallel: Sequence[Any]
 ) -> list[Any]:
-    """The answers to items, given as parallel sequences; ``ask`` is given those that are not ``known``."""
+    """Answer items, given as parallel sequences, and call ``ask`` only for those that are not ``known``."""
     rows = list(zip(*parallel, strict=True))
     keys = [(kind, *map(_key, row)) for row in rows]
     new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known}
@@ -153,30 +156,33 @@ def _key(item: Any) -> Hashable:
 
 
 class StandInReranker:
-    """Finds every passage to the point, those with words of the question a little more so: no threshold leaves out what is timed."""
+    """Reranker that scores every passage highly, so that no threshold leaves out what is timed.
+
+    Passages with words of the question score a little higher.
+    """
 
     name = "stand-in"
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
-        """0.9 and more."""
+        """Return scores of at least 0.9."""
         return np.array([_score(*pair) for pair in pairs], dtype=np.float32)
 
 
 class StandInMultimodalReranker(StandInReranker):
-    """As the coarse reranker of the GPU, which is given the picture too."""
+    """Stand-in of the GPU's coarse reranker, which is given the picture too."""
 
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
-        """0.9 and more."""
+        """Return scores of at least 0.9."""
         return self.score([(item.question, item.passage) for item in items])
 
 
 class StandInDetector:
-    """Finds three boxes in every picture."""
+    """Detector that finds three boxes in every picture."""
 
     name = "stand-in"
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        """A third of the picture each, side by side."""
+        """Return thirds of each picture, side by side."""
         found = []
         for image, wanted in zip(images, phrases, strict=True):
             side = image.width / 3
@@ -186,12 +192,12 @@ class StandInDetector:
 
 
 class StandInMatcher:
-    """Takes every crop to belong to its question."""
+    """Matcher that takes every crop to belong to its question."""
 
     name = "stand-in"
 
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
-        """0.9 for each."""
+        """Return 0.9 for each picture."""
         del texts
         return np.full(len(images), 0.9, dtype=np.float32)
 
@@ -208,9 +214,9 @@ STAND_INS: Mapping[str, Any] = {
     "detector": StandInDetector(),
     "matcher": StandInMatcher(),
 }
-"""What would take minutes on a CPU, and answers with numbers alone."""
+"""Stand-ins of the models that would take minutes on a CPU and answer with numbers alone."""
 
 
-def without_chat(models: ModelSet, role: str) -> Any:
-    """The model of a role; of a chat model its stand-in."""
+def replace_chat(models: ModelSet, role: str) -> Any:
+    """Return the model of a role, or the stand-in of a chat model."""
     return StandInChat() if role in CHAT_ROLES else models.get(role)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from agents.asking.ask import Answer, Ask, Question, ReplyForm, put
 from agents.models.base import ChatReply
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
-from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
-from evaluation.judge.judge_server import JudgeServer
+from evaluation.judge.asking import as_judge_errors, judge_prompts, kept
+from evaluation.judge.server import JudgeServer
 from evaluation.records import JudgeError
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.verdicts import P_YES
 from agents.base.files import first_fault
 from agents.models.base import ChatModel
-from evaluation.judge.judge_asking import as_judge_errors
+from evaluation.judge.asking import as_judge_errors
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from agents.asking.ask import Ask, Question, Template, Templates, put
 from agents.base.secrets import scrubbed
-from evaluation.judge.judge_asking import as_judge_errors, judge_prompts, kept
-from evaluation.judge.judge_replies import FORMS
-from evaluation.judge.judge_server import JudgeServer
+from evaluation.judge.asking import as_judge_errors, judge_prompts, kept
 from evaluation.judge.organiser_prompt import read_organiser
+from evaluation.judge.replies import FORMS
+from evaluation.judge.server import JudgeServer
 from evaluation.judge.spending import Spending, price_of
 from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import JudgeStyle

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from agents.asking.prompts import FrontMatter
 from agents.models.base import ChatMessage, ChatRequest
-from evaluation.judge.judge_asking import JUDGE, as_judge_errors, judge_prompts
+from evaluation.judge.asking import JUDGE, as_judge_errors, judge_prompts
 from evaluation.records import JudgeError
 from evaluation.rules import JudgeStyle
 

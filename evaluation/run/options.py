@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import ModelOptions
-from evaluation.judge.judge_options import JudgeOptions
+from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
-from evaluation.judge.judge_options import JudgeOptions
 from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
+from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
 from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered

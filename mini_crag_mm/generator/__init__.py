@@ -1,1 +1,1 @@
-"""Turns the YAML under mini_crag_mm/content into photos, scenes, pages, an image KG and data sets."""
+"""Generator that turns the YAML under mini_crag_mm/content into photos, scenes, pages and KG."""

@@ -1,9 +1,9 @@
-"""Makes the mini CRAG-MM from its content: pages, image KG, scenes; then checks it.
+"""Make the mini CRAG-MM from its content: pages, image KG, scenes; then check it.
 
     python -m mini_crag_mm.generator [--force]      what has changed, or everything
     python -m mini_crag_mm.generator --check        the rules of mini_crag_mm/README.md alone
 
-Exit status 1 where something could not be made, or a rule does not hold.
+The exit status is 1 if something could not be made, or a rule does not hold.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from mini_crag_mm.loader import SetPaths
 
 
 class GeneratorOptions(Options):
-    """What is made."""
+    """Options of what is made."""
 
-    check: bool = Field(False, description="make nothing")
+    check: bool = Field(False, description="check the set, make nothing")
     force: bool = Field(False, description="compose all scenes, changed or not")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Make the set and check it.
+
+    Returns:
+        0, or 1 if something could not be made, or a rule does not hold.
+    """
     options = GeneratorOptions.parse(arguments, description=__doc__)
     paths = SetPaths()
     problems = [] if options.check else build(paths, options.force)
@@ -40,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(paths: SetPaths, force: bool) -> list[str]:
-    """Make everything; the problems are returned, one line each."""
+    """Make everything and return the problems, one line each."""
     try:
         content = load_content(paths.content)
     except ContentError as error:

@@ -1,8 +1,8 @@
-"""A photograph as another camera would see the same thing: from another side, in another light, closer, less sharp.
+"""Photographs altered as if another camera had taken them.
 
-Used where no second photograph of an entity exists. `strength` runs from 0 (nothing is changed) to 1 (the strongest
-change in which a person still recognises the thing). All random choices depend on the seed alone, so that a strength
-can be searched for: the same seed with more strength is the same change, further on.
+The view is from another side, in another light, closer, less sharp. Used where no second photograph of an entity exists.
+`strength` runs from 0 (nothing is changed) to 1 (the strongest change in which a person still recognises the thing). All random choices
+depend on the seed alone, so that a strength can be searched for: the same seed with more strength is the same change, further on.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mini_crag_mm.generator.noise import Array, generator
+from mini_crag_mm.generator.noise import Array, make_generator
 
-# What the strongest change does. Chosen by eye on contact sheets of the validation split.
+# Sizes of the strongest change, chosen by eye on contact sheets of the validation split.
 YAW = 0.38  # share by which the far side of a cut-out gets smaller
 PHOTO_YAW = 0.2  # the same of a whole photograph, of which the frame must stay full
 PITCH = 0.16  # share by which the upper or lower side gets smaller
@@ -43,10 +43,19 @@ Floats = NDArray[np.float32]
 
 
 def alter(photo: Image.Image, strength: float, seed: str, mirror: bool) -> Image.Image:
-    """The photograph changed; RGBA stays RGBA (a cut-out, trimmed to what shows) and RGB stays RGB.
+    """Alter a photograph as if another camera had taken it.
 
-    `seed` says which change (viewpoint, light, colour and so on), `mirror` whether the thing may be seen the other way round (not where it
-    bears text or is a known building). ValueError where the strength is not in 0..1.
+    Args:
+        photo: RGB, or RGBA for a cut-out.
+        strength: Strength of the change, 0 to 1.
+        seed: Decides which change (viewpoint, light, colour and so on).
+        mirror: Whether the thing may be mirrored; not if it bears text or is a known building.
+
+    Returns:
+        A picture in the same mode; a cut-out is trimmed to its visible part.
+
+    Raises:
+        ValueError: The strength is not in 0..1.
     """
     if not 0.0 <= strength <= 1.0:
         raise ValueError(f"strength {strength} is not in 0..1")
@@ -56,15 +65,15 @@ def alter(photo: Image.Image, strength: float, seed: str, mirror: bool) -> Image
     scale = max(1.0, SMALLEST_SIDE_PX / max(photo.size))
     large = photo.resize((round(photo.width * scale), round(photo.height * scale)), Image.Resampling.BICUBIC)
     pixels: Pixels = np.asarray(large if cut_out else large.convert("RGB")).copy()
-    if mirror and generator(f"{seed}/mirror").random() < 0.5:
+    if mirror and make_generator(f"{seed}/mirror").random() < 0.5:
         pixels = np.ascontiguousarray(pixels[:, ::-1])
     # A generator for each step: what one draws must not depend on the size that another left, or on the strength.
-    pixels = (_turned if cut_out else _part)(pixels, strength, generator(f"{seed}/viewpoint"))
+    pixels = (_turn if cut_out else _cut_part)(pixels, strength, make_generator(f"{seed}/viewpoint"))
     colours, alpha = pixels[..., :3], pixels[..., 3] if cut_out else None
-    lit = _focused(_lit(colours.astype(np.float32), strength, generator(f"{seed}/light")), strength)
-    covering = generator(f"{seed}/occlusion")
-    covered = (_shadowed if cut_out else _occluded)(lit, strength, covering)
-    colours = _compressed(_noisy(covered, strength, generator(f"{seed}/noise")), strength)
+    lit = _defocus(_light(colours.astype(np.float32), strength, make_generator(f"{seed}/light")), strength)
+    covering = make_generator(f"{seed}/occlusion")
+    covered = (_shade if cut_out else _occlude)(lit, strength, covering)
+    colours = _compress(_add_noise(covered, strength, make_generator(f"{seed}/noise")), strength)
     if alpha is None:
         return Image.fromarray(colours, mode="RGB")
     result = Image.fromarray(np.dstack([colours, alpha]), mode="RGBA")
@@ -76,10 +85,10 @@ def _corners(width: int, height: int) -> Floats:
     return np.array([[0, 0], [width, 0], [width, height], [0, height]], dtype=np.float32)
 
 
-def _viewpoint(
+def _project_corners(
     width: int, height: int, strength: float, rng: np.random.Generator, max_yaw: float, max_roll: float
 ) -> Floats:
-    """Where the corners of a flat thing of this size lie when it is seen from another side; shape (4, 2), pixels."""
+    """Project the corners of a flat thing that is seen from another side; shape (4, 2), pixels."""
     yaw, pitch = (float(side) for side in rng.choice([-1.0, 1.0], size=2) * rng.uniform(0.6, 1.0, size=2))
     roll = np.deg2rad(float(rng.uniform(-1, 1)) * max_roll * strength)
     x, y = (_corners(2, 2) - 1).T  # -1 to 1
@@ -90,10 +99,10 @@ def _viewpoint(
     return np.stack([(turned_x + 1) * width / 2, (turned_y + 1) * height / 2], axis=1).astype(np.float32)
 
 
-def _turned(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
-    """A cut-out seen from another side, on a ground large enough for it."""
+def _turn(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
+    """Turn a cut-out to another side, on a ground large enough for it."""
     height, width = pixels.shape[:2]
-    target = _viewpoint(width, height, strength, rng, YAW, ROLL_DEGREES)
+    target = _project_corners(width, height, strength, rng, YAW, ROLL_DEGREES)
     target -= target.min(axis=0)
     size = np.ceil(target.max(axis=0)).astype(int)
     matrix = cv2.getPerspectiveTransform(_corners(width, height), target)
@@ -105,11 +114,11 @@ def _turned(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
     return np.dstack([np.clip(warped[..., :3] / alpha, 0, 255), warped[..., 3:]]).astype(np.uint8)
 
 
-def _part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
-    """A part of a photograph seen from another side: the four corners of the new frame lie inside the old one."""
+def _cut_part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
+    """Show a part of a photograph from another side; the corners of the new frame lie inside the old one."""
     height, width = pixels.shape[:2]
     kept = 1 - PART_LEFT_OUT * strength
-    corners = _viewpoint(width, height, strength, rng, PHOTO_YAW, PHOTO_ROLL_DEGREES)
+    corners = _project_corners(width, height, strength, rng, PHOTO_YAW, PHOTO_ROLL_DEGREES)
     corners -= np.array([width, height], dtype=np.float32) / 2
     # The frame shrinks until all of it lies inside, then moves within what is left over.
     reach = (np.abs(corners) / np.array([width, height], dtype=np.float32)).max(axis=0) * 2
@@ -124,17 +133,17 @@ def _part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     )
 
 
-def _towards(angle: float, height: int, width: int) -> Array:
-    """How far each pixel lies in a direction, -1 to 1, shape (height, width)."""
+def _measure_direction(angle: float, height: int, width: int) -> Array:
+    """Return how far each pixel lies in a direction, -1 to 1, shape (height, width)."""
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     reach: Array = (x * np.cos(angle) + y * np.sin(angle)) / (abs(np.cos(angle)) + abs(np.sin(angle)))
     return reach
 
 
-def _lit(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
-    """Exposure, light from one side, white balance and saturation; colours are in 0..255."""
-    towards = _towards(float(rng.uniform(0, 2 * np.pi)), *colours.shape[:2])
+def _light(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Change exposure, side light, white balance and saturation; colours are in 0..255."""
+    towards = _measure_direction(float(rng.uniform(0, 2 * np.pi)), *colours.shape[:2])
     gain = 2 ** (strength * EXPOSURE_STOPS * float(rng.uniform(-1, 0.55))) * (1 + 0.5 * SIDE_LIGHT * strength * towards)
     cast = strength * COLOUR_CAST * float(rng.choice([-1, 1])) * float(rng.uniform(0.5, 1))
     balanced = colours * gain[..., None] * np.array([1 + cast, 1.0, 1 - cast], dtype=np.float32)
@@ -144,13 +153,13 @@ def _lit(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
     return result
 
 
-def _focused(colours: Floats, strength: float) -> Floats:
+def _defocus(colours: Floats, strength: float) -> Floats:
     sigma = DEFOCUS * strength * max(colours.shape[:2])
     return np.asarray(cv2.GaussianBlur(colours, (0, 0), sigma), dtype=np.float32) if sigma > 0.1 else colours
 
 
-def _noisy(colours: Floats, strength: float, rng: np.random.Generator) -> Pixels:
-    """Sensor noise, mostly of brightness, in grains of about two pixels."""
+def _add_noise(colours: Floats, strength: float, rng: np.random.Generator) -> Pixels:
+    """Add sensor noise, mostly of brightness, in grains of about two pixels."""
     height, width = colours.shape[:2]
     grains = rng.standard_normal((height // 2 + 1, width // 2 + 1, 4)).astype(np.float32)
     grains = np.asarray(cv2.resize(grains, (width, height), interpolation=cv2.INTER_LINEAR))
@@ -158,7 +167,7 @@ def _noisy(colours: Floats, strength: float, rng: np.random.Generator) -> Pixels
     return np.clip(colours + noise, 0, 255).astype(np.uint8)
 
 
-def _compressed(colours: Pixels, strength: float) -> Pixels:
+def _compress(colours: Pixels, strength: float) -> Pixels:
     best, worst = JPEG_QUALITY
     quality = round(best + (worst - best) * strength)
     _, encoded = cv2.imencode(".jpg", colours[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
@@ -166,8 +175,8 @@ def _compressed(colours: Pixels, strength: float) -> Pixels:
     return np.ascontiguousarray(decoded[..., ::-1])
 
 
-def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
-    """Something out of focus that reaches into a photograph from one side."""
+def _occlude(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Let something out of focus reach into a photograph from one side."""
     height, width = colours.shape[:2]
     side, along = int(rng.integers(4)), float(rng.uniform(0.2, 0.8))
     colour = np.array(_FOREGROUNDS[int(rng.integers(len(_FOREGROUNDS)))], dtype=np.float32)
@@ -186,8 +195,8 @@ def _occluded(colours: Floats, strength: float, rng: np.random.Generator) -> Flo
     return np.asarray(colours * (1 - soft) + colour * soft, dtype=np.float32)
 
 
-def _shadowed(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
-    """The shadow of something that stands between the light and a part of a cut-out."""
+def _shade(colours: Floats, strength: float, rng: np.random.Generator) -> Floats:
+    """Darken a part of a cut-out, as if something stood between it and the light."""
     angle, share = float(rng.uniform(0, 2 * np.pi)), float(rng.uniform(*SHADOWED))
-    edge = np.clip(((2 * share - 1) - _towards(angle, *colours.shape[:2])) / 0.06, 0, 1)
+    edge = np.clip(((2 * share - 1) - _measure_direction(angle, *colours.shape[:2])) / 0.06, 0, 1)
     return np.asarray(colours * (1 - SHADE * strength * edge[..., None]), dtype=np.float32)

@@ -1,7 +1,7 @@
 """Surroundings of a composed scene: a table, a lawn, a street and so on, seen as a person sees them.
 
 A background is drawn on a canvas larger than the frame, so that the camera can tilt without showing an edge. All
-measures are canvas pixels. Where things stand on a ground, `Stage.horizon` tells where it begins.
+measures are canvas pixels. `Stage.horizon` says where a ground begins on which things stand.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
 from mini_crag_mm.content_models import SceneryName
-from mini_crag_mm.generator.noise import Array, fractal, grain, smooth, tinted, to_image, vertical
+from mini_crag_mm.generator.noise import Array, fractal, grain, smooth, tint, to_image, vertical
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a background must suit: its size, and the lower edges of the things that stand on it, in pixels."""
+    """Facts that a background must suit: its size, and the lower edges of the things on it, in pixels."""
 
     width: int
     height: int
@@ -29,35 +29,38 @@ class Stage:
     rng: np.random.Generator
 
     def horizon(self, usual: float) -> int:
-        """Row where the ground begins: at the `usual` fraction of the height, or just above the highest foot."""
+        """Return the row where the ground begins, above the highest foot.
+
+        It is at the `usual` fraction of the height unless a foot is higher.
+        """
         lowest = min(self.feet, default=float(self.height)) - 0.07 * self.height
         return int(max(0.12 * self.height, min(usual * self.height, lowest)))
 
     def texture(self, name: str) -> Array:
-        """A grey texture photograph in 0..1."""
+        """Read a grey texture photograph, in 0..1."""
         with Image.open(self.textures / f"{name}.webp") as image:
             return np.asarray(image.convert("L"), dtype=np.float32) / 255.0
 
 
-def _colour(values: Array) -> tuple[int, int, int]:
-    """Three numbers as a colour that PIL takes."""
+def _to_colour(values: Array) -> tuple[int, int, int]:
+    """Convert three numbers to a colour of PIL."""
     red, green, blue = (int(min(255.0, max(0.0, float(value)))) for value in values)
     return red, green, blue
 
 
-def _mirrored(texture: Array) -> Array:
-    """The texture with its mirror images, which tiles without seams."""
+def _mirror(texture: Array) -> Array:
+    """Join a texture with its mirror images, so that it tiles without seams."""
     wide = np.concatenate([texture, texture[:, ::-1]], axis=1)
     return np.concatenate([wide, wide[::-1]], axis=0)
 
 
 def _ground_plane(texture: Array, width: int, height: int, depth: float, scale: float) -> Array:
-    """`texture` laid on the ground, seen towards a horizon at the upper edge.
+    """Lay `texture` on the ground, seen towards a horizon at the upper edge.
 
     `depth` is how many times nearer the lower edge is than the upper; `scale` is texture pixels per canvas pixel at
     the lower edge. Far rows are taken from blurred copies, or they would flicker with moire.
     """
-    tile = _mirrored(texture)
+    tile = _mirror(texture)
     rows = np.linspace(0, 1, height, dtype=np.float32)
     distance = depth / (1 + (depth - 1) * rows)
     across = (np.arange(width, dtype=np.float32) - width / 2)[None, :] * distance[:, None] * scale
@@ -67,7 +70,7 @@ def _ground_plane(texture: Array, width: int, height: int, depth: float, scale: 
     plane = np.zeros((height, width), dtype=np.float32)
     weight_left = np.ones(height, dtype=np.float32)
     for level in range(5):
-        blurred = _blurred(Image.fromarray((tile * 255).astype(np.uint8)), 0.6 * 2**level)
+        blurred = _blur(Image.fromarray((tile * 255).astype(np.uint8)), 0.6 * 2**level)
         sampled = (blurred / 255)[lines, columns]
         near = np.clip(2 - distance * scale / 2**level, 0, 1) if level < 4 else np.ones_like(distance)
         weight = weight_left * near
@@ -77,7 +80,7 @@ def _ground_plane(texture: Array, width: int, height: int, depth: float, scale: 
 
 
 def _stack(upper: Array, lower: Array) -> Image.Image:
-    """Upper part over lower part."""
+    """Stack the upper part on the lower part."""
     return to_image(np.concatenate([upper, lower], axis=0))
 
 
@@ -89,8 +92,8 @@ def _soft_edge(image: Image.Image, row: int, radius: float) -> Image.Image:
     return image
 
 
-def _blurred(image: Image.Image, radius: float) -> Array:
-    """The colours of an image out of focus, H x W x 3 or, of a grey one, H x W."""
+def _blur(image: Image.Image, radius: float) -> Array:
+    """Return the colours of a blurred image, H x W x 3 or, for a grey one, H x W."""
     return np.asarray(image.filter(ImageFilter.GaussianBlur(radius)), dtype=np.float32)
 
 
@@ -102,20 +105,29 @@ def cast_shadow(
     colour: tuple[int, int, int],
     blur: float,
 ) -> None:
-    """Draw the soft shadow of an outline (a mask in L) with its upper left corner at ``at``; ``depth``: how dark, to 255."""
+    """Draw the soft shadow of an outline on the canvas.
+
+    Args:
+        canvas: The picture to draw on.
+        outline: A mask in mode L.
+        at: Upper left corner of the shadow.
+        depth: Darkness, 0 to 255.
+        colour: Colour of the shadow.
+        blur: Radius in pixels.
+    """
     shadow = Image.new("L", canvas.size)
     shadow.paste(outline.point(lambda value: value * depth // 255), at)
     canvas.paste(colour, mask=shadow.filter(ImageFilter.GaussianBlur(blur)))
 
 
 def _wood(rng: np.random.Generator, width: int, height: int, planks: int, tone: float) -> Array:
-    """Planks side by side, running from left to right; `tone` 0 is dark walnut, 1 is pale birch."""
+    """Draw planks that run from left to right; `tone` 0 is dark walnut, 1 is pale birch."""
     fibre = fractal(rng, width, height, cell=26, octaves=4, stretch=18)
     rings = 0.5 + 0.5 * np.sin(fibre * 26 + 3 * smooth(rng, width, height, 400, 90))
     values = 0.55 * fibre + 0.25 * rings + 0.2 * fractal(rng, width, height, cell=3, octaves=2, stretch=30)
-    dark = _colour(np.array([62, 36, 20]) * (1 - tone) + np.array([166, 128, 88]) * tone)
-    light = _colour(np.array([130, 84, 50]) * (1 - tone) + np.array([222, 188, 146]) * tone)
-    colours = tinted(values, dark, light)
+    dark = _to_colour(np.array([62, 36, 20]) * (1 - tone) + np.array([166, 128, 88]) * tone)
+    light = _to_colour(np.array([130, 84, 50]) * (1 - tone) + np.array([222, 188, 146]) * tone)
+    colours = tint(values, dark, light)
     edges = np.linspace(0, height, planks + 1)
     for upper, lower in pairwise(edges):
         colours[int(upper) : int(lower)] *= rng.uniform(0.88, 1.08)
@@ -124,7 +136,10 @@ def _wood(rng: np.random.Generator, width: int, height: int, planks: int, tone: 
 
 
 def _room_wall(stage: Stage, height: int) -> Array:
-    """An out-of-focus room behind a table: a wall in a calm colour, with vague shapes and a light from one side."""
+    """Draw an out-of-focus room behind a table.
+
+    It is a wall in a calm colour, with vague shapes and a light from one side.
+    """
     rng, width = stage.rng, stage.width
     calm = np.array([(196, 190, 178), (170, 184, 190), (206, 196, 176), (150, 160, 150), (188, 170, 160)])
     base = calm[rng.integers(5)]
@@ -135,9 +150,9 @@ def _room_wall(stage: Stage, height: int) -> Array:
         left, wide = rng.uniform(-0.1, 0.95) * width, rng.uniform(0.08, 0.28) * width
         top = rng.uniform(-0.2, 0.6) * height
         shade = base * rng.uniform(0.55, 1.12)
-        draw.rectangle((left, top, left + wide, height), fill=_colour(shade))
+        draw.rectangle((left, top, left + wide, height), fill=_to_colour(shade))
     light = smooth(rng, width, height, width, height)
-    return _blurred(room, width / 45) * (0.78 + 0.35 * light)[..., None]
+    return _blur(room, width / 45) * (0.78 + 0.35 * light)[..., None]
 
 
 def _table(stage: Stage) -> Image.Image:
@@ -150,29 +165,29 @@ def _table(stage: Stage) -> Image.Image:
 
 
 def _sky_colours(stage: Stage, height: int, cloudiness: float) -> Array:
-    """A clear to cloudy sky, paler towards the horizon."""
+    """Draw a clear to cloudy sky, paler towards the horizon."""
     rng, width = stage.rng, stage.width
-    blue = tinted(vertical(height, width, 0, 1), (72, 128, 196), (190, 214, 232))
+    blue = tint(vertical(height, width, 0, 1), (72, 128, 196), (190, 214, 232))
     clouds = fractal(rng, width, height, cell=height / 2.2, octaves=6, stretch=1.9)
     cover = np.clip((clouds - (0.62 - 0.22 * cloudiness)) * 4.5, 0, 1)[..., None]
-    white = tinted(clouds, (176, 184, 194), (252, 252, 252))
+    white = tint(clouds, (176, 184, 194), (252, 252, 252))
     sky: Array = blue * (1 - cover) + white * cover
     return sky
 
 
 def _hedge(stage: Stage, height: int) -> Array:
-    """Sky over an out-of-focus line of trees."""
+    """Draw the sky over an out-of-focus line of trees."""
     rng, width = stage.rng, stage.width
     sky = _sky_colours(stage, height, float(rng.uniform(0.1, 0.9)))
     seasons = [((22, 40, 18), (104, 138, 66)), ((44, 60, 22), (150, 164, 84)), ((58, 42, 20), (176, 132, 66)),
                ((34, 46, 40), (112, 132, 116))]  # fmt: skip
-    leaves = tinted(fractal(rng, width, height, cell=30, octaves=5), *seasons[int(rng.integers(len(seasons)))])
+    leaves = tint(fractal(rng, width, height, cell=30, octaves=5), *seasons[int(rng.integers(len(seasons)))])
     crowns = height * (
         0.25 + 0.5 * smooth(rng, width, 2, width / 7, 2)[0] + 0.1 * smooth(rng, width, 2, width / 40, 2)[0]
     )
     mask = (np.arange(height)[:, None] > crowns[None, :] * 0.95).astype(np.float32)
-    weight = _blurred(Image.fromarray((mask * 255).astype(np.uint8)), 5)[..., None] / 255
-    return _blurred(to_image(sky * (1 - weight) + leaves * weight), 4)
+    weight = _blur(Image.fromarray((mask * 255).astype(np.uint8)), 5)[..., None] / 255
+    return _blur(to_image(sky * (1 - weight) + leaves * weight), 4)
 
 
 def _grass(stage: Stage) -> Image.Image:
@@ -180,7 +195,7 @@ def _grass(stage: Stage) -> Image.Image:
     depth_px = stage.height - horizon
     plane = _ground_plane(stage.texture("grass"), stage.width, depth_px, 6.0, 0.75)
     lawns = [((26, 48, 16), (150, 184, 88)), ((40, 52, 18), (178, 186, 104)), ((62, 58, 30), (200, 188, 130))]
-    lawn = tinted((plane - 0.12) * 1.35, *lawns[int(stage.rng.integers(len(lawns)))])
+    lawn = tint((plane - 0.12) * 1.35, *lawns[int(stage.rng.integers(len(lawns)))])
     patches = fractal(stage.rng, stage.width, depth_px, cell=140, octaves=3, stretch=2.5)
     lawn *= (0.8 + 0.4 * patches)[..., None]
     lawn[..., 0] *= 0.95 + 0.25 * patches
@@ -188,7 +203,7 @@ def _grass(stage: Stage) -> Image.Image:
 
 
 def _bricks(stage: Stage, width: int, height: int) -> Array:
-    """A brick wall in running bond, seen straight on."""
+    """Draw a brick wall in running bond, seen straight on."""
     rng = stage.rng
     palettes = [((122, 56, 42), (186, 176, 162)), ((168, 128, 92), (206, 196, 178)), ((104, 98, 94), (164, 160, 154)),
                 ((204, 198, 188), (176, 170, 162))]  # fmt: skip
@@ -219,9 +234,9 @@ def _bricks(stage: Stage, width: int, height: int) -> Array:
 
 
 def _pavement(stage: Stage, height: int, grey: int) -> Array:
-    """Asphalt or gravel underfoot."""
+    """Draw asphalt or gravel underfoot."""
     plane = _ground_plane(stage.texture("gravel"), stage.width, height, 4.0, 0.9)
-    ground = tinted(0.25 + 0.6 * plane, (grey - 60, grey - 60, grey - 58), (grey + 46, grey + 44, grey + 40))
+    ground = tint(0.25 + 0.6 * plane, (grey - 60, grey - 60, grey - 58), (grey + 46, grey + 44, grey + 40))
     return ground * (0.85 + 0.25 * fractal(stage.rng, stage.width, height, cell=200, octaves=3, stretch=3))[..., None]
 
 
@@ -237,7 +252,7 @@ def _wall(stage: Stage) -> Image.Image:
 
 
 def _facades(stage: Stage, height: int) -> Array:
-    """Houses along a street, out of focus."""
+    """Draw out-of-focus houses along a street."""
     rng, width = stage.rng, stage.width
     image = to_image(_sky_colours(stage, height, 0.6))
     draw = ImageDraw.Draw(image)
@@ -247,16 +262,18 @@ def _facades(stage: Stage, height: int) -> Array:
         top = float(rng.uniform(-0.15, 0.35)) * height
         plasters = np.array([(172, 150, 128), (150, 100, 82), (190, 184, 172), (122, 128, 134), (206, 190, 150)])
         base = plasters[rng.integers(5)]
-        draw.rectangle((left, top, left + wide, height), fill=_colour(base))
+        draw.rectangle((left, top, left + wide, height), fill=_to_colour(base))
         storeys, bays = int(rng.integers(3, 6)), int(rng.integers(2, 5))
         for storey in range(storeys):
             for bay in range(bays):
                 x = left + wide * (bay + 0.28) / bays
                 y = top + (height - top) * (storey + 0.25) / storeys
                 pane = base * rng.uniform(0.25, 0.55)
-                draw.rectangle((x, y, x + wide * 0.45 / bays, y + (height - top) * 0.5 / storeys), fill=_colour(pane))
+                draw.rectangle(
+                    (x, y, x + wide * 0.45 / bays, y + (height - top) * 0.5 / storeys), fill=_to_colour(pane)
+                )
         left += wide + 2
-    return _blurred(image, width / 170)
+    return _blur(image, width / 170)
 
 
 def _street(stage: Stage) -> Image.Image:
@@ -276,9 +293,9 @@ def _carpet(stage: Stage) -> Image.Image:
              ((58, 74, 56), (126, 142, 110)), ((88, 84, 88), (158, 152, 154))]  # fmt: skip
     dark, light = pairs[int(rng.integers(len(pairs)))]
     pile = 0.5 + 0.16 * grain(rng, width, height)
-    soft = _blurred(Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8)), 1.1)
+    soft = _blur(Image.fromarray((np.clip(pile, 0, 1) * 255).astype(np.uint8)), 1.1)
     values = 0.2 + 0.75 * soft / 255 + 0.3 * (fractal(rng, width, height, cell=120, octaves=3) - 0.5)
-    colours = tinted(values, dark, light)
+    colours = tint(values, dark, light)
     if rng.random() < 0.6:
         period = width / rng.uniform(3.5, 6)
         rows, columns = np.mgrid[0:height, 0:width].astype(np.float32)
@@ -304,23 +321,23 @@ def _sand(stage: Stage) -> Image.Image:
     ripples = ripples + 0.25 * rng.random((700, 700), dtype=np.float32)
     plane = _ground_plane(ripples, width, depth_px, 5.0, 0.8)
     beaches = [((150, 122, 84), (240, 218, 178)), ((140, 128, 112), (226, 218, 204)), ((136, 92, 58), (226, 176, 128))]
-    beach = tinted(plane, *beaches[int(rng.integers(len(beaches)))])
+    beach = tint(plane, *beaches[int(rng.integers(len(beaches)))])
     waves = fractal(rng, width, sea_px, cell=8, octaves=3, stretch=9)
     seas = [((34, 92, 124), (132, 184, 200)), ((30, 116, 120), (150, 206, 198)), ((62, 80, 92), (150, 164, 170))]
-    sea = tinted(waves, *seas[int(rng.integers(len(seas)))])
+    sea = tint(waves, *seas[int(rng.integers(len(seas)))])
     sky = _sky_colours(stage, horizon - sea_px, float(rng.uniform(0.0, 0.7)))
     image = _stack(np.concatenate([sky, sea], axis=0), beach)
     return _soft_edge(image, horizon, 2)
 
 
 def _paper(stage: Stage) -> Image.Image:
-    """A white sheet on a desk, seen from above."""
+    """Draw a white sheet on a desk, seen from above."""
     rng, width, height = stage.rng, stage.width, stage.height
     desk = to_image(_wood(rng, width, height, planks=1, tone=float(rng.uniform(0, 0.8))))
     # The frame is about 0.71 of the canvas; the sheet leaves a little of the desk in sight.
     sheet_size = (int(width * 0.68), int(height * 0.67))
     fibres = 0.9 + 0.02 * grain(rng, *sheet_size) + 0.08 * (fractal(rng, *sheet_size, cell=250, octaves=2) - 0.5)
-    sheet = to_image(tinted(fibres, (120, 116, 108), (250, 248, 242))).convert("RGBA")
+    sheet = to_image(tint(fibres, (120, 116, 108), (250, 248, 242))).convert("RGBA")
     turned = sheet.rotate(float(rng.uniform(-2.5, 2.5)), Image.Resampling.BICUBIC, expand=True)
     at = ((width - turned.width) // 2, (height - turned.height) // 2)
     cast_shadow(desk, turned.getchannel("A"), (at[0] + 8, at[1] + 10), 140, (20, 14, 10), 9)
@@ -328,8 +345,8 @@ def _paper(stage: Stage) -> Image.Image:
     return desk
 
 
-def shelf_levels(feet: tuple[float, ...], height: int) -> list[float]:
-    """Rows of the boards on which things with these feet stand; feet at about the same height share a board."""
+def find_shelf_levels(feet: tuple[float, ...], height: int) -> list[float]:
+    """Return the rows of the boards below these feet; feet at about the same height share a board."""
     levels: list[float] = []
     for foot in sorted(feet):
         if levels and foot - levels[-1] <= 0.1 * height:
@@ -340,11 +357,11 @@ def shelf_levels(feet: tuple[float, ...], height: int) -> list[float]:
 
 
 def _shelf(stage: Stage) -> Image.Image:
-    """Boards under whatever stands on them, in front of the back of the cupboard."""
+    """Draw boards under the things that stand on them, before the back of the cupboard."""
     rng, width, height = stage.rng, stage.width, stage.height
     tone = float(rng.uniform(0.2, 0.95))
     image = to_image(_wood(rng, width, height, planks=1, tone=tone) * np.float32(0.6))
-    levels = shelf_levels(stage.feet, height) or [0.5 * height, 0.88 * height]
+    levels = find_shelf_levels(stage.feet, height) or [0.5 * height, 0.88 * height]
     thickness = int(0.035 * height)
     board = to_image(_wood(rng, width, thickness, planks=1, tone=tone) * np.float32(1.12))
     shade = Image.new("L", (width, height))
@@ -376,12 +393,12 @@ FLAT: frozenset[SceneryName] = frozenset({"carpet", "paper"})
 
 
 def paint(name: SceneryName, stage: Stage) -> Image.Image:
-    """The named background, RGB, of the stage's size."""
+    """Paint the named background in RGB, of the stage's size."""
     return _PAINTERS[name](stage)
 
 
 def fill_with_photo(photo: Image.Image, frame: tuple[int, int], margin: tuple[int, int]) -> Image.Image:
-    """A photo that covers a frame (width, height), its mirror image in the margins (x, y) on each side of it."""
+    """Cover a frame (width, height) with a photo, and its margins (x, y) with the mirror image."""
     width, height = frame
     scale = max(width / photo.width, height / photo.height)
     covered = photo.resize(

@@ -1,4 +1,4 @@
-"""Simulates the camera of smart glasses: tilt, crop, blur, underexposure and noise."""
+"""Simulation of the camera of smart glasses: tilt, crop, blur, underexposure and noise."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ VIGNETTE = (0.10, 0.24)
 Matrix = NDArray[np.float64]
 
 
-def _moved(x: float, y: float) -> Matrix:
+def _translate(x: float, y: float) -> Matrix:
     return np.array([[1, 0, x], [0, 1, y], [0, 0, 1]], dtype=np.float64)
 
 
-def _projection(source: list[tuple[float, float]], target: list[tuple[float, float]]) -> Matrix:
-    """The projective map that takes four points to four others."""
+def _solve_projection(source: list[tuple[float, float]], target: list[tuple[float, float]]) -> Matrix:
+    """Solve for the projective map that takes four points to four others."""
     rows, values = [], []
     for (x, y), (u, v) in zip(source, target, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
@@ -41,14 +41,14 @@ def _projection(source: list[tuple[float, float]], target: list[tuple[float, flo
 
 @dataclass(frozen=True)
 class View:
-    """The map from the canvas to the final picture; `size` is (width, height) in pixels."""
+    """Map from the canvas to the final picture; `size` is (width, height) in pixels."""
 
     size: tuple[int, int]
     to_canvas: tuple[float, ...]
     enlargement: float
 
     def see(self, image: Image.Image) -> Image.Image:
-        """The canvas (or a mask of the same size) as the camera sees it."""
+        """Render the canvas, or a mask of the same size, as the camera sees it."""
         resample = Image.Resampling.BILINEAR if image.mode == "L" else Image.Resampling.BICUBIC
         return image.transform(self.size, Image.Transform.PERSPECTIVE, self.to_canvas, resample)
 
@@ -65,24 +65,26 @@ def aim(frame: tuple[int, int], margin: tuple[int, int], effects: Effects, hand:
         degrees += float(hand.uniform(-HAND_ROLL_DEGREES, HAND_ROLL_DEGREES))
         corners = [(0.0, 0.0), (float(width), 0.0), (float(width), float(height)), (0.0, float(height))]
         shift = hand.uniform(-CORNER_SHIFT, CORNER_SHIFT, size=(4, 2)) * np.array([width, height])
-        projection = _projection(corners, [(x + dx, y + dy) for (x, y), (dx, dy) in zip(corners, shift, strict=True)])
+        projection = _solve_projection(
+            corners, [(x + dx, y + dy) for (x, y), (dx, dy) in zip(corners, shift, strict=True)]
+        )
     # Image rows grow downwards, so this sign turns counter-clockwise as seen.
     angle = -math.radians(degrees)
     turn = np.array([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0], [0, 0, 1]])
-    turned = _moved(width / 2, height / 2) @ turn @ _moved(-width / 2, -height / 2)
+    turned = _translate(width / 2, height / 2) @ turn @ _translate(-width / 2, -height / 2)
     left, top, wide, high = effects.crop
     kept = (wide * width, high * height)
     enlargement = min(LARGEST_ENLARGEMENT, max(width, height) / max(kept))
-    cut = np.diag([enlargement, enlargement, 1.0]) @ _moved(-left * width, -top * height)
-    to_picture = cut @ turned @ projection @ _moved(-margin[0], -margin[1])
+    cut = np.diag([enlargement, enlargement, 1.0]) @ _translate(-left * width, -top * height)
+    to_picture = cut @ turned @ projection @ _translate(-margin[0], -margin[1])
     back = np.linalg.inv(to_picture)
     back /= back[2, 2]
     size = (round(kept[0] * enlargement), round(kept[1] * enlargement))
     return View(size, tuple(float(value) for value in back.flatten()[:8]), enlargement)
 
 
-def _vignette(width: int, height: int, strength: float) -> Array:
-    """Factors that fall from 1 in the middle to 1 - strength in the corners."""
+def _compute_vignette(width: int, height: int, strength: float) -> Array:
+    """Return factors that fall from 1 in the middle to 1 - strength in the corners."""
     x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
     y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
     return 1 - strength * ((x**2 + y**2) / 2) ** 1.3
@@ -91,7 +93,15 @@ def _vignette(width: int, height: int, strength: float) -> Array:
 def expose(
     image: Image.Image, effects: Effects, enlargement: float, rng: np.random.Generator, worn: bool
 ) -> Image.Image:
-    """Blur, darken and add noise; `worn` adds what the glasses always do. `enlargement` scales the blur's pixels."""
+    """Blur and darken a picture and add noise.
+
+    Args:
+        image: The picture.
+        effects: Effects of the scene.
+        enlargement: Factor of the blur's pixels.
+        rng: Random generator of the noise.
+        worn: Whether to add the constant flaws of the glasses' camera.
+    """
     soft = math.hypot(effects.blur, SOFTNESS_PX if worn else 0.0) * enlargement
     if soft > 0.05:
         image = image.filter(ImageFilter.GaussianBlur(soft))
@@ -99,7 +109,7 @@ def expose(
     noise = effects.noise
     if worn:
         balance = rng.uniform(0.965, 1.035, size=3).astype(np.float32)
-        pixels = pixels * balance * _vignette(*image.size, float(rng.uniform(*VIGNETTE)))[..., None]
+        pixels = pixels * balance * _compute_vignette(*image.size, float(rng.uniform(*VIGNETTE)))[..., None]
         # A dark scene is amplified, and its noise with it.
         noise += SENSOR_NOISE / min(1.0, effects.darken)
     if effects.darken != 1.0:

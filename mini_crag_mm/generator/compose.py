@@ -1,4 +1,4 @@
-"""Composes the question photos: objects and texts on a background, seen through a camera.
+"""Composition of the question photos: objects and texts on a background, seen through a camera.
 
 Needs mini_crag_mm/photos, mini_crag_mm/other_photos and mini_crag_mm/textures, and the image encoder of the embedded profile (likeness.py);
 writes mini_crag_mm/scenes/SCENE.webp and mini_crag_mm/scenes/layout.json. A scene depends on its entry in
@@ -23,11 +23,11 @@ from tqdm import tqdm
 from agents.base.files import write_whole
 from mini_crag_mm.content_models import FrameStyle, PhotoBackground, PlacedObject, Scene
 from mini_crag_mm.generator.altered import alter
-from mini_crag_mm.generator.backgrounds import FLAT, Stage, cast_shadow, fill_with_photo, paint, shelf_levels
+from mini_crag_mm.generator.backgrounds import FLAT, Stage, cast_shadow, fill_with_photo, find_shelf_levels, paint
 from mini_crag_mm.generator.camera import aim, expose
 from mini_crag_mm.generator.lettering import print_text
-from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import SetPaths, flattened, read_layout
+from mini_crag_mm.generator.noise import make_generator
+from mini_crag_mm.loader import SetPaths, flatten_photo, read_layout
 
 # Raise this when the composer itself changes, so that all scenes are composed again.
 COMPOSER_VERSION = 5
@@ -51,7 +51,7 @@ class ComposeError(ValueError):
 
 @dataclass(frozen=True)
 class Layer:
-    """Something pasted on the canvas: an RGBA image, its upper left corner in canvas pixels, and its shadow."""
+    """An RGBA image pasted on the canvas, its upper left corner in canvas pixels, and its shadow."""
 
     name: str
     kind: Literal["entity", "text"]
@@ -65,7 +65,7 @@ class Layer:
         return float(self.at[1] + self.image.height)
 
     def mask(self, size: tuple[int, int]) -> Image.Image:
-        """What the layer covers of a canvas of `size`."""
+        """Return the mask of what the layer covers on a canvas of `size`."""
         mask = Image.new("L", size)
         mask.paste(self.image.getchannel("A"), self.at)
         return mask
@@ -73,7 +73,7 @@ class Layer:
 
 @dataclass
 class Layout:
-    """Where everything is in the finished picture. Boxes are [left, top, width, height] in its pixels.
+    """Positions of everything in the finished picture; boxes are [left, top, width, height] in pixels.
 
     `shown` is the share of an object inside the frame, `covered` the share of that hidden by later objects.
     """
@@ -83,8 +83,8 @@ class Layout:
     texts: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> Image.Image:
-    """The photo fitted into width x height pixels, RGBA, with a postcard's border or a poster's frame around it."""
+def _frame(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> Image.Image:
+    """Fit a photo into width x height pixels, in RGBA, with a postcard's border or a poster's frame."""
     if frame == "none":
         return ImageOps.contain(photo.convert("RGBA"), (width, height), Image.Resampling.LANCZOS)
     if photo.mode == "RGBA":
@@ -105,8 +105,8 @@ def _framed(photo: Image.Image, frame: FrameStyle, width: int, height: int) -> I
     return framed
 
 
-def _stands(scene: Scene, placed: PlacedObject, photo: Image.Image) -> bool:
-    """Whether the object rests on a ground by its lower edge."""
+def _is_standing(scene: Scene, placed: PlacedObject, photo: Image.Image) -> bool:
+    """Return whether the object rests on a ground by its lower edge."""
     if isinstance(scene.background, PhotoBackground) or scene.background == "wall":
         return photo.mode == "RGBA" and placed.frame == "none"
     return scene.background not in FLAT and scene.background != "sky"
@@ -116,20 +116,20 @@ def _place(scene: Scene, placed: PlacedObject, photo: Image.Image, margin: tuple
     """Size, turn and position one object."""
     left, top, wide, high = (fraction * side for fraction, side in zip(placed.box, scene.size * 2, strict=True))
     image = ImageOps.mirror(photo) if placed.flip else photo
-    image = _framed(image, placed.frame, max(8, round(wide)), max(8, round(high)))
+    image = _frame(image, placed.frame, max(8, round(wide)), max(8, round(high)))
     if placed.rotate:
         # The clear rim lets the edges be smoothed; without it they would turn out as stairs.
         image = ImageOps.expand(image, 2, (0, 0, 0, 0)).rotate(placed.rotate, Image.Resampling.BICUBIC, expand=True)
     x = margin[0] + left + (wide - image.width) / 2
     # Standing things keep their feet on the lower edge of the box; the others float in its middle.
-    stands, slack = _stands(scene, placed, photo), high - image.height
+    stands, slack = _is_standing(scene, placed, photo), high - image.height
     y = margin[1] + top + (slack if stands else slack / 2)
     floating: Shadow = "none" if scene.background == "sky" and photo.mode == "RGBA" else "drop"
     return Layer(placed.entity, "entity", image, (round(x), round(y)), "contact" if stands else floating)
 
 
-def _on_boards(objects: list[Layer], levels: list[float]) -> list[Layer]:
-    """The objects, those that stand lowered to the board below their feet."""
+def _lower_to_boards(objects: list[Layer], levels: list[float]) -> list[Layer]:
+    """Lower standing objects to the board below their feet."""
     lowered = []
     for layer in objects:
         below = [level for level in levels if level >= layer.foot]
@@ -142,7 +142,7 @@ def _print(scene: Scene, number: int, margin: tuple[int, int]) -> Layer:
     """Print and position the `number`-th text."""
     text = scene.texts[number]
     left, top, wide, high = (fraction * side for fraction, side in zip(text.box, scene.size * 2, strict=True))
-    rng = generator(f"{scene.id}/text/{number}")
+    rng = make_generator(f"{scene.id}/text/{number}")
     image = print_text(text.text, text.style, max(16, round(wide)), max(12, round(high)), rng)
     shadow: Shadow = "none" if scene.background == "sky" else "drop"
     return Layer(text.text, "text", image, (round(margin[0] + left), round(margin[1] + top)), shadow)
@@ -168,8 +168,8 @@ def _cast(canvas: Image.Image, layer: Layer, light: float) -> None:
     cast_shadow(canvas, feet, at, 150, (6, 6, 4), max(1.0, height * 0.006))
 
 
-def _posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:
-    """Posts under signs that would otherwise hang in the air."""
+def _draw_posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:
+    """Draw posts under signs that would otherwise hang in the air."""
     if scene.background not in ("street", "grass", "sand"):
         return
     draw = ImageDraw.Draw(canvas)
@@ -182,13 +182,13 @@ def _posts(canvas: Image.Image, scene: Scene, layers: list[Layer]) -> None:
         draw.rectangle((middle + thick // 3, layer.at[1] + 4, middle + thick, canvas.height), fill=(78, 80, 82))
 
 
-def _share(part: float, whole: float) -> float:
+def _compute_share(part: float, whole: float) -> float:
     return round(min(1.0, part / whole), 3) if whole > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A thing of a scene as it is photographed. `same_photo` says that its photograph is the graph's, to be altered."""
+    """A thing of a scene; `same_photo`: its photograph is the graph's and has to be altered."""
 
     entity: str
     photo: Image.Image
@@ -196,16 +196,16 @@ class Subject:
     mirror: bool
     seed: str
 
-    def altered(self, strength: float) -> Image.Image:
-        """The photograph as the scene shows it; a photograph by another camera stays as it is."""
+    def render(self, strength: float) -> Image.Image:
+        """Return the photograph as the scene shows it; one by another camera stays as it is."""
         return alter(self.photo, strength, self.seed, self.mirror) if self.same_photo else self.photo
 
 
 @dataclass(frozen=True)
 class Studio:
-    """Parts of a scene that are loaded once and rendered repeatedly: the subjects in drawing order, the printed texts, the ground.
+    """Parts of a scene that are loaded once and rendered repeatedly.
 
-    `ground` is None where a photograph fills the frame.
+    They are the subjects in drawing order, the printed texts and the ground. `ground` is None if a photograph fills the frame.
     """
 
     scene: Scene
@@ -224,11 +224,15 @@ def _open_photo(path: Path, where: str) -> Image.Image:
         raise ComposeError(f"{where}: photo of {path.stem}: {error}") from error
 
 
-def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
-    """The scene, arranged for second photographs of another kind. `modes`: entity -> the graph photo's, the shown one's.
+def _arrange_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Scene:
+    """Rearrange a scene for second photographs of another kind.
 
-    Where a whole photograph takes a cut-out's place it fills the frame if it is all that is to be seen, and is a print
-    if not. Where a cut-out takes a whole photograph's place it stands on grass.
+    A whole photograph that replaces a cut-out fills the frame if nothing else is visible, and is a print otherwise.
+    A cut-out that replaces a whole photograph stands on grass.
+
+    Args:
+        scene: The scene as written.
+        modes: Entity -> image mode of the graph's photograph, and of the shown one.
     """
     objects = tuple(
         placed.model_copy(update={"frame": "postcard"})
@@ -247,7 +251,11 @@ def _with_other_photos(scene: Scene, modes: Mapping[str, tuple[str, str]]) -> Sc
 
 
 def set_up(scene: Scene, paths: SetPaths) -> Studio:
-    """Everything of a scene but the photographs' alterations. ComposeError when a photo is missing."""
+    """Load everything of a scene, with photographs not yet altered.
+
+    Raises:
+        ComposeError: A photo is missing.
+    """
     photos: dict[str, Image.Image] = {}
     modes: dict[str, tuple[str, str]] = {}
     other = {entity for entity in scene.entity_ids() if (paths.other_photos / f"{entity}.webp").exists()}
@@ -255,14 +263,14 @@ def set_up(scene: Scene, paths: SetPaths) -> Studio:
         graph_photo = _open_photo(paths.photos / f"{entity}.webp", scene.where)
         shown = _open_photo(paths.other_photos / f"{entity}.webp", scene.where) if entity in other else graph_photo
         photos[entity], modes[entity] = shown, (graph_photo.mode, shown.mode)
-    scene = _with_other_photos(scene, modes)
+    scene = _arrange_other_photos(scene, modes)
     mirror = scene.origin.split("/")[0] in MIRRORED_GROUPS
     subjects = tuple(
         Subject(entity, photos[entity], entity not in other, mirror, f"{scene.id}/{number}/{entity}")
         for number, entity in enumerate(scene.entity_ids())
     )
     margin = (round(scene.size[0] * MARGIN), round(scene.size[1] * MARGIN))
-    rng = generator(f"{scene.id}/scene")
+    rng = make_generator(f"{scene.id}/scene")
     ground = None
     if not isinstance(scene.background, PhotoBackground):
         size = (scene.size[0] + 2 * margin[0], scene.size[1] + 2 * margin[1])
@@ -274,12 +282,20 @@ def set_up(scene: Scene, paths: SetPaths) -> Studio:
 
 
 def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layout]:
-    """The finished picture, and where everything in it is; `strengths` of alteration, one a subject, 0 for none."""
+    """Render the finished picture and its layout.
+
+    Args:
+        studio: The loaded scene.
+        strengths: Strength of alteration for each subject, 0 for none.
+
+    Raises:
+        ComposeError: A thing lies outside the frame.
+    """
     scene, margin, texts = studio.scene, studio.margin, list(studio.texts)
-    photos = [subject.altered(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
+    photos = [subject.render(strength) for subject, strength in zip(studio.subjects, strengths, strict=True)]
     background: list[Layer] = []
     if studio.ground is None:
-        canvas = fill_with_photo(flattened(photos.pop(0)), scene.size, margin)
+        canvas = fill_with_photo(flatten_photo(photos.pop(0)), scene.size, margin)
         whole = Image.new("RGBA", scene.size, (0, 0, 0, 255))
         background = [Layer(studio.subjects[0].entity, "entity", whole, margin, "none")]
     else:
@@ -287,18 +303,20 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
     objects = [_place(scene, placed, photo, margin) for placed, photo in zip(scene.objects, photos, strict=True)]
     if scene.background == "shelf":
         feet = tuple(layer.foot for layer in objects if layer.shadow == "contact")
-        objects = _on_boards(objects, shelf_levels(feet, canvas.height))
+        objects = _lower_to_boards(objects, find_shelf_levels(feet, canvas.height))
 
     # Later ones cover earlier ones; printed things lie on top.
     layers = objects + texts
     seen = background + layers
-    _posts(canvas, scene, texts)
+    _draw_posts(canvas, scene, texts)
     for layer in layers:
         _cast(canvas, layer, studio.light)
         canvas.paste(layer.image, layer.at, layer.image)
 
-    view = aim(scene.size, margin, scene.effects, generator(f"{scene.id}/hand") if scene.egocentric else None)
-    picture = expose(view.see(canvas), scene.effects, view.enlargement, generator(f"{scene.id}/film"), scene.egocentric)
+    view = aim(scene.size, margin, scene.effects, make_generator(f"{scene.id}/hand") if scene.egocentric else None)
+    picture = expose(
+        view.see(canvas), scene.effects, view.enlargement, make_generator(f"{scene.id}/film"), scene.egocentric
+    )
 
     layout = Layout(view.size)
     masks = [layer.mask(canvas.size) for layer in seen]
@@ -314,8 +332,8 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
         entry: dict[str, Any] = {
             layer.kind: layer.name,
             "box": [int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1)],
-            "shown": _share(int(inside.sum()), whole_px),
-            "covered": _share(int((inside & hidden).sum()), int(inside.sum())),
+            "shown": _compute_share(int(inside.sum()), whole_px),
+            "covered": _compute_share(int((inside & hidden).sum()), int(inside.sum())),
         }
         if layer.kind == "entity":
             entry |= {"same_photo": studio.subjects[number].same_photo, "strength": round(strengths[number], 3)}
@@ -324,7 +342,7 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
 
 
 def encode_scene(picture: Image.Image) -> bytes:
-    """WebP bytes: the best quality that keeps to the size limit, or the lowest."""
+    """Encode as WebP, in the best quality that keeps to the size limit, or in the lowest."""
     for quality in SCENE_QUALITIES:
         buffer = io.BytesIO()
         picture.save(buffer, format="WEBP", quality=quality, method=5)
@@ -333,8 +351,8 @@ def encode_scene(picture: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def fingerprint(scene: Scene, paths: SetPaths) -> str:
-    """Hash of all that a scene is made of."""
+def compute_fingerprint(scene: Scene, paths: SetPaths) -> str:
+    """Compute the hash of all that a scene is made of."""
     digest = hashlib.sha256(f"{COMPOSER_VERSION}\n{scene.model_dump_json()}\n".encode())
     for entity in sorted(set(scene.entity_ids())):
         for folder in (paths.photos, paths.other_photos):
@@ -344,7 +362,7 @@ def fingerprint(scene: Scene, paths: SetPaths) -> str:
 
 
 def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
-    """One line a scene, so that a change of one scene is a change of one line."""
+    """Write one line a scene, so that a change of one scene is a change of one line."""
     lines = [f"{json.dumps(scene)}: {json.dumps(layouts[scene], ensure_ascii=False)}" for scene in sorted(layouts)]
     write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -352,8 +370,8 @@ def _write_layout(path: Path, layouts: dict[str, dict[str, Any]]) -> None:
 Composer = Callable[[Scene, SetPaths], tuple[Image.Image, Layout]]
 
 
-def _picture_of(composed: Composer, scene: Scene, paths: SetPaths) -> tuple[bytes, Layout] | str:
-    """The encoded picture and its layout, or what is wrong with the scene."""
+def _compose_encoded(composed: Composer, scene: Scene, paths: SetPaths) -> tuple[bytes, Layout] | str:
+    """Compose a scene; return the encoded picture and its layout, or the problem with the scene."""
     try:
         picture, layout = composed(scene, paths)
     except ComposeError as error:
@@ -364,10 +382,15 @@ def _picture_of(composed: Composer, scene: Scene, paths: SetPaths) -> tuple[byte
 def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Composer, workers: int = 1) -> list[str]:
     """Compose what has changed, remove scenes that are gone, and return the problems, one line each.
 
-    `composed` takes the picture of a scene; with more than one of the `workers` processes it must be a plain function.
+    Args:
+        scenes: All scenes of the content.
+        paths: Files of the set.
+        force: Whether to compose unchanged scenes too.
+        composed: Composes a scene; with several workers it must be a plain function.
+        workers: Number of processes.
     """
     problems = []
-    wanted = {scene.id: fingerprint(scene, paths) for scene in scenes}
+    wanted = {scene.id: compute_fingerprint(scene, paths) for scene in scenes}
     layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in wanted}
     kept = set()
     for picture in paths.scenes.glob("*.webp"):
@@ -377,7 +400,7 @@ def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Co
             kept.add(picture.stem)
     changed = [scene for scene in scenes if scene.id not in kept]
     parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
-    pictures = parallel(delayed(_picture_of)(composed, scene, paths) for scene in changed)
+    pictures = parallel(delayed(_compose_encoded)(composed, scene, paths) for scene in changed)
     taken = zip(changed, pictures, strict=True)
     for scene, made in tqdm(taken, total=len(changed), desc="scenes", unit="scene", disable=None):
         if isinstance(made, str):

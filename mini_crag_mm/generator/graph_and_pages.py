@@ -1,4 +1,4 @@
-"""Writes the image knowledge graph and the web pages: kg/SPLIT.jsonl, pages/wiki.jsonl and pages/own.jsonl."""
+"""The image knowledge graph and the web pages: kg/SPLIT.jsonl, pages/wiki.jsonl and pages/own.jsonl."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Companion, Content, Entity, Split
 from mini_crag_mm.loader import IMAGE_URL, KgImage, SetPaths, WebPage, write_lines
-from mini_crag_mm.wikipedia import WikiError, wiki_page
+from mini_crag_mm.wikipedia import WikiError, make_wiki_page
 
 
-def kg_images(content: Content, split: Split) -> Iterator[KgImage]:
-    """The KG of a split: the photographs of its entities but those that are held out, with all entities that they show."""
+def list_kg_images(content: Content, split: Split) -> Iterator[KgImage]:
+    """Yield the KG of a split: the photographs of its entities with all entities that they show.
+
+    Entities that are held out are missing.
+    """
     for entity in content.entities.values():
         if entity.split == split and entity.in_graph:
             shown: list[Entity | Companion] = [entity, *entity.also]
@@ -23,11 +26,15 @@ def kg_images(content: Content, split: Split) -> Iterator[KgImage]:
 def build_kg(content: Content, paths: SetPaths) -> None:
     """Write the KG of both splits."""
     for split in SPLITS:
-        write_lines(paths.kg(split), kg_images(content, split))
+        write_lines(paths.kg(split), list_kg_images(content, split))
 
 
-def listed_pages(content: Content, summaries: dict[str, str]) -> Iterator[WebPage]:
-    """Pages of the titles that the content claims. WikiError names titles without a summary."""
+def list_wiki_pages(content: Content, summaries: dict[str, str]) -> Iterator[WebPage]:
+    """Yield the pages of the titles that the content claims.
+
+    Raises:
+        WikiError: Titles have no summary; the message names them.
+    """
     claims = content.claimed_titles()
     missing = sorted(title for title in claims if title not in summaries)
     if missing:
@@ -35,11 +42,11 @@ def listed_pages(content: Content, summaries: dict[str, str]) -> Iterator[WebPag
     for title in sorted(claims):
         for split in SPLITS:
             if split in claims[title]:
-                yield wiki_page(title, summaries[title], split)
+                yield make_wiki_page(title, summaries[title], split)
 
 
-def own_pages(content: Content) -> Iterator[WebPage]:
-    """Pages written for the set, raw text as on the web."""
+def list_own_pages(content: Content) -> Iterator[WebPage]:
+    """Yield the pages written for the set, with raw text as on the web."""
     for page in content.pages.values():
         yield {
             "split": page.split,
@@ -51,10 +58,10 @@ def own_pages(content: Content) -> Iterator[WebPage]:
 
 
 def build_pages(content: Content, paths: SetPaths) -> list[str]:
-    """Write pages/wiki.jsonl and pages/own.jsonl; titles without a summary are returned as problems."""
-    write_lines(paths.own_pages, own_pages(content))
+    """Write pages/wiki.jsonl and pages/own.jsonl; return titles without a summary as problems."""
+    write_lines(paths.own_pages, list_own_pages(content))
     try:
-        write_lines(paths.wiki_pages, listed_pages(content, wikipedia.read_summaries()))
+        write_lines(paths.wiki_pages, list_wiki_pages(content, wikipedia.read_summaries()))
     except WikiError as error:
         return [f"wiki: {error}"]
     return []

@@ -17,7 +17,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Print:
-    """How a style is printed: font file of matplotlib's DejaVu and STIX fonts, and (paper, ink) pairs to draw from."""
+    """Look of a text style: a font file of matplotlib (DejaVu, STIX), and (paper, ink) pairs to draw from."""
 
     font: str
     inks: tuple[tuple[Colour, Colour], ...]
@@ -46,7 +46,7 @@ def _font(name: str, size_px: int) -> ImageFont.FreeTypeFont:
 
 
 def _fit(text: str, font: str, width: int, height: int) -> tuple[ImageFont.FreeTypeFont, float]:
-    """The largest font in which `text` fits into width x height pixels, and its line spacing in pixels."""
+    """Find the largest font in which `text` fits into width x height pixels, and its line spacing."""
     low, high = SMALLEST_FONT_PX, max(SMALLEST_FONT_PX + 1, height)
     probe = ImageDraw.Draw(Image.new("L", (1, 1)))
     while low + 1 < high:
@@ -60,14 +60,14 @@ def _fit(text: str, font: str, width: int, height: int) -> tuple[ImageFont.FreeT
 
 
 def _paper(rng: np.random.Generator, width: int, height: int, colour: Colour) -> Image.Image:
-    """A sheet or board of one colour, with a trace of grain and uneven light."""
+    """Draw a sheet or board of one colour, with a trace of grain and uneven light."""
     light = 1 + 0.10 * (fractal(rng, width, height, cell=max(width, height) / 1.5, octaves=2) - 0.5)
     surface = np.array(colour, dtype=np.float32) * light[..., None] + 1.6 * grain(rng, width, height)[..., None]
     return to_image(surface).convert("RGBA")
 
 
 def _decorate(draw: ImageDraw.ImageDraw, style: TextStyle, width: int, height: int, ink: Colour) -> None:
-    """Edges and lines that make a board look like a sign, or a block like a book."""
+    """Draw edges and lines that make a board look like a sign, or a block like a book."""
     unit = max(2, min(width, height) // 40)
     if style == "sign":
         draw.rounded_rectangle(
@@ -82,7 +82,7 @@ def _decorate(draw: ImageDraw.ImageDraw, style: TextStyle, width: int, height: i
 
 
 def print_text(text: str, style: TextStyle, width: int, height: int, rng: np.random.Generator) -> Image.Image:
-    """A printed thing of width x height pixels, RGBA, that carries `text` as large as it can be."""
+    """Print `text` as large as possible on a thing of width x height pixels, in RGBA."""
     look = PRINTS[style]
     paper, ink = look.inks[int(rng.integers(len(look.inks)))]
     board = _paper(rng, width, height, paper)

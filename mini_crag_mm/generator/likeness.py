@@ -1,8 +1,7 @@
-"""Similarity of an object of a scene to the graph's photograph of it, and scenes in which it is no higher than that of two
-photographs by different cameras.
+"""Similarity of the objects of a scene to the graph's photographs of them.
 
-The measure is the one that image search uses under the embedded profile: the cosine of EfficientNet-Lite2's features of
-the thing's own crop and of the graph's photograph.
+A scene is composed so that it is no higher than that of two photographs by different cameras. The measure is the one that image search uses
+under the embedded profile: the cosine of EfficientNet-Lite2's features of the thing's own crop and of the graph's photograph.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from PIL import Image
 
 from mini_crag_mm.content_models import Scene
 from mini_crag_mm.generator.compose import Layout, set_up, take
-from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import INDEX_MARGIN, SetPaths, flattened
+from mini_crag_mm.generator.noise import make_generator
+from mini_crag_mm.loader import INDEX_MARGIN, SetPaths, flatten_photo
 
 if TYPE_CHECKING:
     from agents.models.base import ImageEncoder
@@ -33,8 +32,8 @@ SEARCH_STEPS = 3
 
 
 @lru_cache(maxsize=1)
-def embedded_encoder() -> ImageEncoder:
-    """The image encoder of the embedded profile."""
+def load_embedded_encoder() -> ImageEncoder:
+    """Load the image encoder of the embedded profile."""
     import torch
 
     from agents.models.vision.efficientnet import EfficientNetLite2
@@ -43,13 +42,16 @@ def embedded_encoder() -> ImageEncoder:
     return EfficientNetLite2()
 
 
-def target_cosine(seed: str) -> float:
-    """How alike a copy shall be: uniform over the range of other photographs, fixed by the seed."""
-    return float(generator(f"{seed}/target").uniform(*OTHER_PHOTOS))
+def draw_target_cosine(seed: str) -> float:
+    """Draw the target cosine of a copy: uniform over the range of other photographs, fixed by the seed."""
+    return float(make_generator(f"{seed}/target").uniform(*OTHER_PHOTOS))
 
 
-def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
-    """The strength at which a line through the two nearest pairs of (strength, cosine) reaches `target`, in bounds."""
+def estimate_next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
+    """Estimate the strength that reaches `target`, in bounds.
+
+    A line goes through the two pairs of (strength, cosine) that are nearest to it.
+    """
     nearest = sorted(tried, key=lambda pair: abs(pair[1] - target))
     (one, at_one), (other, at_other) = nearest[0], nearest[min(1, len(nearest) - 1)]
     slope = (at_other - at_one) / (other - one) if other != one else 0.0
@@ -59,24 +61,27 @@ def next_strength(tried: Sequence[tuple[float, float]], target: float) -> float:
 
 
 def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = None) -> tuple[Image.Image, Layout]:
-    """The scene with copies altered until their cosines come near to their targets (secant method, all copies at once).
+    """Compose a scene with copies altered until their cosines come near to their targets.
 
-    Its layout gives each object's `cosine`, and the `target` of a copy. ComposeError when a photo is missing.
+    The secant method serves all copies at once. The layout gives each object's `cosine`, and the `target` of a copy.
+
+    Raises:
+        ComposeError: A photo is missing.
     """
     studio = set_up(scene, paths)
     subjects = studio.subjects
     if not subjects:
         return take(studio, [])
-    encoder = encoder or embedded_encoder()
+    encoder = encoder or load_embedded_encoder()
     graph = []
     for subject in subjects:
         with Image.open(paths.photos / f"{subject.entity}.webp") as photo:
-            graph.append(flattened(photo, INDEX_MARGIN))
+            graph.append(flatten_photo(photo, INDEX_MARGIN))
     references = encoder.encode(graph)
-    targets = [target_cosine(subject.seed) for subject in subjects]
+    targets = [draw_target_cosine(subject.seed) for subject in subjects]
     tried: list[list[tuple[float, float]]] = [[] for _ in subjects]
 
-    def photographed(strengths: list[float]) -> tuple[Image.Image, Layout]:
+    def photograph(strengths: list[float]) -> tuple[Image.Image, Layout]:
         picture, layout = take(studio, strengths)
         boxes = [thing["box"] for thing in layout.objects]
         things = [picture.crop((left, top, left + wide, top + high)) for left, top, wide, high in boxes]
@@ -89,7 +94,7 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
     strengths: list[float] = []
     for _ in range(SEARCH_STEPS):
         wanted = [
-            next_strength(pairs or USUAL_LIKENESS, target) if subject.same_photo else 0.0
+            estimate_next_strength(pairs or USUAL_LIKENESS, target) if subject.same_photo else 0.0
             for subject, pairs, target in zip(subjects, tried, targets, strict=True)
         ]
         if strengths and all(
@@ -98,10 +103,10 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
         ):
             break
         strengths = wanted
-        picture, layout = photographed(strengths)
+        picture, layout = photograph(strengths)
     best = [min(pairs, key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)]
     if best != strengths:
-        picture, layout = photographed(best)
+        picture, layout = photograph(best)
     for thing, subject, target in zip(layout.objects, subjects, targets, strict=True):
         if subject.same_photo:
             thing["target"] = round(target, 3)

@@ -12,13 +12,13 @@ from PIL import Image
 Array = NDArray[np.floating[Any]]
 
 
-def generator(seed: str) -> np.random.Generator:
-    """A random generator that depends on nothing but `seed`."""
+def make_generator(seed: str) -> np.random.Generator:
+    """Make a random generator that depends on nothing but `seed`."""
     return np.random.default_rng(int.from_bytes(hashlib.sha256(seed.encode("utf-8")).digest()[:8], "big"))
 
 
 def smooth(rng: np.random.Generator, width: int, height: int, cell_x: float, cell_y: float) -> Array:
-    """Smooth noise: random values every `cell_x` x `cell_y` pixels, interpolated."""
+    """Draw smooth noise: random values every `cell_x` x `cell_y` pixels, interpolated."""
     columns = max(2, round(width / cell_x) + 1)
     rows = max(2, round(height / cell_y) + 1)
     coarse = Image.fromarray(rng.random((rows, columns), dtype=np.float32), mode="F")
@@ -28,7 +28,7 @@ def smooth(rng: np.random.Generator, width: int, height: int, cell_x: float, cel
 def fractal(
     rng: np.random.Generator, width: int, height: int, cell: float, octaves: int, stretch: float = 1.0
 ) -> Array:
-    """Sum of smooth noises, each half as large and half as strong; `stretch` > 1 draws it out horizontally."""
+    """Sum smooth noises, each half as large and half as strong; `stretch` > 1 draws them out horizontally."""
     total = np.zeros((height, width), dtype=np.float32)
     strength, weight = 1.0, 0.0
     for _ in range(octaves):
@@ -41,21 +41,21 @@ def fractal(
 
 
 def grain(rng: np.random.Generator, width: int, height: int) -> Array:
-    """Independent normal noise, mean 0, deviation 1."""
+    """Draw independent normal noise, mean 0, deviation 1."""
     return rng.standard_normal((height, width), dtype=np.float32)
 
 
-def tinted(values: Array, dark: tuple[int, int, int], light: tuple[int, int, int]) -> Array:
-    """Colours from `dark` (value 0) to `light` (value 1) as an H x W x 3 array in 0..255."""
+def tint(values: Array, dark: tuple[int, int, int], light: tuple[int, int, int]) -> Array:
+    """Map values to colours from `dark` (0) to `light` (1), as an H x W x 3 array in 0..255."""
     low, high = np.array(dark, dtype=np.float32), np.array(light, dtype=np.float32)
     return low + np.clip(values, 0, 1)[..., None] * (high - low)
 
 
 def to_image(colours: Array) -> Image.Image:
-    """RGB image of an H x W x 3 array in 0..255."""
+    """Convert an H x W x 3 array in 0..255 to an RGB image."""
     return Image.fromarray(np.clip(colours, 0, 255).astype(np.uint8), mode="RGB")
 
 
 def vertical(height: int, width: int, top: float, bottom: float) -> Array:
-    """Values that run from `top` to `bottom` down the image."""
+    """Return values that run from `top` to `bottom` down the image."""
     return np.repeat(np.linspace(top, bottom, height, dtype=np.float32)[:, None], width, axis=1)

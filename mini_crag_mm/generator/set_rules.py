@@ -1,8 +1,8 @@
-"""Checks the mini CRAG-MM against the rules of mini_crag_mm/README.md and FORMAT.md.
+"""Checks of the mini CRAG-MM against the rules of mini_crag_mm/README.md and FORMAT.md.
 
     python -m mini_crag_mm.generator --check
 
-Prints what is wrong, one line each, with file and id. Errors make the exit status 1; notes are for a human to judge.
+Each finding is printed as one line, with file and id. Errors make the exit status 1; notes are for a human to judge.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from mini_crag_mm.content_models import (
     Scene,
     Split,
     Turn,
+    list_turns,
     load_content,
-    turns_of,
 )
-from mini_crag_mm.generator.compose import fingerprint
-from mini_crag_mm.generator.graph_and_pages import kg_images, own_pages
+from mini_crag_mm.generator.compose import compute_fingerprint
+from mini_crag_mm.generator.graph_and_pages import list_kg_images, list_own_pages
 from mini_crag_mm.generator.likeness import MIN_STRENGTH
-from mini_crag_mm.loader import SetPaths, flattened, read_kg, read_layout, read_pages
+from mini_crag_mm.loader import SetPaths, flatten_photo, read_kg, read_layout, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
 MAX_BYTES = 25_000_000
@@ -76,15 +76,15 @@ def _note(message: str) -> Finding:
     return Finding(message, is_error=False)
 
 
-def _asked(content: Content) -> Iterator[tuple[str, Split, Scene | None, Turn]]:
-    """Every turn with a place for messages, its split and its scene (None where that does not exist)."""
-    for item in content.asking():
-        for content_id, turn in turns_of(item):
+def _iterate_turns(content: Content) -> Iterator[tuple[str, Split, Scene | None, Turn]]:
+    """Yield every turn with a place for messages, its split and its scene, if that exists."""
+    for item in content.list_items():
+        for content_id, turn in list_turns(item):
             yield f"{item.origin}: {content_id}", item.split, content.scenes.get(item.scene), turn
 
 
 def check_references(content: Content) -> Iterator[Finding]:
-    """What is referred to exists and belongs to the same split."""
+    """Check that every reference exists and belongs to the same split."""
     titles = content.claimed_titles()
 
     def named(where: str, split: Split, kind: str, known: Mapping[str, Item], reference: str) -> Iterator[Finding]:
@@ -99,9 +99,9 @@ def check_references(content: Content) -> Iterator[Finding]:
             yield from named(scene.where, scene.split, "entity", content.entities, reference)
         if not scene.objects and not scene.texts and isinstance(scene.background, str):
             yield Finding(f"{scene.where}: nothing is to be seen in it")
-    for item in content.asking():
+    for item in content.list_items():
         yield from named(item.where, item.split, "scene", content.scenes, item.scene)
-    for where, split, _, turn in _asked(content):
+    for where, split, _, turn in _iterate_turns(content):
         if turn.entity:
             yield from named(where, split, "entity", content.entities, turn.entity)
         for reference in turn.pages:
@@ -112,8 +112,14 @@ def check_references(content: Content) -> Iterator[Finding]:
                 yield from named(where, split, "page", content.pages, reference)
 
 
-def _shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:
-    """Things claimed twice: by both splits, or (with `one_owner`) by two entries at all. Claims: key, where, split."""
+def _find_shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:
+    """Find things claimed by both splits or, with `one_owner`, by two entries at all.
+
+    Args:
+        kind: Kind of the things, for messages.
+        claims: Key, place and split of each claim.
+        one_owner: Whether two entries of one split may not share a thing either.
+    """
     first: dict[str, tuple[str, Split]] = {}
     for key, where, split in claims:
         owner = first.setdefault(key, (where, split))
@@ -124,25 +130,28 @@ def _shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool
 
 
 def check_independence(content: Content) -> Iterator[Finding]:
-    """No entity name, photo, wiki title, page address or page text is in both splits; photos and pages are unique."""
+    """Check that the splits share no entity name, photo, wiki title, page address or page text.
+
+    Photos and pages must be unique even within a split.
+    """
     entities, pages = content.entities.values(), content.pages.values()
     names = [(name.lower(), e.where, e.split) for e in entities for name in (e.name, *(one.name for one in e.also))]
-    yield from _shared("entity name", names, one_owner=True)
+    yield from _find_shared("entity name", names, one_owner=True)
     photos = [(photo, e) for e in entities for photo in (e.photo, e.other_photo) if photo]
-    yield from _shared("photo", ((f"{p.source}/{p.file}", e.where, e.split) for p, e in photos), one_owner=True)
+    yield from _find_shared("photo", ((f"{p.source}/{p.file}", e.where, e.split) for p, e in photos), one_owner=True)
     for e in entities:
         if e.other_photo == e.photo:
             yield Finding(f"{e.where}: its other photo is the graph's photo")
-    yield from _shared("page url", ((p.url, p.where, p.split) for p in pages), one_owner=True)
-    yield from _shared("page name", ((p.name.lower(), p.where, p.split) for p in pages), one_owner=False)
-    yield from _shared("page text", ((normal(p.text), p.where, p.split) for p in pages), one_owner=True)
+    yield from _find_shared("page url", ((p.url, p.where, p.split) for p in pages), one_owner=True)
+    yield from _find_shared("page name", ((p.name.lower(), p.where, p.split) for p in pages), one_owner=False)
+    yield from _find_shared("page text", ((normalise(p.text), p.where, p.split) for p in pages), one_owner=True)
     titles = [(e.wiki, e.where, e.split) for e in entities if e.wiki]
     titles += [(w.id, w.where, w.split) for w in content.wiki]
-    yield from _shared("wiki title", titles, one_owner=False)
+    yield from _find_shared("wiki title", titles, one_owner=False)
 
 
-def held_out_share(content: Content, split: Split) -> dict[str, float]:
-    """The share of questions on entities that the image KG lacks, of single-turn questions and of turns of dialogs."""
+def compute_held_out_share(content: Content, split: Split) -> dict[str, float]:
+    """Return the share of questions on entities that the image KG lacks, by single-turn and multi-turn."""
     asked: dict[str, list[Turn]] = {"single-turn questions": [], "turns of dialogs": []}
     for content_id, its_split, _, turn in content.turns():
         if its_split == split:
@@ -152,7 +161,7 @@ def held_out_share(content: Content, split: Split) -> dict[str, float]:
 
 
 def check_counts(content: Content) -> Iterator[Finding]:
-    """There is enough of everything, and every category and domain occurs in each split."""
+    """Check that there is enough of everything, with every category and domain in each split."""
     counts = {
         "entities": (len(content.entities), MIN_ENTITIES),
         "photos": (len({(e.photo.source, e.photo.file) for e in content.entities.values()}), MIN_PHOTOS),
@@ -164,23 +173,26 @@ def check_counts(content: Content) -> Iterator[Finding]:
         if count < minimum:
             yield Finding(f"only {count} {name}; at least {minimum} are wanted")
     for split in SPLITS:
-        asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
+        asked = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
         for category in sorted(set(get_args(Category)) - {turn.query_category for turn in asked}):
             yield Finding(f"{split}: no question of category {category}")
         for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in asked}):
             yield _note(f"{split}: no question of domain {domain}")
-        for kind, counted in held_out_share(content, split).items():
+        for kind, counted in compute_held_out_share(content, split).items():
             if counted < MIN_HELD_OUT:
                 share = f"{counted:.1%} of the {kind}"
                 yield Finding(f"{split}: {share} are on things that the graph does not hold; 1 in 6 is wanted")
-    used = {item.scene for item in content.asking()}
+    used = {item.scene for item in content.list_items()}
     for scene in content.scenes.values():
         if scene.id not in used:
             yield _note(f"{scene.where}: no question uses this scene")
 
 
-def normal(text: str) -> str:
-    """Lower-case words and numbers alone: no accents, no punctuation, no thousands separators, short unit names."""
+def normalise(text: str) -> str:
+    """Reduce a text to lower-case words and numbers.
+
+    Accents, punctuation and thousands separators are dropped, and unit names are shortened.
+    """
     text = unicodedata.normalize("NFKD", html.unescape(text)).lower()
     text = "".join(letter for letter in text if not unicodedata.combining(letter))
     text = re.sub(r"(?<=\d)[,\u202f\u00a0 ](?=\d{3}(?!\d))", "", text)
@@ -189,17 +201,20 @@ def normal(text: str) -> str:
     return " ".join(_UNITS.get(word, word) for word in words)
 
 
-def stands_in(answer: str, evidence: str) -> bool:
-    """Whether all words and numbers of a short answer occur in the evidence, as whole words."""
-    wanted = normal(answer)
+def is_stated_in(answer: str, evidence: str) -> bool:
+    """Return whether all words and numbers of a short answer occur in the evidence, as whole words."""
+    wanted = normalise(answer)
     if not wanted:
         return False
-    present = normal(evidence)
+    present = normalise(evidence)
     return f" {wanted} " in f" {present} " or set(wanted.split()) <= set(present.split())
 
 
-def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
-    """All text that may hold the answer of a turn: attributes, named pages, summaries, names and printed text."""
+def collect_evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
+    """Join all text that may hold the answer of a turn.
+
+    This is attributes, named pages, summaries, names and printed text.
+    """
     parts = [text.text for text in scene.texts]
     # Comparisons need the things beside the one asked about as well.
     for entity_id in {turn.entity, *scene.entity_ids()}:
@@ -218,12 +233,12 @@ def evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, s
 
 
 def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Finding]:
-    """Every answered question has accept forms of which one stands in the evidence; sources are named rightly."""
-    for where, _, scene, turn in _asked(content):
+    """Check that the evidence holds an accepted form of every answer, and that sources are named rightly."""
+    for where, _, scene, turn in _iterate_turns(content):
         if not turn.answerable:
             if turn.source != "nowhere":
                 yield Finding(f"{where}: nothing answers it, so its source is nowhere, not {turn.source}")
-            if any(normal(form) != normal(turn.answer) for form in turn.accept):
+            if any(normalise(form) != normalise(turn.answer) for form in turn.accept):
                 yield Finding(f"{where}: nothing answers it, so it accepts nothing, not {list(turn.accept)}")
             continue
         if turn.source == "nowhere":
@@ -239,26 +254,26 @@ def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Find
             yield Finding(f"{where}: source is {turn.source}, but no entity is named")
         if scene is None or not turn.accept:
             continue
-        if not any(stands_in(form, turn.answer) for form in turn.accept):
+        if not any(is_stated_in(form, turn.answer) for form in turn.accept):
             yield _note(f"{where}: none of {list(turn.accept)} stands in the answer {turn.answer!r}")
         # Counting, comparing and saying yes or no leave no words to look for.
-        says_yes_or_no = bool({"yes", "no"} & {normal(form) for form in turn.accept})
+        says_yes_or_no = bool({"yes", "no"} & {normalise(form) for form in turn.accept})
         loose = turn.query_category in DERIVED or turn.source == "image" or says_yes_or_no
-        if not any(stands_in(form, evidence(turn, scene, content, wiki_texts)) for form in turn.accept):
+        if not any(is_stated_in(form, collect_evidence(turn, scene, content, wiki_texts)) for form in turn.accept):
             message = f"{where}: none of {list(turn.accept)} stands in the evidence (source {turn.source})"
             yield _note(message) if loose else Finding(message)
 
 
 def check_wording(content: Content) -> Iterator[Finding]:
-    """Questions are not repeated on one scene, ask about what is to be seen, and pages have a sensible length."""
+    """Check that no question repeats on a scene, entities are visible, and pages have a sensible length."""
     asked_before: dict[tuple[str, str], str] = {}
     for question in content.questions.values():
-        key = (question.scene, normal(question.query))
+        key = (question.scene, normalise(question.query))
         if key in asked_before:
             yield Finding(f"{question.where}: the same question as {asked_before[key]}")
         asked_before[key] = question.id
-    for item in content.asking():
-        scene, (_, turn) = content.scenes.get(item.scene), turns_of(item)[0]
+    for item in content.list_items():
+        scene, (_, turn) = content.scenes.get(item.scene), list_turns(item)[0]
         if scene and turn.entity and turn.entity not in set(scene.entity_ids()):
             yield _note(f"{item.where}: {turn.entity} is not to be seen in {scene.id}")
     for page in content.pages.values():
@@ -267,14 +282,14 @@ def check_wording(content: Content) -> Iterator[Finding]:
             yield _note(f"{page.where}: {words} words; 60 to 250 are wanted")
 
 
-def difference_hash(image: Image.Image) -> int:
-    """64-bit hash of the brightness steps of a picture; alike pictures differ in few bits."""
+def compute_difference_hash(image: Image.Image) -> int:
+    """Compute a 64-bit hash of a picture's brightness steps; similar pictures differ in few bits."""
     small = np.asarray(image.convert("L").resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
     return int.from_bytes(np.packbits(small[:, 1:] > small[:, :-1]).tobytes(), "big")
 
 
 def check_photos(content: Content, paths: SetPaths) -> Iterator[Finding]:
-    """Every entity has its photo, no photo is left over, and no picture is in both splits."""
+    """Check that every entity has its photo, no photo is left over, and no picture is in both splits."""
     hashes: dict[str, int] = {}
     for entity in content.entities.values():
         photo = paths.photos / f"{entity.id}.webp"
@@ -282,7 +297,7 @@ def check_photos(content: Content, paths: SetPaths) -> Iterator[Finding]:
             yield Finding(f"{entity.where}: photos/{photo.name} is missing")
             continue
         with Image.open(photo) as image:
-            hashes[entity.id] = difference_hash(flattened(image))
+            hashes[entity.id] = compute_difference_hash(flatten_photo(image))
         if entity.other_photo and not (paths.other_photos / f"{entity.id}.webp").exists():
             yield Finding(f"{entity.where}: other_photos/{entity.id}.webp is missing")
     for photo in sorted(paths.photos.glob("*.webp")):
@@ -299,14 +314,14 @@ def check_photos(content: Content, paths: SetPaths) -> Iterator[Finding]:
             yield _note(f"{message}, in {'both splits' if between_splits else 'one split'}")
 
 
-def attributed(markdown: str) -> dict[str, tuple[str, str]]:
-    """FOLDER/ENTITY.webp -> (source, file), as the table of ATTRIBUTION.md has them."""
+def parse_attribution(markdown: str) -> dict[str, tuple[str, str]]:
+    """Parse the table of ATTRIBUTION.md: FOLDER/ENTITY.webp -> (source, file)."""
     rows = re.findall(r"^\| (\w+/\w+\.webp) \| (\w+) \| ([^|]+) \|", markdown, flags=re.MULTILINE)
     return {photo: (source, file.strip()) for photo, source, file in rows}
 
 
 def check_attribution(content: Content, paths: SetPaths) -> Iterator[Finding]:
-    """Every photograph has its line in ATTRIBUTION.md, with source and file as in the content."""
+    """Check that every photograph has its line in ATTRIBUTION.md, with source and file of the content."""
     text = paths.attribution.read_text(encoding="utf-8") if paths.attribution.exists() else ""
     wanted = {
         f"{folder}/{entity.id}.webp": (photo.source, photo.file)
@@ -314,18 +329,18 @@ def check_attribution(content: Content, paths: SetPaths) -> Iterator[Finding]:
         for folder, photo in (("photos", entity.photo), ("other_photos", entity.other_photo))
         if photo
     }
-    for photo, _ in sorted(wanted.items() ^ attributed(text).items()):
+    for photo, _ in sorted(wanted.items() ^ parse_attribution(text).items()):
         yield Finding(f"ATTRIBUTION.md: {photo}: the line is missing, or names another source than the content")
 
 
 def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
-    """Scenes, pages and KG are built from the content as it is now."""
+    """Check that scenes, pages and KG are built from the content as it is now."""
     layouts = read_layout(paths.layout)
     for scene in content.scenes.values():
         made = layouts.get(scene.id)
         if made is None or not (paths.scenes / f"{scene.id}.webp").exists():
             yield Finding(f"{scene.where}: not composed; {_ANEW}")
-        elif made["made_from"] != fingerprint(scene, paths):
+        elif made["made_from"] != compute_fingerprint(scene, paths):
             yield Finding(f"{scene.where}: changed since it was composed; {_ANEW}")
         else:
             for thing in made["objects"]:
@@ -342,11 +357,11 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
         claimed = {(title, split) for title, splits in content.claimed_titles().items() for split in splits}
         for title, split in sorted(written ^ claimed, key=str):
             yield Finding(f"pages/wiki.jsonl: {title!r} of {split} is in the pages or in the content, but not in both")
-        if [page for page in pages if page["kind"] != "wiki"] != list(own_pages(content)):
+        if [page for page in pages if page["kind"] != "wiki"] != list(list_own_pages(content)):
             yield Finding(f"pages/own.jsonl: not as in the content; {_ANEW}")
     for split in SPLITS:
         # Through JSON, as the file is: tuples become lists and numbers as keys become text.
-        images = json.loads(json.dumps(list(kg_images(content, split))))
+        images = json.loads(json.dumps(list(list_kg_images(content, split))))
         if not paths.kg(split).exists() or read_kg(split, paths) != images:
             yield Finding(f"kg/{split}.jsonl: not as in the content; {_ANEW}")
     files = (file for file in paths.root.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
@@ -356,7 +371,7 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
 
 
 def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = True) -> list[Finding]:
-    """All rules on the content itself; `counts` False leaves out those on amounts."""
+    """Check all rules on the content itself; `counts` False leaves out those on amounts."""
     amounts = check_counts(content) if counts else ()
     return [
         *check_references(content),
@@ -368,7 +383,7 @@ def check_content(content: Content, wiki_texts: dict[str, str], counts: bool = T
 
 
 def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
-    """All rules on the content and on what was built from it."""
+    """Check all rules on the content and on what was built from it."""
     findings: list[Finding] = []
     content = load_content(paths.content, report=lambda message: findings.append(Finding(message)))
     pages = read_pages(paths=paths) if paths.wiki_pages.exists() and paths.own_pages.exists() else []
@@ -380,11 +395,11 @@ def check_all(paths: SetPaths, counts: bool = True) -> list[Finding]:
     return findings
 
 
-def summary(content: Content) -> str:
-    """How much there is, by split."""
+def summarise(content: Content) -> str:
+    """Summarise the amounts of each split."""
     lines = []
     for split in SPLITS:
-        asked = [turn for _, its_split, _, turn in _asked(content) if its_split == split]
+        asked = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
         entities = [entity for entity in content.entities.values() if entity.split == split]
         scenes = [scene for scene in content.scenes.values() if scene.split == split]
         counts = {
@@ -407,11 +422,11 @@ def summary(content: Content) -> str:
 
 
 def report(paths: SetPaths) -> bool:
-    """Print all findings and a summary; whether there is no error."""
+    """Print all findings and a summary; return whether there is no error."""
     findings = check_all(paths)
     for finding in sorted(findings, key=lambda finding: not finding.is_error):
         print(finding)
-    print(summary(load_content(paths.content, report=lambda _: None)))
+    print(summarise(load_content(paths.content, report=lambda _: None)))
     errors = sum(finding.is_error for finding in findings)
     print(f"{errors} errors, {len(findings) - errors} notes")
     return errors == 0

@@ -24,7 +24,7 @@ from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
 from agents.texts.replies import listed
 from agents.turn import IDK, Evidence, Turn
-from apps.preflight.checkpoints import checkpoints_of
+from apps.preflight.checkpoints import list_checkpoints
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
 
 
@@ -328,7 +328,7 @@ def test_the_judge_reads_the_dialog_and_the_answering_model_the_users_questions_
 
 
 def test_the_public_weights_are_listed_among_the_checkpoints_and_all_but_their_cut_is_as_under_gpu() -> None:
-    tuned, plain = (checkpoints_of(RunConfig.read("context_gate", profile)) for profile in ("gpu_tuned", "gpu"))
+    tuned, plain = (list_checkpoints(RunConfig.read("context_gate", profile)) for profile in ("gpu_tuned", "gpu"))
     paths = {checkpoint.path for checkpoint in tuned}
     assert paths - {checkpoint.path for checkpoint in plain} == {"rbiswasfc/aicrowd-kddcup-v9"}
     cut = ["finalise.max_idk=0.1658"]

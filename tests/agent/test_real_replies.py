@@ -19,7 +19,7 @@ from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.settings.stage_needs import stages_of
 from agents.stage import stage_class, stage_names
-from benchmarks.readable_replies import as_json, copied
+from benchmarks.readable_replies import as_json, is_copied
 
 CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
@@ -74,4 +74,4 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
     ],
 )
 def test_words_of_the_template_in_a_reply_are_found(read: Any, found: bool) -> None:
-    assert copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is found
+    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is found

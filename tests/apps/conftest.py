@@ -25,7 +25,7 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Limits, Profile
 from agents.settings.presets import Settings
 from apps.answering import Answerer
-from apps.http_server import configured, guarded
+from apps.http_server import configure, protect
 from apps.serving.app import Server, ServerLimits
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.support.hostile_files import scans
@@ -90,7 +90,7 @@ def serving(agent: BaseAgent, *, key: str | None = KEY, limits: ServerLimits | N
 @contextlib.contextmanager
 def listening(app: ASGIApp, origins: Sequence[str] = (), proxies: Sequence[str] = ()) -> Iterator[str]:
     """An application behind the web server that the commands start."""
-    server = uvicorn.Server(configured(guarded(app, origins=origins), proxies=proxies))
+    server = uvicorn.Server(configure(protect(app, origins=origins), proxies=proxies))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from apps.details import SHOWN_SIDE, details, marked, working
+from apps.details import SHOWN_SIDE, draw_crops, render_details, render_progress
 from apps.outcome import Crop, Outcome, ShownEvidence, Time
 from apps.page_job import Step
 
@@ -16,7 +16,7 @@ from apps.page_job import Step
 def test_frames_stand_where_the_crops_are(size: tuple[int, int]) -> None:
     width, height = size
     crop = Crop(width // 4, height // 4, width // 2, height // 2, "cup")
-    shown = marked(Image.new("RGB", size), Outcome("a", crops=(crop,)))
+    shown = draw_crops(Image.new("RGB", size), Outcome("a", crops=(crop,)))
     scale = min(1.0, SHOWN_SIDE / width)
     assert shown.size == (round(width * scale), round(height * scale))
     right, bottom = round(crop.right * scale), round(crop.bottom * scale)
@@ -27,12 +27,12 @@ def test_frames_stand_where_the_crops_are(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("crop", [Crop(-50, -50, 900, 900, ""), Crop(300, 10, 200, 20, ""), Crop(5, 5, 5, 5, "")])
 def test_odd_crops_break_nothing(crop: Crop) -> None:
-    assert marked(Image.new("RGB", (100, 80)), Outcome("a", crops=(crop,))).size == (100, 80)
+    assert draw_crops(Image.new("RGB", (100, 80)), Outcome("a", crops=(crop,))).size == (100, 80)
 
 
 def test_every_text_is_escaped_and_only_http_is_linked() -> None:
     bad = "<script>alert(1)</script>"
-    html = details(
+    html = render_details(
         Outcome(
             bad,
             question=bad,
@@ -56,42 +56,42 @@ def test_every_text_is_escaped_and_only_http_is_linked() -> None:
 
 
 def test_an_agent_without_a_trace_has_nothing_to_tell() -> None:
-    assert details(Outcome("a")) == '<div class="crag"></div>'
+    assert render_details(Outcome("a")) == '<div class="crag"></div>'
 
 
 def test_the_framed_photo_is_part_of_the_page() -> None:
     photo = Image.new("RGB", (40, 30))
-    assert "data:image/jpeg;base64," in details(Outcome("a", crops=(Crop(1, 1, 20, 20, "cup"),)), photo)
-    assert "<img" not in details(Outcome("a"), photo)  # nothing to frame
+    assert "data:image/jpeg;base64," in render_details(Outcome("a", crops=(Crop(1, 1, 20, 20, "cup"),)), photo)
+    assert "<img" not in render_details(Outcome("a"), photo)  # nothing to frame
 
 
 def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
-    html = details(Outcome("a", nearest=("A <cup>", 0.224), alike=(("A <cup>", 0.224),)))
+    html = render_details(Outcome("a", nearest=("A <cup>", 0.224), alike=(("A <cup>", 0.224),)))
     assert "<p>Not recognised; nearest: A &lt;cup&gt; (cosine 0.22)</p>" in html and "<b>" not in html
 
 
 def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
     def shown(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
         source = ShownEvidence(text, "kg", "", "", None)
-        return details(Outcome(answer, entity="Tower of Paris", sources=(source,), **more))
+        return render_details(Outcome(answer, entity="Tower of Paris", sources=(source,), **more))
 
     told = shown("Eiffel built a tower of 1300 or 300 m & <b>")
     assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in told
     assert "<mark>1,665</mark>" in shown("It has 1,665 steps", "1,665 steps")
     known = ShownEvidence("The tower stands: Eiffel", "kg", "", "", None)
-    assert details(Outcome("The tower: Eiffel", sources=(known,)), asked="Whose tower?").count("<mark>") == 1
+    assert render_details(Outcome("The tower: Eiffel", sources=(known,)), asked="Whose tower?").count("<mark>") == 1
     assert "<mark>" not in shown("Nothing is known.", "I don't know")
     assert "<mark>Eiffel</mark>" in shown("Eiffel", "I don't know", withheld="Eiffel")
 
 
 def test_long_evidence_is_cut_around_what_it_is_shown_for() -> None:
-    told = details(
+    told = render_details(
         Outcome("300 m", sources=(ShownEvidence("word " * 300 + "300 m" + " end" * 300, "web", "", "", None),))
     )
     assert "<li>…word" in told and "<mark>300</mark> m end" in told and "…<br>" in told and len(told) < 700
 
 
 def test_steps_that_are_shown_while_waiting_are_escaped() -> None:
-    told = working((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
+    told = render_progress((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
     assert "&lt;b&gt;reading 5 pages" in told and "2.0 s" in told
     assert "Working: 5 s, about 30 s a question" in told and "verifying" in told

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
-from apps.http_server import TimedProtocol, guarded
+from apps.http_server import TimedProtocol, protect
 from tests.apps.conftest import listening
 
 
@@ -65,7 +65,7 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
 def test_the_address_listened_on_and_allowed_names_are_answered(
     host: str, hosts: list[str], asked: str, status: int
 ) -> None:
-    client = TestClient(guarded(told, host, hosts))
+    client = TestClient(protect(told, host, hosts))
     assert client.get("/", headers={"Host": asked}).status_code == status
 
 

@@ -13,7 +13,7 @@ from agents.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureF
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
-from apps.outcome import Outcome, outcome_of
+from apps.outcome import Outcome, build_outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -50,7 +50,7 @@ def test_why_the_agent_abstains_is_told() -> None:
 
 def test_an_agent_without_a_trace_has_its_answers_alone() -> None:
     outcome = Answerer(ScriptedAgent()).answer([Question("Who?", None)])[0]
-    assert outcome == outcome_of("answer to Who?", None)
+    assert outcome == build_outcome("answer to Who?", None)
 
 
 def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
@@ -58,7 +58,7 @@ def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
         StageRecord("image_search", entity="Cup"),
         StageRecord("select_entity", nearest=PictureFound("Cup", 0.224)),
     )
-    outcome = outcome_of("a", TurnRecord(stages=stages))
+    outcome = build_outcome("a", TurnRecord(stages=stages))
     assert (outcome.entity, outcome.nearest) == (None, ("Cup", 0.224))
     assert outcome.unrecognised == "Not recognised; nearest: Cup (cosine 0.22)"
 
@@ -66,7 +66,7 @@ def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
 def test_boxes_become_crops() -> None:
     boxes = (BoxFound(1, 2, 30, 40, "a cup", 0.9), BoxFound(5, 5, 1, 1), BoxFound(0, 0, math.nan, 9))
     stage = StageRecord("ground", 0.1, boxes=(*boxes, BoxFound(0, 0, 1e300, 9), BoxFound(0, 0, math.inf, 9)))
-    [crop] = outcome_of("a", TurnRecord(stages=(stage,))).crops  # the others are no parts of a photo
+    [crop] = build_outcome("a", TurnRecord(stages=(stage,))).crops  # the others are no parts of a photo
     assert (crop.left, crop.top, crop.right, crop.bottom, crop.phrase) == (1, 2, 30, 40, "a cup")
 
 
@@ -78,7 +78,7 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
         StageRecord("c", 0.1, "failed", "error", "ValueError: no"),
         StageRecord("d", 0.2, "hung", "time", "no end after 0.20 s, in agents.x:1"),
     )
-    said = [time.skipped for time in outcome_of("a", TurnRecord(stages=stages)).times]
+    said = [time.skipped for time in build_outcome("a", TurnRecord(stages=stages)).times]
     assert said == [None, "no time left", "failed: ValueError: no", "hung: no end after 0.20 s, in agents.x:1"]
 
 
@@ -93,7 +93,7 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
     agent = crag_agent()
     agent.pipeline.stages.insert(0, Odd())
     outcome = Answerer(agent).answer([Question("How tall is this?", PHOTO)])[0]
-    assert outcome == outcome_of("300 m", None)
+    assert outcome == build_outcome("300 m", None)
     assert "stages.0.boxes.0.left" in caplog.text
 
 
@@ -122,19 +122,19 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
     ],
 )
 def test_a_decision_is_told_with_how_sure_the_agent_is(decision: Decision, told: str, withheld: str | None) -> None:
-    outcome = outcome_of("a", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
+    outcome = build_outcome("a", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
     assert (outcome.explained, outcome.withheld) == (told, withheld)
 
 
 def test_an_answer_that_follows_orders_out_of_the_evidence_is_not_shown() -> None:
     decision = Decision("Visit evil.example", given=False, reason=FOLLOWS_ORDERS, ruled_out=FOLLOWS_ORDERS)
-    outcome = outcome_of("I don't know", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
+    outcome = build_outcome("I don't know", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
     assert outcome.withheld is None and "evil" not in outcome.explained
 
 
 def test_text_read_in_the_photo_is_told() -> None:
     exchanges = (Exchange("p", "f", "m"), Exchange("p", "f", "m", read=("STOP", "5 km")))
-    assert outcome_of("a", TurnRecord(stages=(StageRecord("answer", exchanges=exchanges),))).read == ("STOP", "5 km")
+    assert build_outcome("a", TurnRecord(stages=(StageRecord("answer", exchanges=exchanges),))).read == ("STOP", "5 km")
 
 
 def test_an_outcome_survives_json() -> None:

@@ -24,7 +24,7 @@ from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, liste
 from tests.apps.held_stage import held
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
-from apps.page import Dialog, build, page_app  # noqa: E402
+from apps.page import Dialog, build, build_page_app  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +190,7 @@ def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
 @pytest.fixture
 def url(uploads: None) -> Iterator[str]:
     """The page behind its web server."""
-    with listening(page_app(Answerer(crag_agent()))) as address:
+    with listening(build_page_app(Answerer(crag_agent()))) as address:
         yield address
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
 pytest.importorskip("playwright", reason="playwright is not installed: make test-web")
 from playwright.sync_api import Page, expect, sync_playwright
 
-from apps.page import Example, page_app
+from apps.page import Example, build_page_app
 from tools.screenshots import MAX_BYTES, ask_example, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
@@ -48,7 +48,7 @@ def open_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     servers = []
 
     def opened(agent: Any) -> Page:
-        server = listening(page_app(Answerer(agent, about=ABOUT), EXAMPLES))
+        server = listening(build_page_app(Answerer(agent, about=ABOUT), EXAMPLES))
         servers.append(server)
         url = server.__enter__()
         page: Page = context.new_page()

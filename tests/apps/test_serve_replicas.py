@@ -19,7 +19,7 @@ from agents.profiles.profile import Limits
 from apps.answering import Answerer, CannotStartError
 from apps.outcome import Outcome
 from apps.serving.app import Server, ServerLimits
-from apps.serving.replica_pool import pool
+from apps.serving.replica_pool import open_pool
 from tests.apps.conftest import KEY, PHOTO, asked, crag_agent, data_url, listening, red_tower, serving
 from tests.apps.test_serve import MODEL
 
@@ -73,7 +73,7 @@ def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> Non
     with serving(crag_agent(limits=UNHURRIED), limits=limits) as url:
         alone = [told(url, question) for question in questions]
     assert {one["answer"] for one in alone} == {"300 m"} and alone[0]["entity"] == "Red Tower"
-    with pool(partial(mortal, tmp_path), red_tower, 2, None) as replicas:
+    with open_pool(partial(mortal, tmp_path), red_tower, 2, None) as replicas:
         assert replicas.size == 2
         server = Server(replicas, model=MODEL, key=KEY, limits=limits)
         with listening(server.app) as url, ThreadPoolExecutor(len(questions)) as clients:
@@ -89,7 +89,7 @@ def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> Non
 
 
 def test_a_replica_that_cannot_be_built_is_told() -> None:
-    with pytest.raises(CannotStartError, match="there are no weights"), pool(refused, None, 1, None):
+    with pytest.raises(CannotStartError, match="there are no weights"), open_pool(refused, None, 1, None):
         pass
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.settings.presets import settings_from
-from benchmarks.coherence_variants import compared, holds, table, word_f1
+from benchmarks.coherence_variants import build_table, compare_variants, has_accept_form, word_f1
 from evaluation.records import QuestionTurn, Session
 from mini_crag_mm.loader import AskedTurn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, turn
@@ -30,8 +30,8 @@ def test_words_and_forms_by_hand() -> None:
     """Answer: tower, 330, m, tall; truth: 330, m: 2 shared of 4 and 2, so F1 = 2 * 2 / 6."""
     assert word_f1("The tower is 330 m tall.", ["330 m", "nothing alike"]) == pytest.approx(4 / 6)
     assert word_f1("", ["330 m"]) == 0.0
-    assert holds("It is 1,083 ft high", ["330 m", "1083 ft"])
-    assert not holds("It is 1330 m high", ["330 m"])
+    assert has_accept_form("It is 1,083 ft high", ["330 m", "1083 ft"])
+    assert not has_accept_form("It is 1330 m high", ["330 m"])
 
 
 def test_all_variants_read_what_was_searched_for_once() -> None:
@@ -49,13 +49,13 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
     asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
     question = AskedTurn(Session("s", (asked,)), asked, None, (), ("330 m",), {"source": "both"})
     parts = context(made, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
-    found = compared(
+    found = compare_variants(
         [(question, turn(asked.query, None))], settings, models=parts.models, search=parts.search, prompts=parts.prompts
     )
     assert len(pipeline.queries) == 1
     assert {label: items[0].in_evidence for label, items in found.items()} == dict.fromkeys(settings, True)
     assert found["pairwise"][0].judged.correct
-    shown = table(found)
+    shown = build_table(found)
     assert shown.headings[:4] == (
         "Scoring Strategy",
         "Multi Modality F1",

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import Box, Detection, FloatArray
-from benchmarks.crops import fused_by_rank, main, search
+from benchmarks.crops import fuse_by_rank, main, search
 from mini_crag_mm.loader import ShownScene, ShownThing
 from tests.support.mean_colour import MeanColour
 
@@ -36,7 +36,7 @@ def test_a_crop_finds_what_the_whole_picture_hides() -> None:
 
 
 def test_fusion_by_reciprocal_rank_adds_over_the_lists() -> None:
-    fused = fused_by_rank([[(0, 0.9), (1, 0.8)], [(1, 0.85), (2, 0.2)]])
+    fused = fuse_by_rank([[(0, 0.9), (1, 0.8)], [(1, 0.85), (2, 0.2)]])
     assert fused == [(1, pytest.approx(1 / 62 + 1 / 61)), (0, pytest.approx(1 / 61)), (2, pytest.approx(1 / 62))]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.index_size import MadeUpEncoder, Measured, chunks, expected, main
+from benchmarks.index_size import MadeUpEncoder, Measured, extrapolate, main, make_chunks
 
 
 def test_vectors_are_the_contents_own_and_alike_within_a_topic() -> None:
@@ -20,17 +20,17 @@ def test_vectors_are_the_contents_own_and_alike_within_a_topic() -> None:
 
 
 def test_chunks_of_a_page_are_told_apart() -> None:
-    rows = chunks(100)
+    rows = make_chunks(100)
     assert len({row.id for row in rows}) == 100
     assert len({row.page_url for row in rows}) == 30  # 34 chunks to ten pages
 
 
 def test_other_sizes_are_computed_from_two() -> None:
     small, large = Measured(*[1.0] * 12), Measured(*[4.0] * 12)  # ten times as many: four times as much
-    there = expected([(100, small), (1000, large)], 10_000)
+    there = extrapolate([(100, small), (1000, large)], 10_000)
     assert there.build_seconds == pytest.approx(16)  # four times as long for each ten times
     assert there.disk == pytest.approx(34)  # 3 more for each 900 vectors
-    assert expected([(100, small), (1000, large)], 1000) == large
+    assert extrapolate([(100, small), (1000, large)], 1000) == large
 
 
 def test_small_indices_are_built_searched_and_not_built_again(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.record import EvidenceFound, StageRecord, TurnRecord
-from benchmarks.losses import Place, place_of, says_answer
+from benchmarks.losses import Place, find_place, says_answer
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def _record(entity: str | None, kept: list[str], text: str) -> TurnRecord:
 def test_a_turn_stands_by_steps_entity_and_evidence() -> None:
     yak = frozenset({"Yak"})
     facts = {"hops": 1}
-    assert place_of(_record("Yak", [], "A yak weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, False, True)
-    assert place_of(_record("Cow", ["Yak"], "Cows moo."), yak, {"hops": 2}, ["500 kg"]) == Place(True, False, False)
+    assert find_place(_record("Yak", [], "A yak weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, False, True)
+    assert find_place(_record("Cow", ["Yak"], "Cows moo."), yak, {"hops": 2}, ["500 kg"]) == Place(True, False, False)
     # what the evidence of another thing says is no find
-    assert place_of(_record("Cow", [], "A cow weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, True, None)
-    assert place_of(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(False, True, None)
+    assert find_place(_record("Cow", [], "A cow weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, True, None)
+    assert find_place(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(False, True, None)

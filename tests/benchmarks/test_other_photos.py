@@ -11,14 +11,14 @@ from benchmarks.other_photos import (
     Found,
     PhotosError,
     Query,
-    cosine_table,
+    build_cosine_table,
     main,
-    names_of,
-    plain_name,
+    map_names,
+    normalise_name,
     read_photos,
     search,
 )
-from mini_crag_mm.loader import SetPaths, index_image, read_kg
+from mini_crag_mm.loader import SetPaths, read_index_image, read_kg
 from tests.support.mean_colour import MeanColour
 
 NAMES = {"eiffel tower": "eiffel_tower", "giraffe": "ani_giraffe"}
@@ -42,7 +42,7 @@ def test_ranks_and_leads_are_those_of_the_cosines() -> None:
     "name", ["Eiffel Tower", "eiffel_tower", "eiffel-tower 12", "Eiffel  tower_3", "EIFFEL TOWER (Paris)"]
 )
 def test_names_are_compared_without_their_spelling(name: str) -> None:
-    assert plain_name(name) == "eiffel tower"
+    assert normalise_name(name) == "eiffel tower"
 
 
 def test_photographs_are_named_by_file_or_folder(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_used_is_an_error_in_words(tmp_path: Path, capsy
 
 
 def test_right_and_wrong_hits_stand_apart() -> None:
-    table = cosine_table([Found("a", 0, 0.6, 0.2), Found("a", 0, 0.8, 0.4), Found("a", 3, 0.5, 0.1)])
+    table = build_cosine_table([Found("a", 0, 0.6, 0.2), Found("a", 0, 0.8, 0.4), Found("a", 3, 0.5, 0.1)])
     cells = [list(column.cells) for column in table.columns]
     assert cells[1] == ["right", "wrong"] and cells[2] == ["2", "1"]
     assert cells[3][0].startswith("0.70 (0.62, 0.70, 0.78") and cells[4][1].startswith("0.10")
@@ -83,8 +83,8 @@ def test_other_photographs_in_a_small_real_index() -> None:
     assert len(images) == 6
     encoder = EfficientNetLite2()
     entities = [Path(image["image"]).stem for image in images]
-    index = encoder.encode([index_image(image) for image in images])
-    own = [Query(index_image(image), entity, "own") for image, entity in zip(images, entities, strict=True)]
+    index = encoder.encode([read_index_image(image) for image in images])
+    own = [Query(read_index_image(image), entity, "own") for image, entity in zip(images, entities, strict=True)]
     other = []
     for entity in entities:
         with Image.open(paths.other_photos / f"{entity}.webp") as photo:
@@ -93,4 +93,4 @@ def test_other_photographs_in_a_small_real_index() -> None:
     assert all(one.rank == 0 and one.cosine > 0.99 for one in found[:6])
     assert all(one.cosine < 0.95 for one in found[6:])
     assert sum(one.rank == 0 for one in found[6:]) >= 4
-    assert set(entities) <= set(names_of("validation").values())
+    assert set(entities) <= set(map_names("validation").values())

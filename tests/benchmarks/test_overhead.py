@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from agents.texts.wikitext import plain
-from benchmarks.overhead import Remembered, forget_texts
+from benchmarks.overhead import Replay, forget_texts
 from tests.agent.scripted import ScriptedChat
 
 
 def test_the_same_calls_are_answered_without_the_model() -> None:
     chat = ScriptedChat(lambda _: str(len(chat.batches)))
-    remembered = Remembered(chat)
+    remembered = Replay(chat)
     said = [remembered.chat([]), remembered.chat([])]
-    remembered.again()
+    remembered.rewind()
     assert [remembered.chat([]), remembered.chat([])] == said
     assert len(chat.batches) == 2
     remembered.chat([])  # a call that was not made the first time
@@ -20,9 +20,9 @@ def test_the_same_calls_are_answered_without_the_model() -> None:
 
 def test_a_search_is_remembered_too() -> None:
     asked: list[str] = []
-    search = Remembered(lambda query, k: asked.append(query) or [k])
+    search = Replay(lambda query, k: asked.append(query) or [k])
     for _ in range(2):
-        search.again()
+        search.rewind()
         assert search("tower", k=3) == [3]
     assert asked == ["tower"]
 

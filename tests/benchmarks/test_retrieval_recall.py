@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.record import EvidenceFound, PictureFound, StageRecord, TurnRecord
-from benchmarks.retrieval_recall import Truth, Truths, main, measured
+from benchmarks.retrieval_recall import Truth, Truths, compute_recall, main
 from evaluation.attribution.retrieval import ndcg_at, recall_at
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.loader import SET
@@ -47,7 +47,7 @@ def truths() -> Truths:
 def test_what_answers_is_named_by_its_address(
     truths: Truths, entity: str | None, source: str, pages: list[str], documents: list[str]
 ) -> None:
-    truth = truths.of({"entity": entity, "source": source, "pages": pages})
+    truth = truths.get({"entity": entity, "source": source, "pages": pages})
     assert truth.documents == {f"https://{address}" for address in documents}
     assert (truth.entry is not None, truth.name) == (entity is not None, "Giraffe" if entity else None)
 
@@ -63,13 +63,13 @@ def test_turns_without_truth_are_left_out_and_a_ranking_goes_before_what_was_kep
         "documents", evidence=(EvidenceFound("t", url="page"),), notes={"ranking": ["other", YAK, "page"]}
     )
     entry = Truth(YAK, "Yak", frozenset({"page"}))
-    rates = measured([(record(found, kept), entry), (record(found), Truth(None, None, frozenset()))])
+    rates = compute_recall([(record(found, kept), entry), (record(found), Truth(None, None, frozenset()))])
     assert [rates[f"entry R@{k}"] for k in (1, 2, 5)] == [0.0, 1.0, 1.0]
     assert (rates["settled"], rates["NDCG@10"], rates["R@5"]) == (0.0, 0.5, 1.0)
     [(_, bare)] = [(record(kept), entry)]
-    assert measured([(record(StageRecord("rerank", evidence=kept.evidence)), bare)])["NDCG@10"] == 1.0
-    assert set(measured([]).values()) == {None}
-    assert measured([(record(found), entry)])["R@100"] is None  # a run without documents
+    assert compute_recall([(record(StageRecord("rerank", evidence=kept.evidence)), bare)])["NDCG@10"] == 1.0
+    assert set(compute_recall([]).values()) == {None}
+    assert compute_recall([(record(found), entry)])["R@100"] is None  # a run without documents
 
 
 def test_the_table_of_a_run(tmp_path: Path, capsys: Any) -> None:

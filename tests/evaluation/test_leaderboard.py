@@ -16,7 +16,7 @@ from rich.console import Console
 from agents.models.base import ChatReply
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
-from evaluation.judge import judge_server, judging
+from evaluation.judge import judging, server
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine
 from evaluation.run.options import RunOptions
@@ -154,7 +154,7 @@ def test_judging_again_costs_no_call(
 ) -> None:
     """2,000 turns, of which half are misses: a warm cache answers for the judge."""
     asked = ScriptedChat(lambda _: ChatReply('{"accuracy": true}', "stop", usage=(100, 1)))
-    monkeypatch.setattr(judge_server, "OpenAIChat", lambda *_, **__: asked)
+    monkeypatch.setattr(server, "OpenAIChat", lambda *_, **__: asked)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
 
     def judge(*_: Any, **__: Any) -> OpenAIJudge:

@@ -25,7 +25,7 @@ from agents.settings.run_config import RunConfig
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.preflight import submission
 from evaluation.files.responses import RESPONSES
-from evaluation.judge import judge_asking
+from evaluation.judge import asking
 from evaluation.judge.local_judge import load_cut
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.records import JudgeError
@@ -304,7 +304,7 @@ READERS |= {
     "generate: prompt": ("prompts/answer_without_evidence.j2", _agent),
     "ask: prompt": ("prompts/answer_without_evidence.j2", _asked),
     "domains": ("domains/domain.toml", _plainly(lambda _: domains.load_domains.__wrapped__())),
-    "local judge: prompt": ("judges/structured.j2", _plainly(lambda _: judge_asking.judge_prompts()["structured"])),
+    "local judge: prompt": ("judges/structured.j2", _plainly(lambda _: asking.judge_prompts()["structured"])),
     "local judge: cut": ("cut.json", _plainly(lambda world: load_cut("cut", world))),
     "organiser's words": ("words/judge.py", _plainly(lambda world: read_organiser(world / "words"))),
     "build_index: table": ("table.csv", _plainly(lambda world: read_table(world / "table.csv", world))),
@@ -358,7 +358,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(run_config, "load_profile", profiles)
     monkeypatch.setattr(run_config, "PROMPTS", folder / "prompts")
     monkeypatch.setattr(domains, "DOMAINS", folder / "domains")
-    monkeypatch.setattr(judge_asking, "PROMPTS", folder / "judges")
+    monkeypatch.setattr(asking, "PROMPTS", folder / "judges")
     monkeypatch.setattr(CragAgent, "from_config", build)
     return folder
 

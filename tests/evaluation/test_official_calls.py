@@ -60,7 +60,7 @@ class MiniWorld:
             entity["entity_name"]: picture for picture in read_kg("public_test") for entity in picture["entities"]
         }
         self.pages = [(page, set(_words(page["page_snippet"]))) for page in read_pages("public_test")]
-        items = [each for each in content.asking() if each.split == "public_test"]
+        items = [each for each in content.list_items() if each.split == "public_test"]
         asked = [each for each in items if isinstance(each, Question)][:SINGLE]
         for item in [*asked, *[each for each in items if isinstance(each, Dialog)][:DIALOGS]]:
             self._add(item, content)

@@ -21,11 +21,11 @@ from werkzeug import Request, Response
 
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge import silence
-from evaluation.judge.judge_options import price
-from evaluation.judge.judge_server import SERVER_TRIES
 from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
+from evaluation.judge.options import price
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.judge.server import SERVER_TRIES
 from evaluation.judge.silence import GIVE_UP_AFTER, PATIENCE_SECONDS
 from evaluation.judge.spending import Price, Spending, price_of
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem

@@ -16,8 +16,8 @@ from agents.profiles.profile import Profile
 from agents.settings.presets import load_settings
 from agents.turn import IDK
 from apps.answering import Answerer, Question
-from apps.details import details
-from apps.serving.protocol import document
+from apps.details import render_details
+from apps.serving.protocol import build_reply
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.files.outputs import write_outputs
 from evaluation.files.traces import TRACE, read_traces
@@ -104,10 +104,10 @@ def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
 
 def test_page_and_server_show_it(presets: Path) -> None:
     [outcome] = Answerer(agent_of(presets)).answer([Question("question 0 of 2?", PHOTO)])
-    shown = details(outcome, PHOTO)
+    shown = render_details(outcome, PHOTO)
     for wanted in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
         assert wanted in shown
-    said = document("id", 0, "model", outcome)["crag"]
+    said = build_reply("id", 0, "model", outcome)["crag"]
     assert said["checks"]["outside.sharpness"] == 1.0 and said["checks"]["in focus"] is True
     assert [*said["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
     assert said["sources"][0]["text"] == "Words on the sign."

@@ -20,7 +20,7 @@ from agents.models.chat.gguf import GgufOptions
 from agents.profiles.profile import ROOT
 from agents.search.build_index import IndexOptions
 from agents.texts.refusals import refuses
-from apps.preflight.repository import _hadolint
+from apps.preflight.repository import _lint_dockerfile
 from apps.serve import ServeOptions
 
 EXAMPLES = ROOT / "examples"
@@ -131,7 +131,7 @@ def test_the_image_copies_and_starts_what_there_is() -> None:
     lines = (ROOT / "Dockerfile.cpu").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     said = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
     steps = [(word, " ".join(rest.split())) for word, rest in said]
-    assert _hadolint(ROOT / "Dockerfile.cpu").state != "failed"
+    assert _lint_dockerfile(ROOT / "Dockerfile.cpu").state != "failed"
     assert next(rest for word, rest in steps if word == "USER") not in ("root", "0")
     copied = [rest.split()[0] for word, rest in steps if word == "COPY"]
     (started,) = (json.loads(rest)[0] for word, rest in steps if word == "ENTRYPOINT")

@@ -14,8 +14,14 @@ from PIL import Image
 from mini_crag_mm.content_models import PhotoBackground, Scene
 from mini_crag_mm.generator.altered import SMALLEST_SIDE_PX, alter
 from mini_crag_mm.generator.compose import set_up
-from mini_crag_mm.generator.likeness import MIN_STRENGTH, OTHER_PHOTOS, compose_alike, next_strength, target_cosine
-from mini_crag_mm.generator.noise import generator
+from mini_crag_mm.generator.likeness import (
+    MIN_STRENGTH,
+    OTHER_PHOTOS,
+    compose_alike,
+    draw_target_cosine,
+    estimate_next_strength,
+)
+from mini_crag_mm.generator.noise import make_generator
 from mini_crag_mm.loader import SET_ROOT, SetPaths
 from tests.support.mean_colour import MeanColour
 
@@ -55,7 +61,7 @@ def test_more_strength_is_further_on() -> None:
     st.integers(4, 90), st.integers(4, 90), st.sampled_from(["RGB", "RGBA"]), st.floats(0.01, 1.0), st.text(max_size=3)
 )
 def test_pictures_of_any_size_can_be_altered(width: int, height: int, mode: str, strength: float, seed: str) -> None:
-    noise = generator("noise").integers(0, 256, size=(height, width, len(mode)), dtype=np.uint8)
+    noise = make_generator("noise").integers(0, 256, size=(height, width, len(mode)), dtype=np.uint8)
     if mode == "RGBA":
         noise[..., 3] = 255
     changed = alter(Image.fromarray(noise, mode=mode), strength, seed, True)
@@ -64,15 +70,15 @@ def test_pictures_of_any_size_can_be_altered(width: int, height: int, mode: str,
 
 def test_the_next_strength_lies_on_the_line_through_two_trials() -> None:
     # From 0.9 at 0 to 0.6 at 0.6 it falls by 0.5 per unit: 0.5 is reached at 0.8.
-    assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.5) == pytest.approx(0.8)
-    assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.1) == 1.0
-    assert next_strength([(0.0, 0.9), (0.6, 0.6)], 0.89) == MIN_STRENGTH
+    assert estimate_next_strength([(0.0, 0.9), (0.6, 0.6)], 0.5) == pytest.approx(0.8)
+    assert estimate_next_strength([(0.0, 0.9), (0.6, 0.6)], 0.1) == 1.0
+    assert estimate_next_strength([(0.0, 0.9), (0.6, 0.6)], 0.89) == MIN_STRENGTH
     # Two trials that say that likeness rises: a slope of -0.3 is taken.
-    assert next_strength([(0.6, 0.6), (0.7, 0.63)], 0.57) == pytest.approx(0.7)
+    assert estimate_next_strength([(0.6, 0.6), (0.7, 0.63)], 0.57) == pytest.approx(0.7)
 
 
 def test_targets_lie_where_other_photographs_lie() -> None:
-    targets = [target_cosine(f"scene/{number}") for number in range(200)]
+    targets = [draw_target_cosine(f"scene/{number}") for number in range(200)]
     assert min(targets) >= OTHER_PHOTOS[0] and max(targets) <= OTHER_PHOTOS[1] and np.std(targets) > 0.08
 
 

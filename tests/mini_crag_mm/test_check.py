@@ -10,7 +10,7 @@ from PIL import Image
 
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.generator import set_rules
-from mini_crag_mm.generator.set_rules import check_content, difference_hash
+from mini_crag_mm.generator.set_rules import check_content, compute_difference_hash
 from mini_crag_mm.loader import SetPaths
 from tests.mini_crag_mm.conftest import SUMMARIES, Files, tiny_files, write_files
 
@@ -150,6 +150,6 @@ def test_faulty_yaml_is_among_the_findings(built: SetPaths) -> None:
 
 def test_hash_tells_pictures_apart() -> None:
     ramp = Image.linear_gradient("L")
-    assert difference_hash(ramp.rotate(90)) != difference_hash(ramp.rotate(-90))
-    bits = difference_hash(ramp.rotate(90)) ^ difference_hash(ramp.rotate(90).resize((100, 80)))
+    assert compute_difference_hash(ramp.rotate(90)) != compute_difference_hash(ramp.rotate(-90))
+    bits = compute_difference_hash(ramp.rotate(90)) ^ compute_difference_hash(ramp.rotate(90).resize((100, 80)))
     assert bits.bit_count() <= 2

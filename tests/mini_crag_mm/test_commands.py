@@ -62,8 +62,8 @@ def test_indices_are_built_again_where_pictures_are_embedded_otherwise(
     code.mkdir()
     for file in (Path(vision.__file__ or "").parent).glob("object_embedding*.*"):
         (code / file.name).write_bytes(file.read_bytes())
-    before = prepare.fingerprint(tmp_path / "datasets")
+    before = prepare.compute_fingerprint(tmp_path / "datasets")
     monkeypatch.setattr(vision, "__file__", str(code / "__init__.py"))
-    assert prepare.fingerprint(tmp_path / "datasets") == before
+    assert prepare.compute_fingerprint(tmp_path / "datasets") == before
     (code / MEAN_FILE.name).write_bytes(b"another mean")
-    assert prepare.fingerprint(tmp_path / "datasets") != before
+    assert prepare.compute_fingerprint(tmp_path / "datasets") != before

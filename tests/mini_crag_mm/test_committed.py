@@ -11,9 +11,9 @@ from PIL import Image
 
 from agents.search.pages.web_cache import cache_name
 from mini_crag_mm.content_models import SPLITS, Content, load_content
-from mini_crag_mm.generator.set_rules import check_all, held_out_share
-from mini_crag_mm.loader import SET_ROOT, SetPaths, index_image, read_kg, read_layout, read_pages
-from mini_crag_mm.organiser_format import TASKS, BuiltDatasets, build_datasets, scene_url
+from mini_crag_mm.generator.set_rules import check_all, compute_held_out_share
+from mini_crag_mm.loader import SET_ROOT, SetPaths, read_index_image, read_kg, read_layout, read_pages
+from mini_crag_mm.organiser_format import TASKS, BuiltDatasets, build_datasets, make_scene_url
 from tests.mini_crag_mm.test_organiser_format import same_in_both_revisions
 
 PATHS = SetPaths()
@@ -89,13 +89,13 @@ def test_what_is_held_out_is_not_in_the_graph_but_something_like_it_is(content: 
                 e for e in content.entities.values() if e.split == split and e.in_graph and e.origin.startswith(group)
             ]
             assert len(kept) > sum(entity.origin.startswith(group) for entity in held_out)
-        assert min(held_out_share(content, split).values()) >= 1 / 6
+        assert min(compute_held_out_share(content, split).values()) >= 1 / 6
 
 
 def test_index_pictures_and_companions() -> None:
     for split in SPLITS:
         lines = read_kg(split)
-        assert all(index_image(line).mode == "RGB" for line in lines[:10])
+        assert all(read_index_image(line).mode == "RGB" for line in lines[:10])
         assert any(len(line["entities"]) > 1 for line in lines)
         assert any(entity["entity_attributes"] == {} for line in lines for entity in line["entities"])
 
@@ -108,8 +108,8 @@ def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content,
             assert same_in_both_revisions(made, task, split, tmp_path) == expected
     facts = json.loads(made.content_ids.read_text())
     assert len(facts) == len(list(content.turns()))
-    used = {item.scene for item in content.asking() if not content.scenes[item.scene].egocentric}
-    assert {path.name for path in made.image_cache.iterdir()} == {cache_name(scene_url(scene)) for scene in used}
+    used = {item.scene for item in content.list_items() if not content.scenes[item.scene].egocentric}
+    assert {path.name for path in made.image_cache.iterdir()} == {cache_name(make_scene_url(scene)) for scene in used}
 
 
 def test_nothing_names_a_machine() -> None:

@@ -12,8 +12,8 @@ from PIL import Image
 from mini_crag_mm.content_models import Scene, SceneryName, TextStyle
 from mini_crag_mm.generator.compose import LARGEST_SCENE_BYTES, ComposeError, build_scenes, encode_scene
 from mini_crag_mm.generator.lettering import print_text
-from mini_crag_mm.generator.noise import generator
-from mini_crag_mm.loader import SetPaths, flattened, read_layout
+from mini_crag_mm.generator.noise import make_generator
+from mini_crag_mm.loader import SetPaths, flatten_photo, read_layout
 from tests.mini_crag_mm.conftest import unaltered
 
 
@@ -115,7 +115,7 @@ def test_texts_have_boxes_and_keep_their_breaks(tiny: SetPaths) -> None:
 @pytest.mark.parametrize("style", get_args(TextStyle))
 def test_printed_text_can_be_read_by_ocr(style: TextStyle) -> None:
     rapidocr = pytest.importorskip("rapidocr_onnxruntime")
-    board = print_text("CASTLE TOUR\nADULT 14.50 EUR", style, 460, 150, generator(style))
+    board = print_text("CASTLE TOUR\nADULT 14.50 EUR", style, 460, 150, make_generator(style))
     canvas = Image.new("RGB", (640, 360), (120, 130, 120))
     canvas.paste(board, (90, 100), board)
     lines, _ = rapidocr.RapidOCR(intra_op_num_threads=1)(np.asarray(canvas))
@@ -125,7 +125,7 @@ def test_printed_text_can_be_read_by_ocr(style: TextStyle) -> None:
 
 def test_text_of_any_length_fits() -> None:
     for text in ("", "x", "word " * 60, "a\nb\nc\nd\ne\nf"):
-        assert print_text(text, "receipt", 60, 30, generator("x")).size == (60, 30)
+        assert print_text(text, "receipt", 60, 30, make_generator("x")).size == (60, 30)
 
 
 def test_missing_photo_and_things_out_of_sight_are_problems(tiny: SetPaths) -> None:
@@ -164,6 +164,6 @@ def test_scene_files_keep_to_their_size() -> None:
 
 def test_flattened_puts_cut_outs_on_a_neutral_ground() -> None:
     clear = Image.new("RGBA", (10, 20), (0, 0, 0, 0))
-    assert flattened(clear, 0.1).size == (14, 24)
-    assert flattened(clear).getpixel((5, 5)) == (235, 234, 230)
-    assert flattened(Image.new("P", (10, 20)), 0.1).size == (10, 20)
+    assert flatten_photo(clear, 0.1).size == (14, 24)
+    assert flatten_photo(clear).getpixel((5, 5)) == (235, 234, 230)
+    assert flatten_photo(Image.new("P", (10, 20)), 0.1).size == (10, 20)

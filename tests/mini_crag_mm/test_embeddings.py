@@ -10,12 +10,12 @@ from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, Text
 from agents.search.index_builder import _decoded, image_key, text_key
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
-from mini_crag_mm.index_contents import BACKGROUND, sources_of
+from mini_crag_mm.index_contents import BACKGROUND, write_sources
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_picture_and_chunk_of_a_split_has_its_vector(split: Split, tmp_path: Path) -> None:
-    images, chunks = sources_of(split, tmp_path, BACKGROUND)
+    images, chunks = write_sources(split, tmp_path, BACKGROUND)
     viewer, reader = ImageIndexEncoder.load(EFFICIENTNET), TextIndexEncoder.load(MINILM)
     shipped = embeddings.read()
     assert {image_key(viewer, row) for row in images} <= shipped.keys()
@@ -57,6 +57,6 @@ def test_vectors_that_are_there_stay(tmp_path: Path) -> None:
     key, *others = embeddings.read()
     with EmbeddingCache(tmp_path) as cache:
         cache.store({key: np.ones(3, dtype=np.float32)})
-        assert embeddings.add_to(cache) == len(others)
-        assert embeddings.add_to(cache) == 0
+        assert embeddings.add_missing(cache) == len(others)
+        assert embeddings.add_missing(cache) == 0
         np.testing.assert_array_equal(cache.load([key]), np.ones((1, 3)))

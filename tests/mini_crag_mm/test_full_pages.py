@@ -18,10 +18,10 @@ from agents.settings.run_config import RunConfig
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
 from mini_crag_mm import full_pages, prepare
-from mini_crag_mm.full_pages import PageMaker, is_missing, page_file, write_pages
-from mini_crag_mm.index_contents import pages_of
+from mini_crag_mm.full_pages import PageMaker, is_missing, locate_page, write_pages
+from mini_crag_mm.index_contents import list_pages
 from mini_crag_mm.loader import SET, SetPaths, WebPage, read_pages
-from mini_crag_mm.wikipedia import wiki_url
+from mini_crag_mm.wikipedia import make_wiki_url
 from tests.agent.scripted import context, run, turn
 
 SUMMARIES = {
@@ -92,11 +92,11 @@ def test_every_page_of_the_set_is_read_whole_from_its_full_page() -> None:
 
 def test_the_share_that_is_missing_is_the_same_every_time() -> None:
     for split in ("validation", "public_test"):
-        urls = [page["page_url"] for page in pages_of(split, 2000)]
+        urls = [page["page_url"] for page in list_pages(split, 2000)]
         assert sum(map(is_missing, urls)) / len(urls) == pytest.approx(1 / full_pages.MISSING_ONE_IN, abs=0.03)
         own = [page["page_url"] for page in read_pages(split) if page["kind"] == "answer"]
         assert 0 < sum(map(is_missing, own)) < len(own) / 3
-    drawn = {title: is_missing(wiki_url(title)) for title in ("Abraham Lincoln", "Eiffel Tower", "Horse")}
+    drawn = {title: is_missing(make_wiki_url(title)) for title in ("Abraham Lincoln", "Eiffel Tower", "Horse")}
     assert drawn == {"Abraham Lincoln": True, "Eiffel Tower": True, "Horse": False}, "figures of runs rest on this draw"
 
 
@@ -104,12 +104,12 @@ def test_the_cache_is_brought_up_to_date(tmp_path: Path) -> None:
     pages = [{**TOWER, "page_url": f"https://x.example/{number}"} for number in range(20)]
     gone = next(page["page_url"] for page in pages if is_missing(page["page_url"]))
     kept = [page["page_url"] for page in pages if not is_missing(page["page_url"])]
-    page_file(tmp_path, gone).parent.mkdir()
-    page_file(tmp_path, gone).write_text("written when it was not missing yet")
+    locate_page(tmp_path, gone).parent.mkdir()
+    locate_page(tmp_path, gone).write_text("written when it was not missing yet")
     assert write_pages(pages, tmp_path, lambda page: page["page_url"]) == len(kept)  # type: ignore[arg-type]
     names = {hashlib.sha256(url.encode()).hexdigest() for url in kept}
     assert {file.name for file in (tmp_path / "page_cache").iterdir()} == names
-    first, second, third, *_ = (page_file(tmp_path, url) for url in kept)
+    first, second, third, *_ = (locate_page(tmp_path, url) for url in kept)
     first.unlink()
     second.write_text("cut off")
     before = third.stat().st_mtime_ns

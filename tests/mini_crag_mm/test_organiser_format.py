@@ -21,11 +21,11 @@ from mini_crag_mm.organiser_format import (
     Revision,
     Task,
     build_datasets,
-    image_quality,
-    interaction_id,
-    photo_group,
-    scene_url,
-    session_id,
+    classify_photo,
+    label_image_quality,
+    make_interaction_id,
+    make_scene_url,
+    make_session_id,
 )
 from tests.mini_crag_mm.conftest import tiny_files, write_files
 
@@ -100,7 +100,7 @@ def test_schema_is_the_organisers(made: BuiltDatasets, tmp_path: Path) -> None:
 def test_rows_without_image_are_in_the_cache(made: BuiltDatasets, built: SetPaths, tmp_path: Path) -> None:
     rows = load(made, "single-turn", "v0.1.1", "validation", tmp_path / "cache")
     urls = [row["image_url"] for row in rows if row["image"] is None]
-    assert urls == [scene_url("t_s002")] == ["https://images.mini-crag-mm.example/scenes/t_s002.webp"]
+    assert urls == [make_scene_url("t_s002")] == ["https://images.mini-crag-mm.example/scenes/t_s002.webp"]
     cached = made.image_cache / cache_name(urls[0])
     assert cached.read_bytes() == (built.scenes / "t_s002.webp").read_bytes()
     assert all(not row["image_url"] for row in rows if row["image"] is not None)
@@ -114,19 +114,19 @@ def test_cache_name_is_the_hash_of_the_url() -> None:
 
 def test_facts_and_accept_forms_by_interaction(made: BuiltDatasets) -> None:
     accept = json.loads(made.accept.read_text())
-    assert accept[interaction_id("t_q001")] == ["330 m", "330 metres"]
-    assert accept[interaction_id("t_q003")] == []
+    assert accept[make_interaction_id("t_q001")] == ["330 m", "330 metres"]
+    assert accept[make_interaction_id("t_q003")] == []
     facts = json.loads(made.content_ids.read_text())
     assert set(facts) == set(accept)
-    fact = facts[interaction_id("t_q001")]
+    fact = facts[make_interaction_id("t_q001")]
     assert (fact["content_id"], fact["entity"], fact["source"], fact["hops"]) == ("t_q001", "red_square", "kg", 1)
     assert fact["image_quality"] == "low-light" and len(fact["boxes"]) == 1 and len(fact["boxes"][0]) == 4
-    assert facts[interaction_id("t_m001#1")]["boxes"] == []
+    assert facts[make_interaction_id("t_m001#1")]["boxes"] == []
     assert (fact["same_photo"], fact["in_graph"], fact["photo_group"]) == (True, True, "altered-copy")
     assert len(fact["cosines"]) == 1 and fact["cosines"][0] < 1
-    nothing = facts[interaction_id("t_m001#1")]
+    nothing = facts[make_interaction_id("t_m001#1")]
     assert (nothing["same_photo"], nothing["in_graph"], nothing["photo_group"]) == (None, None, "no-entity")
-    assert not facts[interaction_id("t_q003")]["answerable"]
+    assert not facts[make_interaction_id("t_q003")]["answerable"]
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_facts_and_accept_forms_by_interaction(made: BuiltDatasets) -> None:
 )
 def test_groups_of_photographs(tiny_content: Content, in_graph: bool, same_photo: bool | None, group: str) -> None:
     entity = tiny_content.entities["red_square"].model_copy(update={"in_graph": in_graph})
-    assert photo_group(entity, same_photo) == group
-    assert photo_group(None, same_photo) == "no-entity"
+    assert classify_photo(entity, same_photo) == group
+    assert classify_photo(None, same_photo) == "no-entity"
 
 
 def test_ids_are_stable() -> None:
-    assert session_id("t_q001") == session_id("t_q001") != interaction_id("t_q001")
+    assert make_session_id("t_q001") == make_session_id("t_q001") != make_interaction_id("t_q001")
 
 
 def test_built_once_and_again_after_a_change(
@@ -199,6 +199,6 @@ def test_quality_comes_from_what_was_done_to_the_picture(
     scene = load_content(tiny.content).scenes["t_s001"]
     scene = scene.model_validate({**scene.model_dump(), "effects": effects})
     layout = {"objects": [{"entity": "red_square", "shown": 1.0, "covered": 0.0, **thing}]}
-    assert image_quality(scene, layout, "red_square") == expected
+    assert label_image_quality(scene, layout, "red_square") == expected
     if thing:
-        assert image_quality(scene, layout, None) in ("normal", "rotated")
+        assert label_image_quality(scene, layout, None) in ("normal", "rotated")

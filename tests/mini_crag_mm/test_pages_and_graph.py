@@ -23,7 +23,7 @@ def test_pages_of_each_split(built: SetPaths) -> None:
 
 
 def test_background_has_what_neither_split_claims(built: SetPaths) -> None:
-    pages = list(wikipedia.background_pages(built))
+    pages = list(wikipedia.read_background_pages(built))
     assert [(page["page_name"], page["split"]) for page in pages] == [("Unclaimed", None)]
 
 
@@ -36,8 +36,8 @@ def test_titles_without_a_summary_are_named(
 
 
 def test_addresses_are_quoted_as_wikipedia_does() -> None:
-    assert wikipedia.wiki_url("Château de Chambord") == "https://en.wikipedia.org/wiki/Ch%C3%A2teau_de_Chambord"
-    assert wikipedia.wiki_url("Rock 'n' Roll (song)?") == "https://en.wikipedia.org/wiki/Rock_'n'_Roll_(song)%3F"
+    assert wikipedia.make_wiki_url("Château de Chambord") == "https://en.wikipedia.org/wiki/Ch%C3%A2teau_de_Chambord"
+    assert wikipedia.make_wiki_url("Rock 'n' Roll (song)?") == "https://en.wikipedia.org/wiki/Rock_'n'_Roll_(song)%3F"
 
 
 def test_summaries_come_from_the_package_without_importing_it() -> None:
@@ -78,6 +78,6 @@ def test_kg_lines_have_raw_attributes_and_companions(built: SetPaths) -> None:
 
 
 def test_index_images_are_rgb(built: SetPaths) -> None:
-    images = [loader.index_image(line, built) for line in loader.read_kg("validation", built)]
+    images = [loader.read_index_image(line, built) for line in loader.read_kg("validation", built)]
     assert [image.mode for image in images] == ["RGB", "RGB"]
     assert images[0].size == (224, 224) and images[1].size == (200, 150)

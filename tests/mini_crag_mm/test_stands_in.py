@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mini_crag_mm.generator.set_rules import normal, stands_in
+from mini_crag_mm.generator.set_rules import is_stated_in, normalise
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ from mini_crag_mm.generator.set_rules import normal, stands_in
     ],
 )
 def test_answers_are_found_by_words_and_numbers(answer: str, evidence: str, expected: bool) -> None:
-    assert stands_in(answer, evidence) is expected
+    assert is_stated_in(answer, evidence) is expected
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_taken(text: str) -> None:
-    assert normal(normal(text)) == normal(text)
+    assert normalise(normalise(text)) == normalise(text)

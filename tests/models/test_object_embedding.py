@@ -15,7 +15,7 @@ from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcesso
 from agents.search.encoders import ImageIndexEncoder
 from evaluation.run.provided_evidence import MIN_COSINE
 from mini_crag_mm.content_models import load_content
-from mini_crag_mm.loader import SET, index_image, read_kg
+from mini_crag_mm.loader import SET, read_index_image, read_kg
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def network() -> EfficientNetLite2:
 
 @pytest.fixture(scope="module")
 def photographs() -> list[Image.Image]:
-    return [index_image(row) for row in read_kg("validation")[:3]]
+    return [read_index_image(row) for row in read_kg("validation")[:3]]
 
 
 def test_cells_count_by_their_distance_from_the_middle() -> None:
@@ -73,13 +73,13 @@ def test_the_index_has_the_cosines_of_the_benchmarks_on_the_scale_of_clip(
 
 def _photos_of_validation() -> list[Path]:
     content = load_content(SET.content)
-    return [SET.scenes / f"{item.scene}.webp" for item in content.asking() if item.split == "validation"]
+    return [SET.scenes / f"{item.scene}.webp" for item in content.list_items() if item.split == "validation"]
 
 
 def test_the_release_lists_entities_for_most_photos(network: EfficientNetLite2) -> None:
     """Its cut of 0.75 was above every cosine of the embedded search, so that it named nothing in 65 of 65 photos."""
     encoder = ImageIndexEncoder.load("efficientnet-lite2")
-    graph = encoder.embed([index_image(row) for row in read_kg("validation")])
+    graph = encoder.embed([read_index_image(row) for row in read_kg("validation")])
     photos = encoder.embed([Image.open(path).convert("RGB") for path in _photos_of_validation()[:24]])
     best = (photos @ graph.T).max(axis=1)
     assert len(best) == 24

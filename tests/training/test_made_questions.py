@@ -10,7 +10,7 @@ import pytest
 from agents.models.base import ChatReply, ChatRequest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from mini_crag_mm.loader import WebPage
-from mini_crag_mm.wikipedia import wiki_page
+from mini_crag_mm.wikipedia import make_wiki_page
 from tests.training.recorded import REVISION, save_data
 from training import made_questions
 from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
@@ -31,7 +31,7 @@ PAGES = {
 
 
 def page(title: str, text: str) -> WebPage:
-    return wiki_page(title, text, None)
+    return make_wiki_page(title, text, None)
 
 
 def made_of(title: str) -> dict[str, MadeQuestion]:

@@ -21,7 +21,7 @@ from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
 from apps.preflight.__main__ import check_memory
-from apps.preflight.check import Check, guarded
+from apps.preflight.check import Check, run_check
 from apps.preflight.hub_access import Access, check_access
 from apps.preflight.memory import L40S_BYTES
 from apps.preflight.submission import (
@@ -30,10 +30,10 @@ from apps.preflight.submission import (
     check_limits,
     check_preset,
     check_submission,
-    wanted_models,
-    write,
+    list_models,
+    write_submission,
 )
-from benchmarks.latency.call_seconds import with_configs
+from benchmarks.latency.call_seconds import use_local_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.search.conftest import write_sources
 
@@ -62,7 +62,7 @@ def changed(settings: Settings) -> RunConfig:
 
 def write_pinned(path: Path, task: int, config: RunConfig = BEST) -> dict[str, Any]:
     """``aicrowd.json`` for a task, with a commit for each model."""
-    write(path, task, config)
+    write_submission(path, task, config)
     table: dict[str, Any] = json.loads(path.read_text())
     for model in table["hf_models"]:
         model["revision"] = COMMIT
@@ -78,12 +78,12 @@ def test_the_rehearsal_searches_the_indices_that_there_are(tmp_path: Path) -> No
     """`make demo` prepares public_test alone."""
     config = RunConfig.read("best", "embedded", cache=tmp_path / "cache")
     with pytest.raises(SearchError, match="no image index"):
-        rehearsal.searched(config, web=True)
+        rehearsal.open_search(config, web=True)
     world = write_sources(tmp_path)
     made_of = ["--images", str(world.images), "--kg", str(world.kg), "--pages", str(world.pages)]
     assert build_index([*made_of, "--split", "public_test", "--cache", str(world.cache), "--no-progress"]) == 0
     assert world.cache == config.cache
-    assert len(rehearsal.searched(config, web=True)("anything", k=2)) == 2
+    assert len(rehearsal.open_search(config, web=True)("anything", k=2)) == 2
 
 
 @pytest.mark.parametrize("task", [1, 2, 3])
@@ -93,24 +93,24 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     table = write_pinned(path, task)
     assert table["challenge_id"] == CHALLENGES[task] and table["authors"] == ["somebody"] and table["gpu"] is True
     assert set(states(check_submission(path, pinned(BEST))).values()) == {"ok"}
-    assert write(path, task, BEST) == table  # revisions are kept
+    assert write_submission(path, task, BEST) == table  # revisions are kept
     assert states(check_submission(path, BEST))["revisions pinned"] == "warning"  # the agent would load main at home
     moved = pinned(BEST, COMMIT[::-1])
     found = {check.name: check for check in check_submission(path, moved)}["revisions pinned"]
     assert found.state == "failed" and f"@{COMMIT}, but @{COMMIT[::-1]} in the profile" in found.found and found.fix
-    assert {model["revision"] for model in write(path, task, moved)["hf_models"]} == {COMMIT[::-1]}
+    assert {model["revision"] for model in write_submission(path, task, moved)["hf_models"]} == {COMMIT[::-1]}
     assert set(states(check_submission(path, moved)).values()) == {"ok"}
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
-    one, two = (wanted_models(RunConfig.read("direct_rag", "gpu"), task) for task in (1, 2))
+    one, two = (list_models(RunConfig.read("direct_rag", "gpu"), task) for task in (1, 2))
     assert set(two) - set(one) == {"BAAI/bge-large-en-v1.5"}
     assert "meta-llama/Llama-3.2-11B-Vision-Instruct" in one and "openai/clip-vit-large-patch14-336" in one
 
 
 def test_an_adapter_of_the_preset_is_listed() -> None:
     lora = LoraSettings(name="ours", path="us/adapter")
-    assert "us/adapter" in wanted_models(changed(BEST.settings.model_copy(update={"lora": lora})), 2)
+    assert "us/adapter" in list_models(changed(BEST.settings.model_copy(update={"lora": lora})), 2)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
-    table = write(tmp_path / "aicrowd.json", 2, BEST)
+    table = write_submission(tmp_path / "aicrowd.json", 2, BEST)
     assert {model["revision"] for model in table["hf_models"]} == {"main"}
     found = {check.name: check for check in check_submission(tmp_path / "aicrowd.json", BEST)}["revisions pinned"]
     assert (
@@ -320,7 +320,7 @@ def test_a_gate_that_was_fitted_to_other_models_is_told() -> None:
 
 
 def test_a_check_that_breaks_has_failed() -> None:
-    assert guarded("x", lambda: 1 / 0)[0].state == "failed"  # type: ignore[return-value, arg-type]
+    assert run_check("x", lambda: 1 / 0)[0].state == "failed"  # type: ignore[return-value, arg-type]
 
 
 def test_quick_leaves_the_resolver_out_and_says_so() -> None:
@@ -346,5 +346,5 @@ def test_this_repository_has_neither() -> None:
 def test_models_without_config_json_are_told_and_nothing_fails() -> None:
     found = check_memory(BEST, L40S_BYTES)
     assert found.state == "skipped" and "no config.json of meta-llama" in found.found
-    assert check_memory(with_configs(BEST), L40S_BYTES).state == "ok"
-    assert check_memory(with_configs(BEST), 24_000_000_000).state == "failed"
+    assert check_memory(use_local_configs(BEST), L40S_BYTES).state == "ok"
+    assert check_memory(use_local_configs(BEST), 24_000_000_000).state == "failed"

@@ -20,8 +20,8 @@ from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
-from tests.agent.test_full_text import FOUND, WithPages, settings, url_of
 from tests.property.fuzzing import fuzzed, hostile_text
+from tests.search.test_full_text import FOUND, WithPages, settings, url_of
 from tests.support.process_functions import ready_worker
 
 

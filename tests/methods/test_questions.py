@@ -12,7 +12,7 @@ from agents.methods.references import resolve
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
 from tests.agent.scripted import turn
-from tests.agent.test_references import dialog
+from tests.methods.test_references import dialog
 
 OBJECTS = {
     "What are the requirements to drive this vehicle?": "vehicle",

@@ -14,7 +14,7 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile, SearchModels, SettingsError, load_profile
 from agents.settings.presets import settings_from
 from agents.settings.run_config import RunConfig
-from apps.preflight.checkpoints import checkpoints_of
+from apps.preflight.checkpoints import list_checkpoints
 from tests.models.tiny_checkpoints import save_llama
 
 ROUTED = settings_from({"stages": ["route", "answer", "finalise"], "route": {"flags": "model"}})
@@ -45,7 +45,7 @@ def test_two_roles_of_one_model_start_one_engine(monkeypatch: pytest.MonkeyPatch
     assert models.get("chat") is models.get("small_chat")
     assert len(started) == 1 and 0 < started[0]["gpu_memory_utilization"] < 1
     monkeypatch.undo()
-    (row,) = checkpoints_of(RunConfig("routed", shared, ROUTED))
+    (row,) = list_checkpoints(RunConfig("routed", shared, ROUTED))
     assert row.roles == ("small_chat", "chat")
 
 
@@ -54,7 +54,9 @@ def test_one_model_with_two_sets_of_options_would_be_loaded_twice_and_is_refused
     with pytest.raises(
         SettingsError, match=r"small_chat, chat name meta-llama.*different options \(context\).*one engine"
     ):
-        checkpoints_of(RunConfig("routed", profile({"chat": table, "small_chat": {**table, "context": 2048}}), ROUTED))
+        list_checkpoints(
+            RunConfig("routed", profile({"chat": table, "small_chat": {**table, "context": 2048}}), ROUTED)
+        )
 
 
 def test_a_role_without_a_model_lists_those_there_are() -> None:

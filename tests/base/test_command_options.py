@@ -155,7 +155,7 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
     assert stopped.value.code == 0
     text = capsys.readouterr().out
     shared, second = text.index("what is shared:"), text.index("the second group:")
-    assert text.startswith("usage: python -m tests.runtime.test_command_options ")
+    assert text.startswith("usage: python -m tests.base.test_command_options ")
     assert "What the command does." in text and text.endswith("examples:\n  one line\n  another\n")
     assert shared < text.index("--cache CACHE", shared) < text.index("--workers WORKERS", shared) < second
     assert second < text.index("--no_progress, --no-progress", second)

@@ -12,16 +12,16 @@ from PIL import Image
 
 from agents.models.architecture import Architecture, Decoder, Vision, architecture_of
 from agents.settings.run_config import RunConfig
-from benchmarks.latency.call_seconds import CONFIGS, Placed, placed_models, seconds_of
+from benchmarks.latency.call_seconds import CONFIGS, Placed, estimate_seconds, place_models
 from benchmarks.latency.cost import (
     Machine,
-    decode_seconds,
-    picture_operations,
-    prefill_seconds,
-    text_parameters,
+    count_picture_operations,
+    count_text_parameters,
+    estimate_decode,
+    estimate_prefill,
 )
 from benchmarks.latency.meter import ModelCall
-from benchmarks.latency.stand_ins import PicturedSearch, example
+from benchmarks.latency.stand_ins import PicturedSearch, make_example
 from tests.agent.scripted import ScriptedPipeline
 
 MACHINE = Machine(
@@ -49,12 +49,12 @@ def chat(items: int, characters: int, reply: int, stage: str = "answer") -> Mode
 
 
 def test_prompts_are_bound_by_arithmetic() -> None:
-    assert text_parameters(TEXT) == 100 and text_parameters(SEEING) == 100
+    assert count_text_parameters(TEXT) == 100 and count_text_parameters(SEEING) == 100
     # 2 operations x 100 parameters x 7 tokens, at 200 x 0.5 a second
-    assert prefill_seconds(TEXT, MACHINE, "bfloat16", tokens=7, pictures=0) == pytest.approx(14.0)
+    assert estimate_prefill(TEXT, MACHINE, "bfloat16", tokens=7, pictures=0) == pytest.approx(14.0)
     # 2 x 20 x 4 positions, and attention: 4 x 3 layers x 4^2 positions x 2 wide
-    assert picture_operations(SEEING, 2) == 2 * (160 + 384)
-    assert prefill_seconds(SEEING, MACHINE, "float32", tokens=0, pictures=1) == pytest.approx(544 / 25)
+    assert count_picture_operations(SEEING, 2) == 2 * (160 + 384)
+    assert estimate_prefill(SEEING, MACHINE, "float32", tokens=0, pictures=1) == pytest.approx(544 / 25)
 
 
 def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> None:
@@ -62,14 +62,14 @@ def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> Non
     step = (200 + 30 * 4) / 500
     arithmetic = 2 * 100 * 2 / 100
     assert arithmetic > step
-    found = decode_seconds(TEXT, MACHINE, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5)
+    found = estimate_decode(TEXT, MACHINE, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5)
     assert found == pytest.approx(10 * (arithmetic + 0.5))
     fast = Machine(**{**MACHINE.__dict__, "rates": {"bfloat16": 1e9}})
-    assert decode_seconds(TEXT, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5) == (
+    assert estimate_decode(TEXT, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5) == (
         pytest.approx(10 * (step + 0.5))
     )
     with_picture = (200 + (20 + 10 + 8 * 0.25) * 4) / 500
-    assert decode_seconds(SEEING, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=1, overhead=0.0) == (
+    assert estimate_decode(SEEING, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=1, overhead=0.0) == (
         pytest.approx(10 * with_picture)
     )
 
@@ -77,25 +77,25 @@ def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> Non
 def test_layers_in_8_bits_are_read_in_half_the_time_and_computed_at_their_own_rate() -> None:
     half = dataclasses.replace(TEXT, eight_bit=50)
     # 50 parameters at 200 x 0.5 operations a second, 50 at 400 x 0.5, 2 operations each for 7 tokens
-    assert prefill_seconds(half, MACHINE, "bfloat16", tokens=7, pictures=0) == pytest.approx(7.0 + 3.5)
+    assert estimate_prefill(half, MACHINE, "bfloat16", tokens=7, pictures=0) == pytest.approx(7.0 + 3.5)
     fast = dataclasses.replace(MACHINE, rates={"bfloat16": 1e9, "float8": 1e9})
     # 50 parameters of 2 bytes, 50 of 1; 30 tokens of 4 bytes; 500 bytes a second
-    step = decode_seconds(half, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.0)
+    step = estimate_decode(half, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.0)
     assert step == pytest.approx(10 * (100 + 50 + 120) / 500)
 
 
 def test_requests_beyond_those_at_once_wait() -> None:
-    one = seconds_of(chat(2, 8, 10), {"chat": CHAT}, MACHINE)
-    assert seconds_of(chat(4, 16, 10), {"chat": CHAT}, MACHINE) == pytest.approx(2 * one)
+    one = estimate_seconds(chat(2, 8, 10), {"chat": CHAT}, MACHINE)
+    assert estimate_seconds(chat(4, 16, 10), {"chat": CHAT}, MACHINE) == pytest.approx(2 * one)
 
 
 def test_calls_of_small_models_and_searches() -> None:
     reranker = Placed(TEXT, "bfloat16", at_once=4, engine=False)
     pairs = ModelCall("rerank", "reranker", "score", 10, characters=400)
-    assert seconds_of(pairs, {"reranker": reranker}, MACHINE) == pytest.approx(2 * 100 * 100 / 100 + 3 * 1.0)
+    assert estimate_seconds(pairs, {"reranker": reranker}, MACHINE) == pytest.approx(2 * 100 * 100 / 100 + 3 * 1.0)
     query = ModelCall("web_search", "search", "search_web", 2, characters=999)
-    assert seconds_of(query, {}, MACHINE) == 6.0
-    assert seconds_of(query, {"search: web": reranker}, MACHINE) == pytest.approx(2 * 100 * 16 / 100 + 1 + 6)
+    assert estimate_seconds(query, {}, MACHINE) == 6.0
+    assert estimate_seconds(query, {"search: web": reranker}, MACHINE) == pytest.approx(2 * 100 * 16 / 100 + 1 + 6)
 
 
 def test_the_stand_in_follows_schemas() -> None:
@@ -109,7 +109,7 @@ def test_the_stand_in_follows_schemas() -> None:
             "reason": {"type": ["string", "null"]},
         },
     }
-    found = example(schema)
+    found = make_example(schema)
     assert isinstance(found["reason"], str)
     assert (
         len(set(found["names"])) == 3 and found["need"] is True and found["entity"] == 1 and found["verdict"] == "yes"
@@ -151,11 +151,11 @@ def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     """By hand: (10.67 - 0.86 - 0.53) billion parameters of 2 bytes at 864 GB/s x 0.75 take 29 ms a token."""
     found = architecture_of(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
     machine = Machine.read()
-    step = decode_seconds(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
+    step = estimate_decode(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.75), rel_tol=0.01)
 
 
 def test_models_are_placed_as_the_profile_loads_them() -> None:
-    placed = placed_models(RunConfig.read("best", "gpu"))
+    placed = place_models(RunConfig.read("best", "gpu"))
     assert placed["chat"].engine and 1 <= placed["chat"].at_once <= 16
     assert {"fine_reranker", "search: pictures", "search: web"} <= set(placed)

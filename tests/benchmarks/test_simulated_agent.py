@@ -14,7 +14,7 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile
 from agents.settings.run_config import RunConfig, preset_names
 from agents.time_limits.deadline import Deadline
-from benchmarks.latency.call_seconds import placed_models, seconds_of
+from benchmarks.latency.call_seconds import estimate_seconds, place_models
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.meter import ModelCall
 from benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime, TimedChat
@@ -34,8 +34,8 @@ def question(number: int, earlier: int = 0) -> AskedTurn:
 
 @cache
 def cost(preset: str) -> Callable[[ModelCall], float]:
-    models = placed_models(RunConfig.read(preset, "gpu"))
-    return lambda call: seconds_of(call, models, MACHINE, 0.5)
+    models = place_models(RunConfig.read(preset, "gpu"))
+    return lambda call: estimate_seconds(call, models, MACHINE, 0.5)
 
 
 def agent_of(preset: str) -> SimulatedAgent:

@@ -16,11 +16,11 @@ from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import (
     L40S_BYTES,
-    alive_bytes,
-    cache_bytes,
-    memory_of,
+    estimate_alive_bytes,
+    estimate_cache_bytes,
+    estimate_memory,
 )
-from benchmarks.latency.call_seconds import CONFIGS, with_configs
+from benchmarks.latency.call_seconds import CONFIGS, use_local_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
@@ -52,7 +52,7 @@ def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
     assert (text, vision, projector) == (9_775_192_080, 863_567_379, 31_461_376)
     assert found.parameters == text + vision + projector == 10_670_220_835
     assert found.vision_parameters == vision
-    (row,) = memory_of(launched()).rows
+    (row,) = estimate_memory(launched()).rows
     assert row.weights == 2 * found.parameters == 21_340_441_670
 
 
@@ -61,7 +61,7 @@ def test_sam_keeps_the_biases_of_its_attention() -> None:
     sam = {"kind": "sam", "path": str(CONFIGS / "facebook--sam-vit-base"), "batch_size": 2, "device": "cuda"}
     models = {"segmenter": sam, "detector": {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}}
     settings = settings_from({"stages": ["ground", "finalise"], "ground": {"masks": True}})
-    (row,) = memory_of(
+    (row,) = estimate_memory(
         RunConfig("p", Profile(name="p", models=models, search=SearchModels(kind="embedded")), settings)
     ).rows
     # transformers 5 counts the positional embedding that prompt encoder and decoder share (2 x 128) a second time
@@ -76,14 +76,17 @@ def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
     assert found.decoder.kv_bytes("bfloat16") == 2 * 40 * 8 * 128 * 2 == 163_840
     assert found.vision.cached == 4 * 1601 == 6404
     assert found.vision.positions == 4 * 1608
-    one = cache_bytes(found.decoder, found.vision, "bfloat16", batch=1, context=4096, images=1)
+    one = estimate_cache_bytes(found.decoder, found.vision, "bfloat16", batch=1, context=4096, images=1)
     assert one == (4096 + 6404) * 163_840 == 1_720_320_000
-    assert cache_bytes(found.decoder, found.vision, "bfloat16", batch=8, context=4096, images=0) == 8 * 4096 * 163_840
+    assert (
+        estimate_cache_bytes(found.decoder, found.vision, "bfloat16", batch=8, context=4096, images=0)
+        == 8 * 4096 * 163_840
+    )
 
 
 def test_activations_by_hand() -> None:
-    assert alive_bytes(10, 20, "bfloat16", positions=7) == 7 * (60 + 60) * 2
-    (row,) = memory_of(launched(max_batch=2, images=1)).rows  # 5120 tokens a pass: those that vLLM takes at least
+    assert estimate_alive_bytes(10, 20, "bfloat16", positions=7) == 7 * (60 + 60) * 2
+    (row,) = estimate_memory(launched(max_batch=2, images=1)).rows  # 5120 tokens a pass: those that vLLM takes at least
     text = 5120 * (6 * 4096 + 3 * 14336) * 2 + 2 * 128256 * 24
     assert row.activations == text + 2 * 6432 * (6 * 1280 + 3 * 5120 + 24576 + 3 * 6432) * 2
     encoder = {
@@ -97,7 +100,7 @@ def test_activations_by_hand() -> None:
     config = RunConfig(
         "p", Profile(name="p", models={"text_encoder": encoder}, search=SearchModels(kind="embedded")), rules
     )
-    (row,) = memory_of(with_configs(config)).rows
+    (row,) = estimate_memory(use_local_configs(config)).rows
     assert row.activations == 2 * 256 * (6 * 1024 + 3 * 4096) * BYTES[row.dtype]
 
 
@@ -141,7 +144,7 @@ def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     found = architecture_of(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
     assert found.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
     assert found.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
-    (row,) = memory_of(with_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
+    (row,) = estimate_memory(use_local_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
     assert found.parameters == architecture_of(LLAMA_11B).parameters == 10_670_220_835
     assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
 
@@ -181,7 +184,7 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
 @pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen"])
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, profile: str) -> None:
-    memory = memory_of(with_configs(RunConfig.read(preset, profile)))
+    memory = estimate_memory(use_local_configs(RunConfig.read(preset, profile)))
     assert memory.problems() == [] and memory.needed <= L40S_BYTES == 47_000_000_000
     (engine,) = (row for row in memory.rows if row.engine)
     share = engine.checkpoint.options["gpu_memory_utilization"] * L40S_BYTES
@@ -200,7 +203,7 @@ def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, 
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], said: list[str]) -> None:
-    problems = memory_of(launched(**options)).problems()
+    problems = estimate_memory(launched(**options)).problems()
     assert len(problems) >= len(said)
     assert all(any(part in problem for problem in problems) for part in said), problems
 
@@ -210,7 +213,7 @@ def test_an_engine_has_to_take_the_pictures_of_the_preset() -> None:
     config = launched(max_batch=1)
     models = {**config.profile.models, "reranker": {"kind": "cosine", "encoder": {"kind": "minilm"}}}
     profile = config.profile.model_copy(update={"models": models})
-    (problem,) = memory_of(dataclasses.replace(config, profile=profile, settings=settings)).problems()
+    (problem,) = estimate_memory(dataclasses.replace(config, profile=profile, settings=settings)).problems()
     assert problem.endswith("images = 6")
 
 
@@ -225,7 +228,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         search=SearchModels(kind="embedded"),
     )
     settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
-    memory = memory_of(with_configs(RunConfig("p", profile, settings)))
+    memory = estimate_memory(use_local_configs(RunConfig("p", profile, settings)))
     weights = sum(row.weights for row in memory.rows)
     assert len(memory.rows) == 2
     assert memory.needed == weights + max(row.activations for row in memory.rows) + memory.context
