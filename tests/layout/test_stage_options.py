@@ -60,7 +60,12 @@ def settings_of_the_repository() -> Iterator[Setting]:
         text = path.read_text(encoding="utf-8")
         yield from in_tables(tomllib.loads(text))
         yield from in_words(text)  # the comments, which name variants
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "lab" / "notes").glob("*.md"), *(ROOT / "examples").glob("*.*")):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "lab" / "notes").glob("*.md"),
+        *(ROOT / "examples").glob("*.*"),
+    ):
         yield from in_words(page.read_text(encoding="utf-8"))
     for part in (*PARTS, *MORE_PARTS):
         if part.switch is not None:
