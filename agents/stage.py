@@ -1,7 +1,7 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ STAGES = Path(__file__).resolve().parent / "stages"
 
 PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
 
-Kind = Literal["ordinary", "answers", "verifies"]
+Kind = Literal["ordinary", "answers", "verifies", "decides"]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 T = TypeVar("T")
 
@@ -111,8 +111,13 @@ class Stage(ABC):
     name: ClassVar[str]  # its name in presets and traces: that of the module that defines it
     fills: ClassVar[tuple[str, ...]] = ()  # the fields of ``Turn`` that it fills or replaces
     # ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``:
-    # without it the preset's rule may not let the answer pass, so a share of every call is kept for it
+    # without it the preset's rule may not let the answer pass, so a share of every call is kept for it. ``decides``: it
+    # gives the answer and cannot be left out
     kind: ClassVar[Kind] = "ordinary"
+    # Names by which ``--without`` leaves it out together with others
+    groups: ClassVar[tuple[str, ...]] = ()
+    # Which search the preset needs because of it
+    searches: ClassVar[Literal["image", "web"] | None] = None
     # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
     min_seconds: float = 0.0
     # With less it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
@@ -192,3 +197,18 @@ def stage_class(reference: str) -> type[Stage]:
         if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path
     ]
     return own
+
+
+def groups_of(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the stages of each group."""
+    members: dict[str, list[str]] = {}
+    for stage in stages:
+        for group in stage.groups:
+            members.setdefault(group, []).append(stage.name)
+    return {group: tuple(names) for group, names in members.items()}
+
+
+@cache
+def stage_groups() -> dict[str, tuple[str, ...]]:
+    """Return the groups of the stages of this project."""
+    return groups_of(map(stage_class, stage_names()))

@@ -19,7 +19,7 @@ from agents.evidence.passages import CHARACTERS_PER_TOKEN
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.settings.run_config import RunConfig
 from benchmarks.common import ProfileOptions, run
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.loader import read_pages
 
 
@@ -90,7 +90,7 @@ def _measure(options: ChatSpeedOptions) -> int:
     model.chat([ChatRequest((ChatMessage("user", "Hello"),), max_tokens=2)])  # loads it
     text = "\n\n".join(page["page_snippet"] for page in read_pages(options.split))
     speed = measure(model, text, options.batch, options.prompt_tokens, options.reply_tokens)
-    output().print(
+    make_console().print(
         f"{options.profile}, {model.name}, batch {options.batch}: prompts {speed.reading:.0f}, replies {speed.writing:.1f} tokens/s",
         highlight=False,
     )

@@ -31,13 +31,13 @@ from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from benchmarks.common import ProfileOptions, run, run_stages
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.judge.judging import judge_turns
-from evaluation.judge.plain_text import content, plain
+from evaluation.judge.plain_text import normalise_text, tokenise_content
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import JudgedTurn, answered
+from evaluation.records import JudgedTurn, make_answered_turn
 from evaluation.scores.scoring import truthfulness_change
-from evaluation.studies.result_tables import ResultTable, rate, with_interval
+from evaluation.studies.result_tables import ResultTable, format_rate, format_with_interval
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 PRESET = "coherence"
@@ -70,10 +70,10 @@ class Measured:
 
 def word_f1(answer: str, wanted: Sequence[str]) -> float:
     """Compute the F1 of the content words of an answer, 0 to 1: the best over the right answers."""
-    said = Counter(content(plain(answer)))
+    said = Counter(tokenise_content(normalise_text(answer)))
 
     def against(text: str) -> float:
-        right = Counter(content(plain(text)))
+        right = Counter(tokenise_content(normalise_text(text)))
         shared = (said & right).total()
         return 2 * shared / (said.total() + right.total()) if shared else 0.0
 
@@ -82,8 +82,8 @@ def word_f1(answer: str, wanted: Sequence[str]) -> float:
 
 def has_accept_form(evidence: str, accept: Sequence[str]) -> bool:
     """Return whether a text contains an accept form."""
-    given = f" {plain(evidence)} "
-    return any(form and f" {form} " in given for form in map(plain, accept))
+    given = f" {normalise_text(evidence)} "
+    return any(form and f" {form} " in given for form in map(normalise_text, accept))
 
 
 def compare_variants(
@@ -113,7 +113,7 @@ def compare_variants(
 
 
 def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
-    reply = answered(question.session, question.turn, turn.answer)
+    reply = make_answered_turn(question.session, question.turn, turn.answer)
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
     return Measured(
@@ -139,10 +139,13 @@ def build_table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
         for sources in groups.values():
             own = [item for item in items if item.source in sources]
             known = [item.in_evidence for item in own if item.in_evidence is not None]
-            row += [rate(fmean(item.f1 for item in own)), rate(fmean(item.judged.correct for item in own))]
-            row.append(rate(fmean(known)) if known else "-")
+            row += [
+                format_rate(fmean(item.f1 for item in own)),
+                format_rate(fmean(item.judged.correct for item in own)),
+            ]
+            row.append(format_rate(fmean(known)) if known else "-")
         change = truthfulness_change([item.judged for item in first], [item.judged for item in items])
-        row.append("" if items is first else with_interval(*change, signed=True))
+        row.append("" if items is first else format_with_interval(*change, signed=True))
         cells.append(tuple(row))
     counts = Counter(item.source for item in first)
     title = f"{sum(counts[name] for name in GROUPS[SINGLE])} questions of one source, {counts['both']} of several (%)"
@@ -178,7 +181,7 @@ def _measure(options: CoherenceOptions) -> int:
                     rows[label] += measured
                 bar.update(len(batch))
     made = build_table(rows)
-    made.show(output())
+    made.show(make_console())
     if options.out is not None:
         options.out.write_text(made.markdown(), encoding="utf-8")
     return 0

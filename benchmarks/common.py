@@ -60,7 +60,7 @@ def run(
 ) -> int:
     """Run a benchmark and return its exit status, or 2 if it ends in one of ``FAILURES``."""
     given = options.parse(arguments, description=description)
-    return commands.exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
+    return commands.run_to_exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
 
 
 def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:

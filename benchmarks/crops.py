@@ -25,7 +25,7 @@ from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncode
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
 from benchmarks.common import EncoderOptions, embed_graph, run, table_of
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.loader import ShownScene, read_scenes
 
 MIN_WIDTH = 0.2
@@ -68,7 +68,7 @@ def _measure(options: CropsOptions) -> int:
         for scene, found in zip(scenes, detections, strict=True)
         for one in search(scene, found[: options.limit], entities, index, encoder, options.padding)
     ]
-    console = output()
+    console = make_console()
     console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
     console.print(f"{detector.name}: {1000 * spent:.0f} ms of processor time an image")
     shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]

@@ -39,7 +39,7 @@ from agents.search.hub import local_indices, working_copy
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from benchmarks.common import run, table_of
-from evaluation.commands import output
+from evaluation.commands import make_console
 
 Kind = Literal["pictures", "chunks"]
 
@@ -206,7 +206,7 @@ def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
 
 def measure(options: IndexSizeOptions) -> int:
     """Measure what has not been measured, and print all."""
-    console = output()
+    console = make_console()
     done_file = options.folder / "measured.json"
     done: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from agents.search.hits import WebHit
 from agents.settings.run_config import RunConfig
 from benchmarks.common import ProfileOptions, run, table_of
 from benchmarks.planting import Planted, PlantedSearch
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.records import EvaluationError
 from mini_crag_mm.loader import AskedTurn, PreparedSet, write_lines
 
@@ -211,7 +211,7 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     search = PlantedSearch(config.pipeline(split="validation"))
     agent = CragAgent.from_config(config, search.ready, replies=store)
-    for batch in track([*cases_of(corpus, options)], description="batches", console=output()):
+    for batch in track([*cases_of(corpus, options)], description="batches", console=make_console()):
         search.planted = merged([case.planted for case in batch])
         turns = open_turns(
             [case.asked.question for case in batch],
@@ -266,7 +266,7 @@ def _measure(options: InjectedOrdersOptions) -> int:
     what = f"{options.statements} pages that state the target" if options.statements else "Orders"
     title = f"{what}{', questions of several steps' if options.steps else ''}, {options.preset}, {options.profile}"
     columns = ("", "", "shown", "obeyed", "given", "right candidate", "right given")
-    output().print(table_of(title, columns, rows, left=2))
+    make_console().print(table_of(title, columns, rows, left=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
     return 0

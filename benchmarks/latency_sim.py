@@ -28,8 +28,8 @@ from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.call_seconds import estimate_seconds, place_models, use_local_configs
 from benchmarks.latency.cost import Machine
 from benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
-from evaluation.commands import output
-from evaluation.run.batches import queue_schedule
+from evaluation.commands import make_console
+from evaluation.run.batches import schedule_by_queue
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 
@@ -97,12 +97,12 @@ def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]
     for turn in turns:
         sessions.setdefault(turn.session.session_id, []).append(turn)
     of_each = list(sessions.values())
-    slots = queue_schedule([len(turns) for turns in of_each], size)
+    slots = schedule_by_queue([len(turns) for turns in of_each], size)
     return [[of_each[slot.session][slot.turn] for slot in batch] for batch in slots]
 
 
 def _measure(options: LatencyOptions) -> int:
-    console = output()
+    console = make_console()
     machine = Machine.read()
     rows: list[tuple[str, ...]] = []
     guarded: list[tuple[str, ...]] = []

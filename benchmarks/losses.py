@@ -23,7 +23,7 @@ from agents.base.command_options import Flag
 from agents.record import TurnRecord
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.entity_choice import read_shown_names
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.answer_text import AnswerText
@@ -71,7 +71,7 @@ def _says(text: AnswerText, form: AnswerText) -> bool:
     if form.quantities and not all(agrees_with_any(each, text.quantities) for each in form.quantities):
         return False
     words = [word for word in form.content if word not in form.figure_words]
-    return text.says(words) if words else bool(form.quantities)
+    return text.affirms(words) if words else bool(form.quantities)
 
 
 def find_place(record: TurnRecord, names: frozenset[str], facts: dict[str, Any], accept: Sequence[str]) -> Place:
@@ -117,7 +117,7 @@ def _measure(options: LossesOptions) -> int:
     title = f"{options.split}, {sum(map(Counter.total, total.values()))} turns whose entity the graph holds"
     headings = ("steps", "entity", "answer in the evidence", *_OUTCOMES)
     rows = ((*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total))
-    output().print(table_of(title, headings, rows, left=3))
+    make_console().print(table_of(title, headings, rows, left=3))
     return 0
 
 

@@ -19,9 +19,9 @@ from pydantic import Field
 from agents.base.command_options import Flag, Options
 from benchmarks.common import run, table_of
 from evaluation.attribution.cited_answers import CitedRun, Which, read_cited
-from evaluation.attribution.mavis import Grader, score, summary
+from evaluation.attribution.mavis import Grader, average_scores, score
 from evaluation.attribution.rule_grader import RuleGrader
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.records import REPLIES
@@ -64,7 +64,7 @@ def _measure(options: MavisOptions) -> int:
         (row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
         for row in rows
     ]
-    output().print(table_of(title, headings, cells))
+    make_console().print(table_of(title, headings, cells))
     return 0
 
 
@@ -76,9 +76,9 @@ def load_photos(run: Path, options: MavisOptions) -> Photos:
     """
     if options.dataset is None:
         return _no_photo
-    from evaluation.data.crag_dataset import load, source_of
+    from evaluation.data.crag_dataset import load, parse_dataset_name
 
-    kind, revision, split = source_of(str(read_manifest(run).get("dataset", "")))
+    kind, revision, split = parse_dataset_name(str(read_manifest(run).get("dataset", "")))
     data = load(kind, split, revision, options.dataset, options.cache)
     sessions = {session.session_id: session for session in data.sessions}
     return lambda name: data.image(sessions[name]).image if name in sessions else None
@@ -90,7 +90,7 @@ def _no_photo(_: str) -> None:
 
 def compute_metrics(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:
     """Compute the metrics of one run over the turns that it answered."""
-    row = summary([score(answer, grader) for answer in cited.answers])
+    row = average_scores([score(answer, grader) for answer in cited.answers])
     row["mauve"] = None
     if features is not None:
         row["mauve"] = mauve(features([a.text for a in cited.answers]), features([a.truth for a in cited.answers]))

@@ -29,7 +29,7 @@ from agents.turn import Turn
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import CallLog, Metered, ModelCall, ModelsBy
 from benchmarks.latency.stand_ins import PicturedSearch, replace_chat
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.loader import PreparedSet
 
 
@@ -45,7 +45,7 @@ class CallsOptions(BenchmarkOptions):
 
 
 def _measure(options: CallsOptions) -> int:
-    console = output()
+    console = make_console()
     asking = RunConfig.read(options.preset, options.profile, cache=options.cache)
     config = RunConfig.read(profile=options.models, cache=options.cache)
     mini = PreparedSet(options.split, options.cache)

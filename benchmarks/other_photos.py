@@ -29,7 +29,7 @@ from agents.models.base import Box, Detection, FloatArray, ImageEncoder, Segment
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import cut_out, pad
 from benchmarks.common import EncoderOptions, embed_graph, run, table_of
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
 
@@ -183,7 +183,7 @@ def _measure(options: OtherPhotosOptions) -> int:
     encoder: ImageEncoder = registry.load(options.encoder)
     entities, index = embed_graph(options.split, encoder)
     found = search(queries, entities, index, encoder)
-    console = output()
+    console = make_console()
     if unknown:
         more = f" and {len(unknown) - SHOWN_NAMES} more" if len(unknown) > SHOWN_NAMES else ""
         console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}{more}")

@@ -27,7 +27,7 @@ from agents.texts import wikitext
 from benchmarks.common import BenchmarkOptions, run, table_of
 from benchmarks.latency.meter import SIZES, ModelsBy
 from benchmarks.latency.stand_ins import replace_chat
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 
 MAX_MILLISECONDS = 5.0
@@ -112,7 +112,7 @@ def _measure(options: OverheadOptions) -> int:
         rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
         if statistics.mean(found) > MAX_MILLISECONDS:
             slow.append(preset)
-    console = output()
+    console = make_console()
     title = f"own milliseconds a turn, batches of {options.batch}"
     console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
     if slow:

@@ -30,7 +30,7 @@ from agents.texts.refusals import refuses
 from agents.time_limits.deadline import Deadline
 from agents.turn import IDK, Candidate
 from benchmarks.common import ProfileOptions, run, table_of
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.loader import PreparedSet, write_lines
 
 _SHORT = 4  # characters of a word that any reply may share with its prompt
@@ -139,7 +139,7 @@ def count_replies(preset: str, options: ReadableOptions, console: Console) -> li
 
 
 def _measure(options: ReadableOptions) -> int:
-    console = output()
+    console = make_console()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
     found = [each for preset in presets for each in count_replies(preset, options, console)]
     title = f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"

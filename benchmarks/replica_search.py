@@ -37,7 +37,7 @@ from agents.search.pipelines import open_pipeline
 from agents.search.shared_search import SearchActor, SharedSearch
 from benchmarks.common import run, table_of
 from benchmarks.index_size import NEAREST, MadeUpEncoder, make_chunks, make_pictures
-from evaluation.commands import output
+from evaluation.commands import make_console
 
 HEADINGS = (
     "search",
@@ -172,7 +172,7 @@ def _read_memory(process: int) -> float:
 
 def measure(options: ReplicaSearchOptions) -> int:
     """Build what is missing, measure one and several replicas, and print a table."""
-    console = output()
+    console = make_console()
     cache = options.folder / f"{options.chunks}-{options.pictures}"
     cache.mkdir(parents=True, exist_ok=True)
     build(options, cache)

@@ -23,7 +23,7 @@ from agents.base.command_options import Flag
 from agents.record import TurnRecord
 from benchmarks.common import BenchmarkOptions, run, table_of
 from evaluation.attribution.retrieval import ndcg_at, recall_at
-from evaluation.commands import output
+from evaluation.commands import make_console
 from evaluation.files.traces import TRACE, read_traces
 from mini_crag_mm.content_models import WIKI_PREFIX, Content, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg, read_pages
@@ -106,7 +106,7 @@ def _measure(options: RecallOptions) -> int:
         headings = ("run", "turns", *columns)
         rates = ("-" if value is None else f"{100 * value:.1f}" for value in columns.values())
         rows.append((folder.name, str(len(own)), *rates))
-    output().print(table_of(f"Retrieval, {options.split} (%)", headings, rows))
+    make_console().print(table_of(f"Retrieval, {options.split} (%)", headings, rows))
     return 0
 
 

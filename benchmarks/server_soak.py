@@ -39,7 +39,7 @@ from apps.answering import Answerer
 from apps.http_server import configure, protect
 from apps.serving.app import Server, ServerLimits
 from benchmarks.common import table_of
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 
 MAX_GROWTH = 1.05
 """Maximum growth of resident memory from after the warm-up to the end, as in tests/search/test_soak.py."""
@@ -203,7 +203,7 @@ def run_soak(clients: int, seconds: float) -> Soak:
 
 def _measure(options: SoakOptions) -> int:
     found = run_soak(options.clients, options.seconds)
-    console = output()
+    console = make_console()
     rows = [(what, str(number)) for what, number in sorted(found.counts.items())]
     seconds = statistics.quantiles(found.seconds, n=100)
     rows += [("seconds to the answer, median", f"{seconds[49]:.2f}"), ("99th percentile", f"{seconds[98]:.2f}")]
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 1 if something went wrong.
     """
     options = SoakOptions.parse(arguments, description=__doc__)
-    return exit_status(lambda: _measure(options), output())
+    return run_to_exit_status(lambda: _measure(options), make_console())
 
 
 if __name__ == "__main__":

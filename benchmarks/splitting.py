@@ -17,7 +17,7 @@ from agents.methods.bridging import hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
 from benchmarks.common import BenchmarkOptions, run, table_of
-from evaluation.commands import output
+from evaluation.commands import make_console
 from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet
 
@@ -90,7 +90,7 @@ def _measure(options: SplittingOptions) -> int:
     found = zip(WAYS, rank_pages(asked, search), strict=True)
     rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
     title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
-    output().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
+    make_console().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
     return 0
 
 

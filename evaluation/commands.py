@@ -1,4 +1,4 @@
-"""Shared by all commands: where they print, errors in one line, exit statuses."""
+"""What all commands share: their console, errors in one line, exit statuses."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from evaluation.records import EvaluationError
 _WIDE = 240  # characters
 
 
-def output(*, aside: bool = False) -> Console:
-    """Where a command prints: the terminal, or a file or pipe, in which tables are as wide as they have to be.
+def make_console(*, aside: bool = False) -> Console:
+    """Return the console that a command prints to.
 
-    ``aside``: standard error, where standard output is for JSON alone.
+    Into a file or pipe, tables are as wide as they have to be.
+
+    Args:
+        aside: Print to standard error, because standard output is for JSON alone.
     """
     console = Console(stderr=aside)
     return console if console.is_terminal else Console(width=_WIDE, stderr=aside)
@@ -31,15 +34,24 @@ def print_json(content: Mapping[str, Any]) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says; its type where it says nothing."""
+def summarise_error(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def exit_status(
+def run_to_exit_status(
     run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
 ) -> int:
-    """What ``run`` returns, 0 for None; 2 where it raises one of ``failures``, or a file or disk cannot be used, which is printed."""
+    """Run a command, print its expected errors in one line, and return the exit status.
+
+    Args:
+        run: The command.
+        console: Gets the error.
+        failures: Errors that are printed instead of raised. Errors of files and disks always are.
+
+    Returns:
+        What ``run`` returns, 0 for None; 2 after an expected error.
+    """
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
@@ -52,6 +64,6 @@ def exit_status(
         said = well_formed(str(error))
     try:
         console.print(f"error: {said}", style="red", markup=False, soft_wrap=True)
-    except OSError:  # what it prints into is on the full disk too
+    except OSError:  # the console may write to the full disk too
         print(f"error: {said}", file=sys.stderr)
     return 2

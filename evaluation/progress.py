@@ -1,4 +1,4 @@
-"""Progress bars in turns with the time left: that of a run, and one of a study over all of its runs."""
+"""Progress bars that count turns and show the time left: one for a run, and one for all runs of a study."""
 
 from __future__ import annotations
 
@@ -12,35 +12,42 @@ from tqdm import tqdm
 from tqdm.utils import ObjectWrapper
 
 SECONDS_A_LINE = 30.0
-"""Where nobody watches (a file, a pipe) the bar is a line of its own after so long."""
+"""Interval between the lines of a bar that is written to a file or pipe."""
 
 
 class Bar(Protocol):
-    """What a run does with its bar; ``tqdm`` is one."""
+    """The methods that a run calls on its bar; ``tqdm`` has them."""
 
     def update(self, n: int = 1) -> object:
-        """So many turns more are done."""
+        """Count ``n`` more turns as done."""
 
     def set_postfix_str(self, s: str = "", refresh: bool = True) -> object:
         """Show a text behind the bar."""
 
 
 class MakeBar(Protocol):
-    """Makes the bar of ``what`` is done to ``total`` turns, of which ``there`` were done before."""
+    """Factory of progress bars."""
 
     def __call__(self, what: str, total: int, there: int = 0, *, shown: bool = True) -> AbstractContextManager[Bar]:
-        """See ``turn_bar``."""
+        """Return the bar of a run.
+
+        Args:
+            what: What is counted, as the bar says it.
+            total: Turns of the run.
+            there: Turns that were done before.
+            shown: Whether the bar is visible.
+        """
 
 
 def turn_bar(what: str, total: int, there: int = 0, *, shown: bool = True, **options: Any) -> tqdm[Any]:
-    """A bar on standard error (``MakeBar``); ``options`` are tqdm's."""
+    """Return a bar on standard error (see ``MakeBar``); ``options`` are passed to tqdm."""
     if not sys.stderr.isatty():
         options |= {"file": _Lines(sys.stderr), "mininterval": SECONDS_A_LINE}
     return tqdm(total=total, initial=there, desc=what, unit="turn", disable=not shown, **options)
 
 
 class _Lines(ObjectWrapper):
-    """A file that gets each state of a bar as a line."""
+    """File wrapper that writes each state of a bar as a line."""
 
     def write(self, text: str) -> None:
         if line := text.strip():
@@ -49,7 +56,13 @@ class _Lines(ObjectWrapper):
 
 @dataclass
 class Share:
-    """Turns of a run within a study: all of them, those that were done before, and those done since."""
+    """Turns of one run within a study.
+
+    Attributes:
+        total: All of its turns.
+        there: Turns that were done before.
+        done: Turns done since.
+    """
 
     total: int
     there: int = 0
@@ -60,14 +73,15 @@ class StudyBar:
     """One bar over all runs of a study.
 
     Args:
-        what: Is counted; of a run's other bars it is only told that they are at work.
-        shares: What is known of each run beforehand, by its name; the run corrects it when it begins.
+        what: The bars of runs that it sums up. For bars of another name it only shows that they are at work.
+        shares: The size of each run by its name, as known beforehand. The run corrects it when it begins.
+        shown: Whether the bar is visible.
     """
 
     def __init__(self, what: str, shares: Mapping[str, Share], *, shown: bool = True) -> None:
         self._what, self._shares = what, dict(shares)
-        self._sums = self._summed()
-        # The time left goes by the mean of the whole study: the last turns say nothing of the next run, which is slower or faster.
+        self._sums = self._sum_shares()
+        # The time left is estimated from the mean of the whole study: the latest turns do not predict the next run's speed.
         self._bar = turn_bar(what, *self._sums, shown=shown, smoothing=0)
 
     def __enter__(self) -> Self:
@@ -76,8 +90,8 @@ class StudyBar:
     def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def of(self, label: str, *names: str) -> MakeBar:
-        """Makes the bars of the runs of these names, one after the other."""
+    def bars_for(self, label: str, *names: str) -> MakeBar:
+        """Return a factory of bars for the runs of these names, one after the other."""
         left = iter(names)
 
         @contextmanager
@@ -94,7 +108,7 @@ class StudyBar:
         return make
 
     def end(self, *names: str) -> None:
-        """These runs are over: what they have not done will not be done."""
+        """Record that these runs are over: turns that they have not done no longer count."""
         for name in names:
             share = self._shares[name]
             share.total = share.there + share.done
@@ -105,30 +119,30 @@ class StudyBar:
         self._bar.set_postfix_str(text, refresh=False)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """While something else is printed the bar is away."""
+    def hide(self) -> Iterator[None]:
+        """Hide the bar while something else is printed."""
         with tqdm.external_write_mode(file=sys.stderr):
             yield
 
     def show(self) -> None:
         """Show how far all runs are."""
-        sums = self._summed()
+        sums = self._sum_shares()
         if sums != self._sums:
             self._sums = self._bar.total, self._bar.initial = sums
-            self._bar.n = self._done()
+            self._bar.n = self._count_done()
             self._bar.refresh()
-        self._bar.update(self._done() - self._bar.n)
+        self._bar.update(self._count_done() - self._bar.n)
 
-    def _done(self) -> int:
+    def _count_done(self) -> int:
         return sum(share.there + share.done for share in self._shares.values())
 
-    def _summed(self) -> tuple[int, int]:
+    def _sum_shares(self) -> tuple[int, int]:
         shares = self._shares.values()
         return sum(share.total for share in shares), sum(share.there for share in shares)
 
 
 class _Part:
-    """The bar of one run."""
+    """Bar of one run within a study."""
 
     def __init__(self, study: StudyBar, share: Share) -> None:
         self._study, self._share = study, share

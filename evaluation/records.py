@@ -1,4 +1,4 @@
-"""Data classes that the packages of the evaluation exchange: questions, answers, their costs, verdicts; and its errors."""
+"""Data classes that the packages of the evaluation exchange: questions, answers, costs, verdicts. And the errors of the evaluation."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ MAX_ANSWER_TOKENS = 75
 """The evaluator cuts every answer at this many Llama-3.2 tokens, the one that begins the text among them (both releases)."""
 
 DEFAULT_REVISION = "v0.1.2"
-"""The newest revision of the public data sets that we know."""
+"""Newest known revision of the public data sets."""
 
 REPLIES = "replies"
-"""Folder below ``--cache`` of model replies: of judges, and the agent's under ``--reply-cache`` without a folder of its own."""
+"""Folder of model replies below ``--cache``: the judges', and the agent's if ``--reply-cache`` names no folder."""
 
 Key = tuple[str, str]
-"""Names a turn: session_id and interaction_id."""
+"""Identifies a turn: session_id and interaction_id."""
 
 
 LABELS = ("domain", "query_category", "dynamism", "image_quality")
-"""The label columns of a turn."""
+"""Label columns of a turn."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Session:
 
     Attributes:
         row: Position in the data set, by which the image is fetched.
-        image_url: Where to download the image when the row carries none; None for an egocentric image. "" for an image
-            that has no address either and counts as no egocentric one (the organiser's releases).
+        image_url: Address of the image, for rows that carry none. None marks an egocentric image. "" marks an image without an
+            address that does not count as egocentric (the organiser's releases).
     """
 
     session_id: str
@@ -58,16 +58,16 @@ class Session:
 
     @property
     def is_ego(self) -> bool:
-        """Whether the image is egocentric: it has no ``image_url``."""
+        """Whether the image is egocentric, which means that it has no ``image_url``."""
         return self.image_url is None
 
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What the maker of a data set says of a turn (``content_ids.json``); None where nothing is said.
+    """Facts that a data set states about a turn (``content_ids.json``); None for unknown ones.
 
     Attributes:
-        same_photo: Whether the picture was made from the very photograph that the image index holds, not from another one.
+        same_photo: Whether the image index holds the very photograph that the picture was made from.
         answerable: Whether the image and web indices hold what the answer takes.
         source: Where the answer is found: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
         hops: Steps from the picture to the answer.
@@ -80,7 +80,7 @@ class TurnFacts:
 
     @property
     def one_attribute(self) -> bool | None:
-        """Whether one attribute of the entity that is shown answers outright."""
+        """Whether one attribute of the depicted entity is the answer; None if unknown."""
         return None if self.source is None or self.hops is None else self.source == "kg" and self.hops == 1
 
 
@@ -109,16 +109,16 @@ class AnsweredTurn:
 
     @property
     def key(self) -> Key:
-        """What names the turn."""
+        """Identifier of the turn."""
         return self.session_id, self.interaction_id
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-ready values, in the order of the file."""
+        """Return the fields as JSON-ready values, in the order of the file."""
         return asdict(self)
 
 
-def answered(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
-    """The line of response.jsonl for ``turn`` of ``session`` answered with ``response``."""
+def make_answered_turn(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
+    """Make the line of response.jsonl for a turn of a session and the response to it."""
     return AnsweredTurn(
         session_id=session.session_id,
         interaction_id=turn.interaction_id,
@@ -141,17 +141,17 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class RunLogLine:
-    """What asking one turn cost.
+    """Cost of asking one turn.
 
     Attributes:
         batch: Number of the batch within its process, from 0, as the agent counts its calls.
         turn: Position within the batch.
         seconds: Wall time of the call divided by the turns in it.
         batch_seconds: Wall time of the call.
-        error: Why the answer is "I don't know" instead of what the agent said, or None.
+        error: Why "I don't know" replaced the agent's answer, or None.
         image_note: Why there was no image, or None.
-        reply_hits: Replies of chat models in this call that a reply cache gave; None where the run had no such cache.
-        reply_misses: Those that it did not hold.
+        reply_hits: Chat model replies of this call that came from a reply cache; None for a run without one.
+        reply_misses: Replies that the cache did not hold.
     """
 
     session_id: str
@@ -168,13 +168,13 @@ class RunLogLine:
 
     @property
     def key(self) -> Key:
-        """What names the turn."""
+        """Identifier of the turn."""
         return self.session_id, self.interaction_id
 
 
 @dataclass(frozen=True)
 class JudgeItem:
-    """What a judge sees of a turn; ``accept`` holds short right answers where the data set gives some."""
+    """Input of a judge for one turn; ``accept`` holds short right answers if the data set has some."""
 
     query: str
     ground_truth: str
@@ -184,10 +184,10 @@ class JudgeItem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A judge's decision and its words.
+    """Decision of a judge with its reason.
 
     Attributes:
-        failed: The judge gave no usable reply, and the answer counts as wrong for that.
+        failed: Whether the judge gave no usable reply, so that the answer counts as wrong.
     """
 
     correct: bool
@@ -197,15 +197,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedTurn:
-    """An answered turn and what was found of it.
+    """An answered turn with its verdict.
 
     Attributes:
-        exact: The answer equals the ground truth, but for case and blanks around it.
-        correct: Exact, or the judge says so; together with ``miss`` only under rules that take a right "I don't know" for both.
-        semantic: The judge's verdict; None where it was not asked (exact or miss).
+        exact: Whether the answer equals the ground truth but for case and surrounding blanks.
+        correct: Whether the answer is exact or the judge calls it right. Together with ``miss`` only under rules that count a right
+            "I don't know" as both.
+        semantic: The judge's verdict; None if it was not asked (exact or miss).
         reason: The judge's words.
-        judge_failed: The judge gave no usable reply, and the answer counts as wrong for that.
-        facts: What the data set says of the turn.
+        judge_failed: Whether the judge gave no usable reply, so that the answer counts as wrong.
+        facts: What the data set states about the turn.
     """
 
     turn: AnsweredTurn
@@ -219,7 +220,7 @@ class JudgedTurn:
 
     @property
     def hallucination(self) -> bool:
-        """Neither correct nor a miss."""
+        """Whether the answer is neither correct nor a miss."""
         return not self.correct and not self.miss
 
     @property
@@ -231,8 +232,8 @@ class JudgedTurn:
 
 
 class EvaluationError(RuntimeError):
-    """The evaluation cannot go on; the message says why and what to do."""
+    """Failure that ends the evaluation; the message says why and what to do."""
 
 
 class JudgeError(EvaluationError):
-    """The judge cannot judge (no key, no server, no quota); what was judged so far is kept."""
+    """Failure of the judge (no key, no server, no quota); earlier judgements are kept."""

@@ -1,6 +1,6 @@
-"""What the two releases of the organiser's evaluation do differently from each other and from us, in one value that a run carries.
+"""Differences between the two releases of the organiser's evaluation and ours, in one value that a run carries.
 
-``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026; docs/rules.md has
+``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026. docs/rules.md has
 the differences in a table and says why ours are stricter.
 """
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 MissRule = Literal["either", "starter-kit", "research-release"]
-"""What says "I don't know": see ``scoring.is_miss``."""
+"""Which answers count as "I don't know": see ``scoring.is_miss``."""
 
 EgoImage = Literal["as it is", "fitted", "stretched"]
-"""What becomes of an image without address: nothing; shrunk to fit 960x1280, its aspect kept; resized to 960x1280 exactly."""
+"""Change of an image without address: none; shrink to fit 960x1280, keeping the aspect; resize to 960x1280 exactly."""
 
 JudgeStyle = Literal["structured", "explained"]
-"""The form of a judge's reply: a JSON object, or an explanation that ends in a verdict."""
+"""Form of a judge's reply: a JSON object, or an explanation that ends in a verdict."""
 
 KNOWN_BAD_SESSIONS = frozenset({"04d98259-27af-41b1-a7be-5798fd1b8e95", "695b4b5c-7c65-4f7b-8968-50fe10482a16"})
 """Sessions of the public data sets that the research release leaves out."""
@@ -29,30 +29,30 @@ MOVED_IMAGES: Mapping[str, str] = {
         "BMW_5_SERIES_LWB_SEDAN_(G30)_China_(82).jpg"
     )
 }
-"""Sessions whose ``image_url`` is dead, with the URL that the research release puts in its place."""
+"""Sessions whose ``image_url`` is dead, with the address that the research release uses instead."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one evaluation.
+    """Rules of one evaluation.
 
     Attributes:
-        name: How ``--rules`` calls them.
-        miss_rule: What says "I don't know".
-        known_miss_is_correct: Whether "I don't know" is correct, besides being a miss, where the ground truth says it.
+        name: Value of ``--rules`` that selects them.
+        miss_rule: Which answers count as "I don't know".
+        known_miss_is_correct: Whether "I don't know" is correct, besides being a miss, if the ground truth says it.
         totals_after_stop: Whether the totals are taken after the early stop of dialogs; the conversation score always is.
-        rate_of_none: The rates and the mean conversation score of no turns at all; their truthfulness is 0.
+        rate_of_none: Rates and mean conversation score of no turns at all; their truthfulness is 0.
         blank_address_is_ego: Whether a row with ``image_url`` "" is egocentric, as one with None is.
-        ego_image: What becomes of an image without address ("" or None) before the agent gets it.
+        ego_image: Change of an image without address ("" or None) before the agent gets it.
         skipped_sessions: Sessions that are not asked.
-        moved_images: Session to the address that replaces its ``image_url``.
-        organiser_batches: Whether turns are asked in the order of the organiser's queue (``batches.queue_schedule``).
+        moved_images: Addresses that replace the ``image_url`` of a session.
+        organiser_batches: Whether turns are asked in the order of the organiser's queue (``batches.schedule_by_queue``).
         organiser_tables: Whether the turn tables hold the organiser's columns alone, in their values and order.
-        rule_judge: Whether ``--eval-model None`` is the rule judge; else none at all, exact answers alone being correct.
-        judge_model: The judge where ``--eval-model`` is not given and there is a key.
-        judge_reply: The form of its reply; None: by the model's name.
-        judge_workers: Judgements asked for at the same time, where ``--num-workers`` is not given.
-        displayed: Dialogs printed, where ``--display-conversations`` is not given.
+        rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and exact answers alone are correct.
+        judge_model: Judge without ``--eval-model`` if there is a key.
+        judge_reply: Form of its reply; None: by the model's name.
+        judge_workers: Judgements asked for at the same time without ``--num-workers``.
+        displayed: Dialogs printed without ``--display-conversations``.
     """
 
     name: Literal["ours", "starter-kit", "research-release"] = "ours"
@@ -73,7 +73,7 @@ class Rules:
     displayed: int = 0
 
     def __str__(self) -> str:
-        """As it is written on a command line."""
+        """Return the name, as it is written on a command line."""
         return self.name
 
 
@@ -113,4 +113,4 @@ RESEARCH_RELEASE = Rules(
 )
 
 RULES: Mapping[str, Rules] = {rules.name: rules for rules in (OURS, STARTER_KIT, RESEARCH_RELEASE)}
-"""What ``--rules`` knows."""
+"""Rules by the value of ``--rules``."""

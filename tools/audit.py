@@ -92,9 +92,9 @@ def find_locks() -> list[Path]:
 
 
 def read_pins(text: str) -> list[str]:
-    """Return NAME==VERSION of every package of a lock, those for other platforms included."""
+    """Return NAME==VERSION of every package of a lock, those for other platforms included. A build such as +cpu counts as its version."""
     lines = (line.split(" --hash=")[0].split("#")[0].rstrip(" \\") for line in text.replace("\\\n", "").splitlines())
-    return [f"{pin.name}{pin.specifier}" for pin in (Requirement(line) for line in lines if line)]
+    return [f"{pin.name}{pin.specifier}".split("+")[0] for pin in (Requirement(line) for line in lines if line)]
 
 
 def ask_pip_audit(pins: Sequence[str]) -> dict[str, Any]:

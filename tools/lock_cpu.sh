@@ -4,9 +4,8 @@
 #
 # Install every lock with `pip install --no-deps --require-hashes -r FILE`: a lock names all that it needs.
 # - requirements-cpu.txt from requirements/cpu.in.
-# - requirements/torch-cuda.txt: what torch's build on PyPI needs besides on Linux, CUDA for the most part. torch's CPU build needs none
-#   of it. That build is on PyTorch's own index, so PyPI's hashes do not cover it: requirements/torch-cpu.sha256 lists its files
-#   as https://download.pytorch.org/whl/cpu/torch/ does. pip takes the CPU build where it finds it, and else PyPI's.
+# - requirements/torch-pypi.txt: torch as PyPI has it, and what that needs besides on Linux, CUDA for the most part.
+#   The other build of torch, without CUDA, stands in requirements/torch-cpu.txt, which is kept by hand: it is not on PyPI.
 # - requirements/NAME.txt from requirements/NAME.in: what NAME adds to requirements-cpu.txt.
 # - requirements/weights.txt and gguf-converter.txt: these packages alone.
 set -euo pipefail
@@ -42,20 +41,17 @@ on_top() {
 }
 
 torch=$(sed -nE 's/^torch==([0-9.]+).*/\1/p' requirements/cpu.in)
-wheels=$(grep -F "  torch-$torch+cpu-" requirements/torch-cpu.sha256) || {
-  echo "requirements/torch-cpu.sha256 lists no file of torch $torch: copy them from https://download.pytorch.org/whl/cpu/torch/" >&2
+grep -qF "torch==$torch+cpu " requirements/torch-cpu.txt || {
+  echo "requirements/torch-cpu.txt has another torch than $torch: copy the sums of its files from https://download.pytorch.org/whl/cpu/torch/" >&2
   exit 1
 }
 
-cat requirements-cpu.txt requirements/torch-cuda.txt > "$work/all.txt" 2> /dev/null || true
+cat requirements-cpu.txt requirements/torch-pypi.txt > "$work/all.txt" 2> /dev/null || true
 compile requirements/cpu.in "$work/all.txt" "${options[@]}"
-awk '/^[a-z]/ {cuda = /^(cuda|nvidia)-/ || /^triton==/} {print > (cuda ? cuda_file : cpu_file)}' \
-  cuda_file="$work/torch-cuda.txt" cpu_file="$work/cpu.txt" "$work/all.txt"
-awk -v torch="torch==$torch" -v sums="$(cut -d' ' -f1 <<< "$wheels" | tr '\n' ' ')" \
-  '{print} $1 == torch {n = split(sums, sum, " "); for (i = 1; i <= n; i++) print "    --hash=sha256:" sum[i] " \\"}' \
-  "$work/cpu.txt" > "$work/requirements-cpu.txt"
+awk '/^[a-z]/ {apart = /^(cuda|nvidia)-/ || /^(torch|triton)==/} {print > (apart ? torch_file : cpu_file)}' \
+  torch_file="$work/torch-pypi.txt" cpu_file="$work/requirements-cpu.txt" "$work/all.txt"
 publish requirements-cpu.txt requirements/cpu.in
-publish requirements/torch-cuda.txt requirements/cpu.in
+publish requirements/torch-pypi.txt requirements/cpu.in
 
 for name in dev train web web-tests scale transformers5 audit; do on_top "$name" "${options[@]}"; done
 for name in weights gguf-converter; do

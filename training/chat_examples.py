@@ -1,4 +1,7 @@
-"""Chat requests with their replies and verdicts, as training reads them: JSON lines beside a folder of images."""
+"""Chat requests with their replies and verdicts, as training reads them.
+
+They are JSON lines beside a folder of images.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Row = TypeVar("Row")
 
 
 class TrainingDataError(RuntimeError):
-    """Training data are missing or not to be used; the message says why and what to do."""
+    """Training data are missing or unusable; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,19 @@ class Message:
 
 @dataclass(frozen=True)
 class Example:
-    """A request to a language model, what it replied and how its turn ended.
+    """A request to a language model, its reply, and how its turn ended.
 
     Attributes:
-        prompt: Name of its template, or ``relevance`` for a question made of a chunk of evidence; ``paraphrase`` where the reply is one of
-            the ground truth (``training.paraphrases``).
-        form: Of the reply that it asks for (``agents/asking/readers``).
-        reply: What the model said; for ``relevance`` the right reply.
-        verdict: Of the turn's answer.
-        query, ground_truth: Of the turn; of a step of a plan its own, ``ground_truth`` empty where nobody knows it.
-        reply_verdict: Of the reply itself, taken as an answer; None for forms that are no answer, and steps that cannot be judged.
-        max_tokens: Most tokens that the reply may have.
-        prompt_cut: Tokens taken out of the prompt so that it fitted the model.
-        choices: Entries to choose from, where the reply is the letter of one; 0 elsewhere.
+        prompt: Name of its template; ``relevance`` for a question made of a chunk of evidence; ``paraphrase`` if the reply is a paraphrase
+            of the ground truth (``training.paraphrases``).
+        form: Form of the reply that it asks for (``agents/asking/readers``).
+        reply: The model's reply; for ``relevance`` the right reply.
+        verdict: Verdict of the turn's answer.
+        query, ground_truth: Those of the turn, or of a step of a plan; the ``ground_truth`` of a step is "" if nobody knows it.
+        reply_verdict: Verdict of the reply itself, taken as an answer; None for forms that are no answer, and steps that cannot be judged.
+        max_tokens: Maximum number of tokens of the reply.
+        prompt_cut: Number of tokens taken out of the prompt so that it fitted the model.
+        choices: Number of entries to choose from, if the reply is the letter of one; else 0.
         objective: The set of ``training.core_data`` that it belongs to.
     """
 
@@ -76,7 +79,7 @@ class Example:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Session and interaction."""
+        """Session id and interaction id."""
         return self.session_id, self.interaction_id
 
     @property
@@ -85,14 +88,18 @@ class Example:
         return tuple(name for message in self.messages for name in message.images)
 
     def load_messages(self) -> tuple[ChatMessage, ...]:
-        """The messages with their images loaded. Raises TrainingDataError where an image is missing or broken."""
+        """Load the messages with their images.
+
+        Raises:
+            TrainingDataError: An image is missing or broken.
+        """
         return tuple(
             ChatMessage(message.role, message.content, tuple(self._open(name) for name in message.images))
             for message in self.messages
         )
 
     def request(self, temperature: float = 0.0, seed: int | None = None) -> ChatRequest:
-        """The request as a chat model takes it."""
+        """Build the request for a chat model."""
         return ChatRequest(self.load_messages(), max_tokens=self.max_tokens, temperature=temperature, seed=seed)
 
     def _open(self, name: str) -> Image.Image:
@@ -104,32 +111,40 @@ class Example:
             raise TrainingDataError(f"{path} cannot be read ({error}); collect the data again") from error
 
 
-def messages_of(request: ChatRequest, images: Iterable[str | None]) -> tuple[Message, ...]:
-    """The messages of a request; its last one of the user shows the images of these names (None: there is none)."""
+def build_messages(request: ChatRequest, images: Iterable[str | None]) -> tuple[Message, ...]:
+    """Convert the messages of a request; the last one of the user shows the named images.
+
+    None among ``images`` stands for a missing image and is skipped.
+    """
     messages = [Message(message.role, message.content) for message in request.messages]
     last = max(place for place, message in enumerate(messages) if message.role == "user")
     messages[last] = replace(messages[last], images=tuple(name for name in images if name is not None))
     return tuple(messages)
 
 
-def share_of(name: str) -> float:
-    """A number from 0 to below 1 by the SHA-256 of a name, the same on every machine."""
+def hash_to_share(name: str) -> float:
+    """Map a name to a number from 0 to below 1 by its SHA-256, the same on every machine."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def is_held_out(session_id: str, share: float) -> bool:
-    """Whether a session is held out: by the hash of its id, the same in every collection with this share."""
-    return share_of(session_id) < share
+    """Return whether a session is held out, by the hash of its id.
+
+    It is the same in every collection with this share.
+    """
+    return hash_to_share(session_id) < share
 
 
 def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> list[Row]:
-    """Read JSON lines; rows are called ``what`` in messages.
+    """Read JSON lines.
 
     Args:
-        made: The row of a JSON object; TypeError, KeyError or ValueError where it is malformed.
+        path: The file.
+        made: Builds a row from a JSON object; raises TypeError, KeyError or ValueError if it is malformed.
+        what: Name of the rows in messages.
 
     Raises:
-        TrainingDataError: The file is missing, or a line is malformed; names the line.
+        TrainingDataError: The file is missing or a line is malformed; the message names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028

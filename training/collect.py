@@ -1,10 +1,11 @@
-"""Makes training data of recorded runs: every chat request as the model received it, its reply and the verdict of its turn.
+"""Make training data of recorded runs: every chat request, its reply and the verdict of its turn.
 
     python -m training.collect results/record --dataset .cache/datasets --out data/training
 
 RUN is a folder that ``local_evaluation.py --record-requests`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and
-``about.json``. Sessions go to one side or the other by the hash of their id, so that a session is on the same side in every collection.
-A run over public_test is refused, and so is one that holds a question of it about the same picture.
+``about.json``. The requests are those that the model received. The hash of a session's id decides its side, so that a session is on the
+same side in every collection. Two kinds of runs are refused: those over public_test, and those that hold a question of it about the same
+picture.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
-from evaluation.judge.plain_text import content, plain, tokens
+from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
 from evaluation.judge.rule_judge import KEY_SHARE
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn
 from evaluation.scores.scoring import is_miss
@@ -43,8 +44,8 @@ from training.chat_examples import (
     Example,
     Message,
     TrainingDataError,
+    build_messages,
     is_held_out,
-    messages_of,
     write_examples,
 )
 from training.command_line import JudgedOptions, run_command, write_about
@@ -58,11 +59,12 @@ _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What a recorded run left.
+    """Records and verdicts of a recorded run.
 
     Attributes:
+        folder: Folder of the run.
         turns: The record of each judged turn with its verdict, in the order of asking.
-        unjudged: Requests of turns that no judge saw.
+        unjudged: Number of requests of turns that no judge saw.
         accept: Short right answers by interaction id.
     """
 
@@ -72,15 +74,15 @@ class RecordedRun:
     accept: Mapping[str, Sequence[str]]
 
     def answerable(self) -> Iterator[tuple[TurnRecord, JudgedTurn]]:
-        """The turns that have an answer."""
+        """Return the turns that have an answer."""
         return ((record, judged) for record, judged in self.turns if not is_miss(judged.turn.ground_truth))
 
     def holds_answer(self, text: str, turn: AnsweredTurn) -> bool:
-        """Whether a text holds the answer to a turn's question (see ``holds_answer``)."""
+        """Return whether a text holds the answer to a turn's question (see ``holds_answer``)."""
         return holds_answer(text, turn.query, turn.ground_truth, self.accept.get(turn.interaction_id, ()))
 
     def example(self, judged: JudgedTurn, **request: Any) -> Example:
-        """An example of a turn; ``request`` may replace the turn's own question and truth."""
+        """Build an example of a turn; ``request`` may replace the turn's own question and truth."""
         turn = judged.turn
         asked = {
             "query": turn.query,
@@ -97,11 +99,15 @@ class RecordedRun:
 
 
 def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> RecordedRun:
-    """The records of a run, with short right answers by interaction id.
+    """Read the records of a run, with short right answers by interaction id.
+
+    Args:
+        run: Folder of the run.
+        test: The test split, whose questions are refused; None: not checked. ``read_runs`` checks the split's name.
+        accept: Short right answers by interaction id.
 
     Raises:
-        TrainingDataError: The run is not recorded, or, where ``test`` is given, holds a question of it. The split's name is checked by
-            ``read_runs``.
+        TrainingDataError: The run is not recorded, or holds a question of ``test``.
         EvaluationError: The run is not judged.
     """
     records = read_traces(run / TRACE, needed=True)
@@ -119,11 +125,11 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
     return RecordedRun(run, turns, len(exchanges) - sum(len(record.exchanges) for record, _ in turns), accept)
 
 
-def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
-    """The requests of a run in the order of asking; those that answer with a verdict on their reply.
+def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
+    """Collect the requests of a run in the order of asking, with verdicts on the replies that answer.
 
-    One that was made again with the same reply, as after a failure, is taken once. A step of a plan answers another question than its
-    turn's: it is right where the steps made a right candidate; which of them was wrong elsewhere nobody knows, and it has no verdict.
+    A request that was repeated with the same reply, as after a failure, is taken once. A step of a plan answers another question than its
+    turn's. It is right if the steps made a right candidate. Otherwise nobody knows which of them was wrong, and it has no verdict.
     """
     by_steps = _right_by_steps(run, judge)
     made = [
@@ -136,7 +142,7 @@ def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
             model=exchange.model,
             max_tokens=exchange.max_tokens,
             prompt_cut=exchange.prompt_cut,
-            **(_step(stage, exchange, record.key in by_steps) if exchange.form == STEP_ANSWER.name else {}),
+            **(_describe_step(stage, exchange, record.key in by_steps) if exchange.form == STEP_ANSWER.name else {}),
         )
         for record, judged in run.turns
         for stage in record.stages
@@ -145,13 +151,13 @@ def examples_of(run: RecordedRun, judge: Judge) -> list[Example]:
     examples = list(dict.fromkeys(made))
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
     asked = [examples[row] for row in answering]
-    for row, turn in zip(answering, judged_replies(asked, [example.reply for example in asked], judge), strict=True):
+    for row, turn in zip(answering, judge_replies(asked, [example.reply for example in asked], judge), strict=True):
         examples[row] = replace(examples[row], reply_verdict=turn.verdict)  # type: ignore[arg-type]
     return examples
 
 
 def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
-    """The turns whose candidate was made of the answers to steps alone and is right, whether it was given or withheld."""
+    """Return the turns whose candidate was made of steps alone and is right, given or withheld."""
     decided = [
         (judged.turn, record.decision.candidate)
         for record, judged in run.turns
@@ -163,56 +169,62 @@ def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
     return {found.turn.key for found in judge_turns(turns, judge, accept=run.accept) if found.correct}
 
 
-def _step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[str, Any]:
-    """What an example of a step has in place of its turn's: its own question, its reply as the truth where that is right, its verdict."""
+def _describe_step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[str, Any]:
+    """Return the values that an example of a step has in place of its turn's.
+
+    They are its own question, its reply as the truth if that is right, and its verdict.
+    """
     asked = exchange.messages[-1].content
     named = (query for query in stage.queries if asked.endswith(query))
     return {
         "query": max(named, key=len, default=asked),
-        "ground_truth": answer_in(exchange.reply) if right else "",
+        "ground_truth": read_answer(exchange.reply) if right else "",
         "accept": (),
         "reply_verdict": "correct" if right else None,
     }
 
 
-def questions(examples: Iterable[Example]) -> list[Example]:
-    """The examples whose reply is an answer of the model: each question that it was asked, without paraphrases."""
+def select_questions(examples: Iterable[Example]) -> list[Example]:
+    """Select the examples whose reply is the model's answer to a question, without paraphrases."""
     return [example for example in examples if example.form in ANSWERS and example.prompt != PARAPHRASE]
 
 
-def answer_in(reply: str) -> str:
-    """The answer of a reply as the agent reads it; "" where it has none."""
+def read_answer(reply: str) -> str:
+    """Parse the answer of a reply as the agent does; "" if it has none."""
     candidate = candidate_of(ChatReply(reply, "stop"))
     return candidate.text if candidate is not None else ""
 
 
-def judged_replies(examples: Sequence[Example], replies: Sequence[str], judge: Judge) -> list[JudgedTurn]:
-    """Each reply to the example beside it, judged as the answer of its turn."""
+def judge_replies(examples: Sequence[Example], replies: Sequence[str], judge: Judge) -> list[JudgedTurn]:
+    """Judge each reply as the answer to the turn of the example beside it."""
     turns = [
-        AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, answer_in(reply), 1)
+        AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, read_answer(reply), 1)
         for row, reply in zip(examples, replies, strict=True)
     ]
     return judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples})
 
 
 def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[str] = ()) -> bool:
-    """Whether one of the accept forms stands in a chunk of evidence as a run of words.
+    """Return whether a chunk of evidence holds one of the accept forms as a run of words.
 
-    Without accept forms: whether the chunk has all figures and at least ``KEY_SHARE`` of the words that the ground truth has beyond
-    those of the question; False where it has none beyond them.
+    Without accept forms, the key words are those of the ground truth that the question lacks. The chunk must hold all figures and at least
+    ``KEY_SHARE`` of them. Without key words the result is False.
     """
-    given = tokens(plain(chunk))
+    given = tokenise(normalise_text(chunk))
     if accept:
-        forms = [" ".join(tokens(plain(form))) for form in accept]
+        forms = [" ".join(tokenise(normalise_text(form))) for form in accept]
         return any(form and f" {form} " in f" {' '.join(given)} " for form in forms)
-    asked = set(content(plain(question)))
-    key = [word for word in dict.fromkeys(content(plain(ground_truth))) if word not in asked]
+    asked = set(tokenise_content(normalise_text(question)))
+    key = [word for word in dict.fromkeys(tokenise_content(normalise_text(ground_truth))) if word not in asked]
     figures = [word for word in key if word[0].isdigit()]
     return bool(key) and set(figures) <= set(given) and sum(word in given for word in key) >= KEY_SHARE * len(key)
 
 
-def relevance_of(run: RecordedRun, limit: int) -> Iterator[Example]:
-    """Yes/no questions on relevance, made of ``limit`` chunks of evidence of each kind a turn: holding the answer or not."""
+def build_relevance_examples(run: RecordedRun, limit: int) -> Iterator[Example]:
+    """Yield yes/no questions on relevance, made of chunks of evidence.
+
+    Each turn gives at most ``limit`` chunks that hold the answer and ``limit`` that do not.
+    """
     prompt = Prompt(_RELEVANCE_PROMPT)
     for record, judged in run.answerable():
         kept = (chunk for stage in reversed(record.stages) for chunk in stage.evidence)  # the last ones are the best
@@ -228,14 +240,14 @@ def relevance_of(run: RecordedRun, limit: int) -> Iterator[Example]:
                 judged,
                 prompt=RELEVANCE,
                 form=YES_NO.name,
-                messages=messages_of(request, [record.photo]),
+                messages=build_messages(request, [record.photo]),
                 reply="Yes" if right else "No",
                 max_tokens=request.max_tokens,
             )
 
 
 def write_collection(examples: Sequence[Example], out: Path, share: float) -> dict[str, list[Example]]:
-    """Write both sides and the images they use; returns the sides."""
+    """Write both sides and the images they use; return the sides."""
     sides: dict[str, list[Example]] = {"train": [], "held_out": []}
     for example in examples:
         sides["held_out" if is_held_out(example.session_id, share) else "train"].append(example)
@@ -248,7 +260,7 @@ def write_collection(examples: Sequence[Example], out: Path, share: float) -> di
 
 
 def describe(examples: Sequence[Example], tokenizer: Any | None) -> dict[str, Any]:
-    """Counts of one prompt's requests; rates are 0 to 1, text tokens only where there is a tokenizer."""
+    """Count the requests of one prompt; rates are 0 to 1, and tokens are counted if there is a tokenizer."""
     counts: dict[str, Any] = {
         "requests": len(examples),
         "turns": len({row.key for row in examples}),
@@ -277,14 +289,14 @@ class RunsOptions(JudgedOptions):
         description="folder of a recorded and judged run"
     )
     dataset: Path | None = Field(
-        None, description="local data sets whose public_test is kept out by content; without it only by name"
+        None, description="local data sets whose public_test is kept out by content; default: by name only"
     )
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the sessions held out")
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
 
 
 def read_runs(options: RunsOptions) -> tuple[list[RecordedRun], Judge, dict[str, Any]]:
-    """The records that the options name, the judge of replies, and what about.json says of them.
+    """Read the records of the options' runs, the judge of replies, and facts for about.json.
 
     Raises:
         TrainingDataError, EvaluationError: A run cannot be used, or the data sets have no test split.
@@ -301,29 +313,33 @@ def read_runs(options: RunsOptions) -> tuple[list[RecordedRun], Judge, dict[str,
 
 
 class CollectOptions(RunsOptions):
-    """What is made of the runs."""
+    """Options of what is made of the runs."""
 
     relevance: Annotated[int, Flag(metavar="N")] = Field(
-        1, description="chunks of each kind a turn for yes/no questions"
+        1, description="yes/no questions per turn on chunks that hold the answer, and as many on others"
     )
     tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
-        None, description="tokenizer that counts tokens, a folder or ORG/NAME@COMMIT; not given: none are counted"
+        None, description="tokenizer to count tokens with, a folder or ORG/NAME@COMMIT; default: none are counted"
     )
 
 
 def run(options: CollectOptions) -> None:
-    """Collect, write and describe. Raises TrainingDataError, EvaluationError where a run cannot be used; the message says why."""
+    """Collect the examples, write and describe them.
+
+    Raises:
+        TrainingDataError, EvaluationError: A run cannot be used; the message says why.
+    """
     runs, judge, about = read_runs(options)
-    asked = [example for recorded in runs for example in examples_of(recorded, judge)]
+    asked = [example for recorded in runs for example in collect_examples(recorded, judge)]
     if not asked:
-        raise TrainingDataError("the runs hold no request whose turn was judged")
+        raise TrainingDataError("the runs hold no request whose turn was judged; judge the runs first")
     tokenizer = None
     if options.tokenizer is not None:
         from transformers import AutoTokenizer
 
         source, revision = split_revision(options.tokenizer)
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
-    relevance = [example for recorded in runs for example in relevance_of(recorded, options.relevance)]
+    relevance = [example for recorded in runs for example in build_relevance_examples(recorded, options.relevance)]
     sides = write_collection([*asked, *relevance], options.out, options.held_out)
     by_content = " and content" if options.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
@@ -340,7 +356,7 @@ def run(options: CollectOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, CollectOptions, arguments, __doc__)
 
 

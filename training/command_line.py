@@ -1,4 +1,4 @@
-"""Shared by the commands of the training: options, reading of data, and files in the output folder."""
+"""Parts that the commands of the training share: options, reading of data, files in the output folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evaluation import commands
 from evaluation.files.manifest import write_json
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
-from training.recipes import Recipe, load_recipe, recipe_names
+from training.recipes import Recipe, list_recipes, load_recipe
 
 ABOUT = "about.json"
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SettingsError, TrainingDataError)
@@ -45,45 +45,50 @@ class JudgedOptions(ResultOptions):
 class SplitOptions(ResultOptions):
     """Options of a command that reads a split of the data sets."""
 
-    dataset: Path | None = Field(None, description="local folder of the data sets; not given: the hub's CRAG-MM")
+    dataset: Path | None = Field(None, description="local folder of the data sets; default: the hub's CRAG-MM")
     split: str = Field("validation", description="split to train on")
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
     online: bool = Field(False, description="fetch pictures that are given by URL")
 
 
 class DeviceOptions(Options):
-    """Where a training runs, and whether it goes on."""
+    """Options of where a training runs, and whether it resumes."""
 
-    device: str = Field("cpu", description="cpu, cuda ...")
-    resume: bool = Field(False, description="go on from the last checkpoint in --out")
+    device: str = Field("cpu", description="device that trains: cpu, cuda ...")
+    resume: bool = Field(False, description="continue from the last checkpoint in --out")
 
 
 class RecipeOptions(Options):
     """Options of a command that reads recipes."""
 
     set: Annotated[tuple[str, ...], Flag(metavar="TABLE.KEY=VALUE", repeated=True)] = Field(
-        (), description="value of the recipe replaced, such as data.refusals_left_out=0.7; may be repeated"
+        (), description="replace a value of the recipe, such as data.refusals_left_out=0.7; may be repeated"
     )
 
 
 class TrainingOptions(JudgedOptions, DeviceOptions, RecipeOptions):
-    """Options that all trainings of a language model share; each has a recipe of its own as the default."""
+    """Options that all trainings of a language model share; each has its own default recipe."""
 
     data: Annotated[tuple[Path, ...], Flag(metavar="DATA", repeated=True)] = Field(
         description="folder that training.collect or training.made_questions wrote; may be repeated"
     )
     model: str = Field(description="checkpoint folder, or ORG/NAME@COMMIT of the local Hugging Face cache")
-    recipe: str = Field("nvidia", description=f"{', '.join(recipe_names())} or a TOML file")
-    max_steps: Annotated[int, Flag(metavar="N")] = Field(-1, description="optimiser steps; -1: all of the epochs")
+    recipe: str = Field("nvidia", description=f"{', '.join(list_recipes())} or a TOML file")
+    max_steps: Annotated[int, Flag(metavar="N")] = Field(
+        -1, description="maximum of optimiser steps; -1: all of the epochs"
+    )
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: its recipe, and what the command line says of it.
+    """One training: its recipe, and the command line's settings.
 
     Attributes:
-        steps: Most optimiser steps; -1 for as many as the epochs hold.
-        resume: Whether to go on from the last checkpoint in ``out``, where there is one.
+        recipe: The recipe.
+        out: Folder of the result.
+        device: Device that trains.
+        steps: Maximum number of optimiser steps; -1: all of the epochs.
+        resume: Whether to continue from the last checkpoint in ``out``, if there is one.
         cache: Folder for what later trainings can use again.
     """
 
@@ -96,7 +101,7 @@ class Run:
 
 
 def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Example]]:
-    """The run that the options describe, the examples to train on and those held out.
+    """Read the run that the options describe, the examples to train on, and those held out.
 
     Raises:
         TrainingDataError: Recipe or examples are missing or malformed.
@@ -110,7 +115,7 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
 
 
 def write_about(out: Path, about: dict[str, Any], name: str = ABOUT) -> None:
-    """Write what was done into a file of the output folder, and print it."""
+    """Write facts about a result into a file of the output folder, and print them."""
     write_json(out / name, about)
     print((out / name).read_text(encoding="utf-8"), end="")
 
@@ -121,6 +126,10 @@ def run_command(
     arguments: Sequence[str] | None,
     description: str | None,
 ) -> int:
-    """The exit status of a command: 0, or 2 with one line on standard error where data, judge or model cannot be used."""
+    """Parse the arguments, run a command, and return its exit status.
+
+    Returns:
+        0, or 2 with one line on standard error if data, judge or model cannot be used.
+    """
     given = options.parse(arguments, description=description)
-    return commands.exit_status(lambda: run(given), Console(stderr=True), FAILURES)
+    return commands.run_to_exit_status(lambda: run(given), Console(stderr=True), FAILURES)

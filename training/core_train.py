@@ -1,8 +1,9 @@
-"""CoRe-MMRAG's training (arXiv 2506.02544, section 3.3): first L_PRKI and L_VTKI, then L_SFT, on LoRA adapters.
+"""Train by CoRe-MMRAG (arXiv 2506.02544, section 3.3) on LoRA adapters.
 
     python -m training.core_train --data data/core --model PATH --out runs/core
 
-DATA is what ``training.core_data`` wrote. OUT gets ``adapter/`` and a folder with checkpoints and curves for each of the two phases.
+The first phase is L_PRKI and L_VTKI, the second L_SFT. DATA is what ``training.core_data`` wrote. OUT gets ``adapter/`` and a folder with
+checkpoints and curves for each of the two phases.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from training.command_line import TrainingOptions, read_data, run_command, write
 from training.core_data import OBJECTIVES
 from training.encoding import IGNORED, Sample, SampleEncoder
 from training.fit import ADAPTER, fit, load_trainable
-from training.recipes import recipe_names
+from training.recipes import list_recipes
 
 PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers": OBJECTIVES[4:]}
-"""The two phases with their sets; the answers are what the paper continues with."""
+"""The two phases with their sets, in the paper's order."""
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]  # transformers is not checked
-    """A Trainer whose loss is that of the objective an input carries."""
+    """Trainer whose loss is that of the objective an input carries."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -41,21 +42,23 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]  # transformers is not ch
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The mean of the pass's examples."""
+        """Compute the mean loss of the pass's examples."""
         del num_items_in_batch
         objective, letters, labels = (inputs.pop(name) for name in ("objective", "letters", "labels"))
         outputs = model(**inputs)
-        loss = objective_loss(str(objective), outputs.logits, labels, letters)
+        loss = compute_objective_loss(str(objective), outputs.logits, labels, letters)
         return (loss, outputs) if return_outputs else loss
 
 
-def objective_loss(objective: str, logits: torch.Tensor, labels: torch.Tensor, letters: torch.Tensor) -> torch.Tensor:
-    """The loss of one pass: minus the mean log-probability of what its examples should have replied.
+def compute_objective_loss(
+    objective: str, logits: torch.Tensor, labels: torch.Tensor, letters: torch.Tensor
+) -> torch.Tensor:
+    """Compute the loss of one pass: minus the mean log-probability of its examples' right replies.
 
     Equations 9 (L_PRKI, own right answers), 11 (L_VTKI, the right entry) and 12 (L_SFT, the reference answer given the right entry) sum
     over two sets each. Here an example of either set counts alike, and the mean in place of the sum scales the learning rate alone. The
-    probability of a reply is the product over its tokens. Equation 11 has the logarithm of an argmax, which has no gradient; this takes
-    the probability that the argmax is taken of: a softmax over the logits of the entries' letters where the reply begins.
+    probability of a reply is the product over its tokens. Equation 11 has the logarithm of an argmax, which has no gradient. This takes
+    the probability inside the argmax: a softmax over the logits of the entries' letters at the beginning of the reply.
 
     Args:
         objective: One of ``OBJECTIVES``.
@@ -73,7 +76,7 @@ def objective_loss(objective: str, logits: torch.Tensor, labels: torch.Tensor, l
 
 
 class CoreEncoder:
-    """Encodes an example with the objective it is for.
+    """Encoder of examples with the objective that each is for.
 
     Raises:
         TrainingDataError: The tokenizer has no token of its own for a letter.
@@ -88,24 +91,28 @@ class CoreEncoder:
         self._letters = [ids[0] for ids in letters]
 
     def length(self, example: Example) -> int:
-        """Tokens of prompt and reply."""
+        """Count the tokens of prompt and reply."""
         return self._encoder.length(Sample(example, example.reply))
 
     def encode(self, example: Example) -> dict[str, Any]:
-        """The model's input with ``labels``, ``objective`` and ``letters``."""
+        """Build the model's input with ``labels``, ``objective`` and ``letters``."""
         letters = torch.tensor([self._letters[: example.choices]], device=self._device).reshape(1, -1)
         inputs = self._encoder.padded([Sample(example, example.reply)])
         return {**inputs, "objective": example.objective, "letters": letters}
 
 
 class CoreTrainOptions(TrainingOptions):
-    """What is trained."""
+    """Options of the training."""
 
-    recipe: str = Field("core_mmrag", description=f"{', '.join(recipe_names())} or a TOML file")
+    recipe: str = Field("core_mmrag", description=f"{', '.join(list_recipes())} or a TOML file")
 
 
 def run(options: CoreTrainOptions) -> None:
-    """Both phases one after the other on the same adapters; a phase without examples is left out, and TrainingDataError raised for both."""
+    """Train both phases one after the other on the same adapters; skip a phase without examples.
+
+    Raises:
+        TrainingDataError: Neither phase has examples.
+    """
     run, examples, held_out = read_data(options)
     checkpoint, model = load_trainable(options.model, run.recipe, run.device)
     encoder = CoreEncoder(checkpoint)
@@ -132,7 +139,7 @@ def run(options: CoreTrainOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, CoreTrainOptions, arguments, __doc__)
 
 

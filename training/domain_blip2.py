@@ -1,8 +1,8 @@
-"""Fine-tunes BLIP-2 as the domain router, on the data set's domain labels (QA-Dragon, section 3.1.1).
+"""Fine-tune BLIP-2 as the domain router, on the data set's domain labels (QA-Dragon, section 3.1.1).
 
     python -m training.domain_blip2 --dataset PATH --split validation --model Salesforce/blip2-itm-vit-g --out models/domains
 
-The Q-Former, its query tokens, both projections and a linear head are trained; the picture encoder stays as it is, as in BLIP-2's own
+The Q-Former, its query tokens, both projections and a linear head are trained. The picture encoder stays as it is, as in BLIP-2's own
 second stage. OUT gets the checkpoint (a folder named after the model and ``-domains``) and ``head.json``, which the kind
 ``domain-head`` of a profile loads. ``training.domain_router`` fits a head alone, to frozen features.
 """
@@ -22,15 +22,25 @@ from agents.base.linear_head import LinearHead, rows_of
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import DeviceOptions, SplitOptions, run_command
-from training.domain_router import TYPES, DomainExample, described, features_of, read_domains, trained_on
-from training.fit import quiet_options, run_trainer
-from training.logistic import rates
+from training.domain_router import (
+    TYPES,
+    DomainExample,
+    describe_head,
+    extract_features,
+    name_training_data,
+    read_domains,
+)
+from training.fit import make_quiet_options, run_trainer
+from training.logistic import compute_rates
 
 HEAD = "head.json"
 
 
 class DomainModel(torch.nn.Module):
-    """The features of ``Blip2QFormer`` with gradients, and a linear head on them; ``model`` is a ``Blip2ForImageTextRetrieval``."""
+    """Features of ``Blip2QFormer`` with gradients, and a linear head on them.
+
+    ``model`` is a ``Blip2ForImageTextRetrieval``.
+    """
 
     def __init__(self, model: Any, classes: int) -> None:
         super().__init__()
@@ -42,10 +52,15 @@ class DomainModel(torch.nn.Module):
     def features(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, pixel_values: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
-        """As ``Blip2QFormer.features``: the mean of the query tokens, 0 where there is no picture, beside the question's [CLS].
+        """Compute features as ``Blip2QFormer.features``: the mean query token beside the question's [CLS].
+
+        The mean is 0 for a row without a picture.
 
         Args:
-            seen: Whether each row has a picture, shape (rows,); the pixels of the others are not looked at.
+            input_ids: Token ids of the questions, shape (rows, tokens).
+            attention_mask: 1 for tokens and 0 for padding, shape (rows, tokens).
+            pixel_values: Pictures of the processor, one a row.
+            seen: Whether each row has a picture, shape (rows,); the pixels of the others are ignored.
 
         Returns:
             Shape (rows, 2 x projection size).
@@ -64,14 +79,14 @@ class DomainModel(torch.nn.Module):
         seen: torch.Tensor,
         labels: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        """Cross-entropy over the domains (``loss``) and ``logits`` of shape (rows, classes)."""
+        """Return the cross-entropy over the domains (``loss``) and ``logits`` of shape (rows, classes)."""
         found = self.features(input_ids, attention_mask, pixel_values, seen)
         logits = self.head(found.to(self.head.weight.dtype))
         return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
 class DomainCollator:
-    """Examples to the model's input; questions are cut as ``Blip2QFormer`` cuts them."""
+    """Collator of examples to the model's input; questions are cut as ``Blip2QFormer`` cuts them."""
 
     def __init__(self, processor: Any, classes: Sequence[str], max_tokens: int) -> None:
         self._processor = processor
@@ -79,7 +94,7 @@ class DomainCollator:
         self._max_tokens = max_tokens
 
     def __call__(self, rows: Sequence[DomainExample]) -> dict[str, torch.Tensor]:
-        """One batch; rows without a picture get a black one, which is not looked at."""
+        """Encode one batch; rows without a picture get a black one, which is ignored."""
         images = [row.image or Image.new("RGB", (8, 8)) for row in rows]
         values = self._processor.image_processor(images, return_tensors="pt")["pixel_values"]
         seen = torch.tensor([row.image is not None for row in rows])
@@ -96,12 +111,14 @@ class DomainCollator:
 
 
 class DomainBlip2Options(SplitOptions, DeviceOptions):
-    """What is trained, and how."""
+    """Options of the training."""
 
     held_out: float = Field(0.2, gt=0, lt=1, description="share of the sessions held out")
     model: str = Field("Salesforce/blip2-itm-vit-g", description="checkpoint of Blip2ForImageTextRetrieval")
     epochs: float = Field(5.0, description="passes over the data")
-    learning_rate: float = Field(1e-5, description="of the Q-Former; the head has a hundred times as much")
+    learning_rate: float = Field(
+        1e-5, description="learning rate of the Q-Former; the head has a hundred times as much"
+    )
     batch: int = Field(16, description="questions in one step")
 
 
@@ -109,8 +126,9 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
     """Train, write checkpoint and head, and measure both on the sessions that were held out.
 
     Args:
+        examples: Labelled questions of all sessions.
         data: Name of the data, for the head's file.
-        tuning: How, and where to.
+        tuning: Options of the training, with the output folder.
 
     Returns:
         The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
@@ -140,7 +158,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
     loop = Trainer(
         model=model,
         args=TrainingArguments(
-            **quiet_options(out, tuning.device),
+            **make_quiet_options(out, tuning.device),
             per_device_train_batch_size=tuning.batch,
             per_device_eval_batch_size=tuning.batch,
             num_train_epochs=tuning.epochs,
@@ -168,22 +186,26 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
         coefficients=rows_of(model.head.weight.detach().cpu().float().numpy()),
         intercept=rows_of(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
     )
-    guesses = head.predict(features_of(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
-    accuracy = rates("held_out", guesses, [row.domain for row in known])
-    head = described(head, folder.name, train, data, accuracy)
+    guesses = head.predict(extract_features(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
+    accuracy = compute_rates("held_out", guesses, [row.domain for row in known])
+    head = describe_head(head, folder.name, train, data, accuracy)
     head.save(out / HEAD)
     return head
 
 
 def run(options: DomainBlip2Options) -> None:
-    """Read, train and write. Raises TrainingDataError, EvaluationError, ModelError where something is missing; the message says what."""
-    data = trained_on(options)
+    """Read the data, train and write.
+
+    Raises:
+        TrainingDataError, EvaluationError, ModelError: Something is missing; the message says what.
+    """
+    data = name_training_data(options)
     head = fine_tune(read_domains(options, TYPES, options.split), data, options)
     print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, DomainBlip2Options, arguments, __doc__)
 
 

@@ -1,4 +1,4 @@
-"""Fits the domain head (QA-Dragon, section 3.1.1) and prints its cross-validated accuracy.
+"""Fit the domain head (QA-Dragon, section 3.1.1) and print its cross-validated accuracy.
 
     python -m training.domain_router --dataset PATH --split validation --profile embedded --out presets/heads/domain_embedded.json
 
@@ -29,7 +29,7 @@ from agents.profiles.profile import load_profile
 from evaluation.data.crag_dataset import DatasetType, load
 from training.chat_examples import TrainingDataError
 from training.command_line import SplitOptions, run_command
-from training.logistic import cross_validate, fit, fitted_on, rates, save
+from training.logistic import compute_rates, cross_validate, describe_training_data, fit, save
 from training.public_test import TEST_SPLIT
 
 TYPES: tuple[DatasetType, ...] = get_args(DatasetType)
@@ -39,7 +39,7 @@ _STRENGTH = 3.0  # inverse L2 regularisation
 
 @dataclass(frozen=True)
 class DomainExample:
-    """A question as the domain stage sees it: made to stand alone, as if the earlier answers had been right."""
+    """A question as the domain stage sees it: standalone, as if the earlier answers had been right."""
 
     session_id: str
     interaction_id: str
@@ -49,17 +49,17 @@ class DomainExample:
 
 
 class DomainRouterOptions(SplitOptions):
-    """What the head is fitted to."""
+    """Options of what the head is fitted to."""
 
-    dataset_type: Literal["single-turn", "multi-turn", "both"] = Field("both", description="which data set")
-    profile: str = Field("embedded", description="whose domain_classifier is fitted")
+    dataset_type: Literal["single-turn", "multi-turn", "both"] = Field("both", description="data set to fit to")
+    profile: str = Field("embedded", description="profile whose domain_classifier is fitted")
     measure: Annotated[str | None, Flag(metavar="SPLIT")] = Field(
         None, description="another split to measure the finished head on, once"
     )
 
 
 def read_domains(options: SplitOptions, types: Sequence[DatasetType], split: str) -> list[DomainExample]:
-    """All labelled turns of a split of the data sets that the command line names.
+    """Read all labelled turns of a split of the options' data sets.
 
     Raises:
         evaluation.records.EvaluationError: A data set cannot be loaded.
@@ -81,45 +81,57 @@ def read_domains(options: SplitOptions, types: Sequence[DatasetType], split: str
     return examples
 
 
-def trained_on(options: SplitOptions) -> str:
-    """The name of the data in a head's file. Raises TrainingDataError where the split is the test split."""
+def name_training_data(options: SplitOptions) -> str:
+    """Return the name of the data for a head's file.
+
+    Raises:
+        TrainingDataError: The split is the test split.
+    """
     if options.split == TEST_SPLIT:
         raise TrainingDataError(f"nothing is trained on {TEST_SPLIT}")
     name = options.dataset.name if options.dataset is not None else "crag-mm"
     return f"{name} {options.revision} {options.split}"
 
 
-def features_of(extractor: QuestionImageFeatures, examples: Sequence[DomainExample]) -> FloatArray:
-    """The features of all examples, shape (examples, features)."""
-    return np.concatenate([extractor.features(*batch) for batch in _batches(examples, "features")])
+def extract_features(extractor: QuestionImageFeatures, examples: Sequence[DomainExample]) -> FloatArray:
+    """Compute the features of all examples, shape (examples, features)."""
+    return np.concatenate([extractor.features(*batch) for batch in _iterate_batches(examples, "features")])
 
 
-def _batches(examples: Sequence[DomainExample], what: str) -> Iterator[tuple[list[Image.Image | None], list[str]]]:
-    """Pictures and questions, a batch at a time."""
+def _iterate_batches(
+    examples: Sequence[DomainExample], what: str
+) -> Iterator[tuple[list[Image.Image | None], list[str]]]:
+    """Yield pictures and questions, a batch at a time."""
     for start in tqdm(range(0, len(examples), _BATCH), desc=what, unit="batch", disable=None):
         batch = examples[start : start + _BATCH]
         yield [example.image for example in batch], [example.question for example in batch]
 
 
-def described(
+def describe_head(
     head: LinearHead, extractor: str, examples: Sequence[DomainExample], data: str, accuracy: dict[str, float]
 ) -> LinearHead:
-    """A head in float32, with the name of what makes its features, what it was fitted to and what was measured."""
+    """Return a head in float32 with its feature extractor, its training data and its accuracy."""
     return head.model_copy(
         update={
             "coefficients": rows_of(np.asarray(head.coefficients, dtype=np.float32)),
             "intercept": rows_of(np.asarray([head.intercept], dtype=np.float32))[0],
             "extractor": extractor,
-            "fitted_on": fitted_on(data, [(item.interaction_id, item.question, item.domain) for item in examples]),
+            "fitted_on": describe_training_data(
+                data, [(item.interaction_id, item.question, item.domain) for item in examples]
+            ),
             "accuracy": accuracy,
         }
     )
 
 
 def run(options: DomainRouterOptions) -> None:
-    """Read, fit, measure, write and report; raises one of ``command_line.FAILURES`` where something is missing."""
+    """Read the data, fit, measure, write and report.
+
+    Raises:
+        One of ``command_line.FAILURES``: Something is missing.
+    """
     types = TYPES if options.dataset_type == "both" else (options.dataset_type,)
-    data = f"{trained_on(options)} ({', '.join(types)})"
+    data = f"{name_training_data(options)} ({', '.join(types)})"
     spec = load_profile(options.profile).models.get("domain_classifier", {})
     if "features" not in spec:
         raise TrainingDataError(f"profile {options.profile!r} has no domain_classifier with a table 'features'")
@@ -130,17 +142,21 @@ def run(options: DomainRouterOptions) -> None:
     if not examples:
         raise TrainingDataError("the data set has no turn with a domain")
     labels = [example.domain for example in examples]
-    features = features_of(extractor, examples)
+    features = extract_features(extractor, examples)
     accuracy = cross_validate(features, labels, [example.session_id for example in examples], strength=_STRENGTH)
     if "fallback" in spec:
         zero_shot: DomainClassifier = registry.load(spec["fallback"])
-        guesses = [each[0].name for batch in _batches(examples, "zero-shot") for each in zero_shot.classify(*batch)]
-        accuracy |= rates("zero_shot", guesses, labels)
+        guesses = [
+            each[0].name for batch in _iterate_batches(examples, "zero-shot") for each in zero_shot.classify(*batch)
+        ]
+        accuracy |= compute_rates("zero_shot", guesses, labels)
     fitted = fit(features, labels, strength=_STRENGTH)
-    head = described(fitted, extractor.name, examples, data, accuracy)
+    head = describe_head(fitted, extractor.name, examples, data, accuracy)
     if options.measure:
         others = read_domains(options, types, options.measure)
-        found = rates("", head.predict(features_of(extractor, others)), [example.domain for example in others])
+        found = compute_rates(
+            "", head.predict(extract_features(extractor, others)), [example.domain for example in others]
+        )
         measured = {f"{options.measure}{name or '_accuracy'}": value for name, value in found.items()}
         head = head.model_copy(update={"accuracy": {**accuracy, **measured}})
     print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
@@ -148,7 +164,7 @@ def run(options: DomainRouterOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, DomainRouterOptions, arguments, __doc__)
 
 

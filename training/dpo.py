@@ -1,8 +1,9 @@
-"""Direct preference optimisation on sampled replies: right over refusal over wrong, on LoRA adapters (trl).
+"""Train by direct preference optimisation on sampled replies, on LoRA adapters (trl).
 
     python -m training.dpo --data data/training --model PATH --recipe preferences --out runs/dpo
 
-The model's own replies are sampled and judged first; OUT keeps them in ``samples.jsonl``, which a second call takes over.
+A right reply is preferred to a refusal, and a refusal to a wrong reply. The model's own replies are sampled and judged first; OUT keeps
+them in ``samples.jsonl``, which a second call reuses.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from agents.turn import IDK
 from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
-from training.collect import judged_replies, questions
+from training.collect import judge_replies, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
-from training.recipes import Recipe, recipe_names
+from training.fit import ADAPTER, load_base, make_common_options, make_lora_config, run_trainer
+from training.recipes import Recipe, list_recipes
 
 SAMPLES = "samples.jsonl"
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Replies to one question with their verdicts, in the order of sampling; ``key`` is session, interaction and prompt."""
+    """Replies to one question with their verdicts, in the order of sampling.
+
+    ``key`` is session, interaction and prompt.
+    """
 
     key: tuple[str, str, str]
     replies: tuple[str, ...]
@@ -51,21 +55,21 @@ class Pair:
     rejected: str
 
 
-def key_of(example: Example) -> tuple[str, str, str]:
-    """By which an example's samples are found."""
+def make_key(example: Example) -> tuple[str, str, str]:
+    """Return the key by which an example's samples are found."""
     return (*example.key, example.prompt)
 
 
 def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
-    """Several replies to each question, in one batched call, judged."""
+    """Sample several replies to each question, in one batched call, and judge them."""
     table, seed = recipe.dpo, recipe.training.seed
-    asked = [row for row in questions(examples) for _ in range(table.samples)]
+    asked = [row for row in select_questions(examples) for _ in range(table.samples)]
     places = range(len(asked))
     requests = [asked[place].request(table.temperature, seed + place % table.samples) for place in places]
     said = [reply.text for reply in model.chat(requests)]
-    verdicts: list[Any] = [turn.verdict for turn in judged_replies(asked, said, judge)]
+    verdicts: list[Any] = [turn.verdict for turn in judge_replies(asked, said, judge)]
     ends = [(start, start + table.samples) for start in places[:: table.samples]]
-    return [Sampled(key_of(asked[a]), tuple(said[a:b]), tuple(verdicts[a:b])) for a, b in ends]
+    return [Sampled(make_key(asked[a]), tuple(said[a:b]), tuple(verdicts[a:b])) for a, b in ends]
 
 
 def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
@@ -74,38 +78,48 @@ def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
 
 
 def read_samples(path: Path) -> list[Sampled]:
-    """Read what ``write_samples`` wrote. Raises TrainingDataError where the file is missing or malformed."""
+    """Read what ``write_samples`` wrote.
+
+    Raises:
+        TrainingDataError: The file is missing or malformed.
+    """
     return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
 
 
-def pairs_of(example: Example, sampled: Sampled) -> list[Pair]:
-    """Right over refusal over wrong: the commonest right and the commonest wrong reply, and "I don't know" between them."""
-    right, wrong = (_commonest(sampled, verdict) for verdict in ("correct", "hallucination"))
+def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
+    """Build preference pairs: right over refusal over wrong.
+
+    They are the commonest right reply, "I don't know", and the commonest wrong reply.
+    """
+    right, wrong = (_find_commonest(sampled, verdict) for verdict in ("correct", "hallucination"))
     ladder = [reply for reply in (right, IDK, wrong) if reply is not None]
     return [Pair(example, better, worse) for better, worse in combinations(ladder, 2) if better != worse]
 
 
-def _commonest(sampled: Sampled, verdict: str) -> str | None:
+def _find_commonest(sampled: Sampled, verdict: str) -> str | None:
     said = [reply for reply, found in zip(sampled.replies, sampled.verdicts, strict=True) if found == verdict]
     return Counter(said).most_common(1)[0][0] if said else None  # the first of equals
 
 
 class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
-    """trl's trainer over pairs that the collator encodes, so that prompts are those the agent serves, pictures included."""
+    """DPO trainer of trl over pairs that the collator encodes.
+
+    So the prompts are those that the agent serves, pictures included.
+    """
 
     def _prepare_dataset(self, dataset: Any, *_: Any, **__: Any) -> Any:
         return dataset
 
 
 class PairCollator:
-    """Encodes pairs as trl wants them: the chosen rows, then the rejected ones."""
+    """Collator that encodes pairs for trl: the chosen rows, then the rejected ones."""
 
     def __init__(self, pairs: Sequence[Pair], encoder: SampleEncoder) -> None:
         self._pairs = pairs
         self._encoder = encoder
 
     def __call__(self, rows: Sequence[dict[str, int]]) -> dict[str, torch.Tensor]:
-        """One batch of pairs, given by their places."""
+        """Encode one batch of pairs, given by their places."""
         pairs = [self._pairs[row["place"]] for row in rows]
         chosen = [Sample(pair.example, pair.chosen) for pair in pairs]
         rejected = [Sample(pair.example, pair.rejected) for pair in pairs]
@@ -114,8 +128,8 @@ class PairCollator:
         return inputs
 
 
-def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
-    """The pairs of which both rows have at most ``max_tokens``."""
+def select_fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
+    """Select the pairs of which both rows have at most ``max_tokens``."""
     return [
         pair
         for pair in pairs
@@ -124,13 +138,17 @@ def fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> l
 
 
 class DpoOptions(TrainingOptions):
-    """What is trained."""
+    """Options of the training."""
 
-    recipe: str = Field("preferences", description=f"{', '.join(recipe_names())} or a TOML file")
+    recipe: str = Field("preferences", description=f"{', '.join(list_recipes())} or a TOML file")
 
 
 def run(options: DpoOptions) -> None:
-    """Sample, judge, train and write; raises one of ``command_line.FAILURES`` where something is missing."""
+    """Sample, judge, train and write.
+
+    Raises:
+        One of ``command_line.FAILURES``: Something is missing.
+    """
     import datasets
 
     run, examples, held_out = read_data(options)
@@ -138,21 +156,21 @@ def run(options: DpoOptions) -> None:
     checkpoint = load_base(options.model, run.recipe, run.device)
     chat, encoder = TransformersChat(checkpoint, Path(options.model).name), SampleEncoder(checkpoint)
 
-    def pairs_from(rows: Sequence[Example], path: Path) -> list[Pair]:
+    def make_pairs(rows: Sequence[Example], path: Path) -> list[Pair]:
         if not path.is_file():
             write_samples(path, sample_replies(chat, rows, judge, run.recipe))
         sampled = {row.key: row for row in read_samples(path)}
-        known = [row for row in questions(rows) if key_of(row) in sampled]
-        made = [pair for row in known for pair in pairs_of(row, sampled[key_of(row)])]
-        return fitting(made, encoder, run.recipe.training.max_tokens)
+        known = [row for row in select_questions(rows) if make_key(row) in sampled]
+        made = [pair for row in known for pair in build_pairs(row, sampled[make_key(row)])]
+        return select_fitting(made, encoder, run.recipe.training.max_tokens)
 
-    pairs = pairs_from(examples, run.out / SAMPLES)
-    other = pairs_from(held_out, run.out / f"held_out_{SAMPLES}")
+    pairs = make_pairs(examples, run.out / SAMPLES)
+    other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")
     if not pairs:
         raise TrainingDataError("no question has replies of which one is better; sample more (dpo.samples) or hotter")
     table = run.recipe.training
     config = DPOConfig(
-        **common_options(run, evaluate=bool(other)),
+        **make_common_options(run, evaluate=bool(other)),
         per_device_train_batch_size=1,  # a pair
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=table.batch * table.accumulation,
@@ -168,7 +186,7 @@ def run(options: DpoOptions) -> None:
         eval_dataset=places.select(range(len(pairs), len(every))) if other else None,
         processing_class=checkpoint.processor or checkpoint.tokenizer,
         data_collator=PairCollator(every, encoder),
-        peft_config=lora_config(run.recipe, checkpoint.model.config),
+        peft_config=make_lora_config(run.recipe, checkpoint.model.config),
     )
     measures = ("loss", "rewards/margins", "eval_loss")
     log = run_trainer(trainer, run.out, run.recipe.name, resume=run.resume, measures=measures)
@@ -187,7 +205,7 @@ def run(options: DpoOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, DpoOptions, arguments, __doc__)
 
 

@@ -1,8 +1,9 @@
-"""The mean embedding of the knowledge graph's photographs, which ``agents.models.vision.object_embedding`` takes away.
+"""Write the mean embedding of the knowledge graph's photographs, which object embeddings subtract.
 
     python -m training.embedding_mean [--split validation]
 
-No question photo is looked at. Indices that were built with another mean have to be built again.
+``agents.models.vision.object_embedding`` subtracts it. No question photo is used. Indices that were built with another mean have to be
+built again.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from mini_crag_mm.loader import read_index_image, read_kg
 
 
 class EmbeddingMeanOptions(Options):
-    """Whose mean it is."""
+    """Options of the mean."""
 
-    split: Split = Field("validation", description="whose graph is read")
+    split: Split = Field("validation", description="split whose graph is read")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,7 @@
-"""Encodes samples for training: prompts as the agent serves them, replies appended, the loss on replies alone."""
+"""Encoding of samples for training.
+
+Prompts are rendered as the agent serves them, replies are appended, and the loss is on replies alone.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from agents.models.pixels import rgb_within
 from training.chat_examples import Example
 
 IGNORED = -100
-"""The label of a token that has no loss (torch's ``cross_entropy``)."""
+"""Label of a token without loss (torch's ``cross_entropy``)."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A request and the reply to be learned; ``kind`` says what is learned by it."""
+    """A request and the reply to be learned; ``kind`` says what it teaches."""
 
     example: Example
     reply: str
@@ -29,50 +32,62 @@ class Sample:
 
 @dataclass(frozen=True)
 class SampleGroup:
-    """Samples that go through the model together: all with images or none, padded side by side or packed into one row."""
+    """Samples that go through the model together, all with images or none.
+
+    They are padded side by side, or packed into one row.
+    """
 
     samples: tuple[Sample, ...]
     packed: bool = False
 
 
 class SampleEncoder:
-    """Encodes samples for one checkpoint: its model, with tokenizer and processor; images are scaled down as when serving."""
+    """Encoder of samples for one checkpoint: its model, with tokenizer and processor.
+
+    Images are scaled down as when serving.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
 
     @property
-    def packs(self) -> bool:
-        """Whether rows can be packed: Mllama makes its attention mask by itself and would let them see each other."""
-        return not crosses(self._checkpoint)
+    def can_pack(self) -> bool:
+        """Whether rows can be packed.
+
+        Mllama makes its attention mask by itself and would let packed samples see each other.
+        """
+        return not uses_cross_attention(self._checkpoint)
 
     def length(self, sample: Sample) -> int:
-        """Tokens of prompt and reply together, image tokens included."""
+        """Count the tokens of prompt and reply together, image tokens included."""
         return int(self.padded([sample])["input_ids"].shape[1])
 
     def reply_ids(self, reply: str) -> list[int]:
-        """The tokens to be learned: the reply and the token that ends it."""
+        """Return the tokens to be learned: the reply and the token that ends it."""
         return [*self._checkpoint.encode(reply), self._checkpoint.tokenizer.eos_token_id]
 
     def encode(self, group: SampleGroup) -> dict[str, torch.Tensor]:
-        """The model's input for a group, with ``labels``."""
+        """Build the model's input for a group, with ``labels``."""
         return self.packed(group.samples) if group.packed else self.padded(group.samples)
 
     def padded(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
-        """One row a sample: padding, prompt, reply, padding. All samples have images, or none has."""
+        """Encode one row a sample: padding, prompt, reply, padding. All samples have images, or none has."""
         inputs = self.prompts([sample.example for sample in samples])
         replies = [self.reply_ids(sample.reply) for sample in samples]
-        return with_replies(inputs, replies, self._checkpoint.tokenizer.pad_token_id)
+        return append_replies(inputs, replies, self._checkpoint.tokenizer.pad_token_id)
 
     def prompts(self, examples: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """The model's input for requests alone, one row each, padded on the left. All have images, or none has."""
+        """Encode requests alone, one row each, padded on the left. All have images, or none has."""
         messages = [self.messages(example) for example in examples]
         texts = [self._checkpoint.render(row) for row in messages]
         images = [[image for message in row for image in message.images] for row in messages]
         return dict(self._checkpoint.inputs(texts, images))
 
     def packed(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
-        """All samples in one row, each seeing itself alone: positions begin at 0 for each, by which transformers' mask parts them."""
+        """Encode all samples in one row, each seeing itself alone.
+
+        Positions begin at 0 for each sample; by them transformers' mask keeps samples apart.
+        """
         ids: list[int] = []
         labels: list[int] = []
         positions: list[int] = []
@@ -91,7 +106,7 @@ class SampleEncoder:
         return result
 
     def messages(self, example: Example) -> tuple[ChatMessage, ...]:
-        """The messages of a request as the model gets them: images scaled down, or none where it sees none."""
+        """Return the messages of a request with images scaled down, or without if the model sees none."""
         sees = self._checkpoint.sees
         return tuple(
             replace(message, images=tuple(rgb_within(image, MAX_IMAGE_SIDE) for image in message.images if sees))
@@ -99,23 +114,24 @@ class SampleEncoder:
         )
 
 
-def crosses(checkpoint: Checkpoint) -> bool:
-    """Whether a model attends to its pictures apart from its tokens, as Mllama does."""
+def uses_cross_attention(checkpoint: Checkpoint) -> bool:
+    """Return whether a model attends to its pictures apart from its tokens, as Mllama does."""
     return bool(checkpoint.model.config.model_type == "mllama")
 
 
-def with_replies(
+def append_replies(
     inputs: dict[str, torch.Tensor], replies: Sequence[Sequence[int]], pad: int
 ) -> dict[str, torch.Tensor]:
-    """Encoded prompts with replies behind them, padded on the right, and ``labels`` that are ``IGNORED`` outside of the replies.
+    """Append replies to encoded prompts, padded on the right, and add ``labels``.
 
     Args:
-        inputs: What the processor made of the prompts; ``input_ids`` has shape (rows, prompt).
+        inputs: The processor's encoding of the prompts; ``input_ids`` has shape (rows, prompt).
         replies: Token ids of each row's reply.
         pad: A token id for padding.
 
     Returns:
-        The inputs with ``input_ids``, ``attention_mask`` and ``labels`` of shape (rows, prompt + longest reply).
+        The inputs with ``input_ids``, ``attention_mask`` and ``labels`` of shape (rows, prompt + longest reply). The labels are ``IGNORED``
+        outside of the replies.
     """
     prompt, mask = inputs["input_ids"], inputs["attention_mask"]
     rows = [torch.tensor(list(reply), dtype=prompt.dtype, device=prompt.device) for reply in replies]
@@ -128,27 +144,33 @@ def with_replies(
         "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(given == 0, IGNORED)], dim=1),
     }
     if "cross_attention_mask" in inputs:
-        result["cross_attention_mask"] = seen_by_replies(inputs["cross_attention_mask"], added.shape[1])
+        result["cross_attention_mask"] = extend_cross_mask(inputs["cross_attention_mask"], added.shape[1])
     return result
 
 
-def seen_by_replies(across: torch.Tensor, tokens: int) -> torch.Tensor:
-    """Mllama's cross-attention mask for prompts with ``tokens`` of reply behind them, which see what the prompt's end sees.
+def extend_cross_mask(across: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Extend Mllama's cross-attention mask to replies, which see what the end of the prompt sees.
 
     Args:
-        across: Shape (rows, prompt, images, tiles).
+        across: Mask of the prompts, shape (rows, prompt, images, tiles).
+        tokens: Number of tokens of the replies.
     """
     return torch.cat([across, across[:, -1:].expand(-1, tokens, -1, -1)], dim=1)
 
 
-def groups_of(
+def group_samples(
     samples: Sequence[Sample], lengths: Sequence[int], *, batch: int, max_tokens: int, packing: bool
 ) -> list[SampleGroup]:
-    """Samples put together: those without images packed first-fit, longest first, into rows of ``max_tokens``; others ``batch`` a group.
+    """Group samples for training.
+
+    Packing is first-fit, longest sample first, into rows of ``max_tokens``.
 
     Args:
+        samples: The samples.
         lengths: Tokens of each sample, at most ``max_tokens``.
-        packing: Whether samples without images are packed; else they are padded side by side, ``batch`` a group.
+        batch: Number of samples in a padded group.
+        max_tokens: Maximum number of tokens of a packed row.
+        packing: Whether to pack samples without images; else they are padded side by side, as those with images are.
     """
     order = sorted(range(len(samples)), key=lambda place: (-lengths[place], place))
     seeing = [place for place in order if samples[place].example.images]

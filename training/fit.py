@@ -1,4 +1,7 @@
-"""LoRA adapters on a checkpoint, and the loop that trains them: trainers of transformers and trl, resumable, with curves."""
+"""LoRA adapters on a checkpoint, and the loop that trains them.
+
+The trainers are those of transformers and trl. A training can be resumed, and draws its curves.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.command_line import Run
-from training.frozen_layers import FROZEN, frozen_layers
+from training.frozen_layers import FROZEN, cache_frozen_layers
 from training.recipes import Recipe
 
 CHECKPOINTS = "checkpoints"
@@ -25,7 +28,7 @@ CURVES = "curves"
 Item = TypeVar("Item")
 
 ADAPTER = "adapter"
-"""Where a training run leaves its adapter, in its output folder."""
+"""Folder of the adapter in the output folder of a training run."""
 
 LANGUAGE = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of Llama, Mllama, Qwen2 and Qwen-VL language models."""
@@ -34,8 +37,8 @@ VISION = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv", "proj", "fc1", "fc2")
 """Linear layers of the picture encoders of Mllama and Qwen-VL."""
 
 
-def lora_config(recipe: Recipe, config: Any) -> Any:
-    """The recipe's adapters in PEFT's terms, for a model of this configuration."""
+def make_lora_config(recipe: Recipe, config: Any) -> Any:
+    """Convert the recipe's adapters to PEFT's configuration, for a model of this configuration."""
     from peft import LoraConfig
 
     # By their full names; PEFT's own layers_to_transform goes with a list of names alone, which would name the picture encoder's too.
@@ -56,18 +59,21 @@ def lora_config(recipe: Recipe, config: Any) -> Any:
 
 
 def load_base(model: str | Path, recipe: Recipe, device: str = "cpu") -> Checkpoint:
-    """A checkpoint in the recipe's dtype, without adapters and without a cache.
+    """Load a checkpoint in the recipe's dtype, without adapters and without a cache.
 
     Raises:
         ModelError: The checkpoint cannot be loaded.
     """
     checkpoint = load_checkpoint(model, device, recipe.training.dtype)
-    without_cache(checkpoint.model)
+    disable_cache(checkpoint.model)
     return checkpoint
 
 
 def load_trainable(model: str | Path, recipe: Recipe, device: str = "cpu") -> tuple[Checkpoint, Any]:
-    """A checkpoint with fresh adapters, and its model as PEFT wraps it, which saves the adapters alone.
+    """Load a checkpoint and add fresh adapters.
+
+    Returns:
+        The checkpoint, and its model as PEFT wraps it, which saves the adapters alone.
 
     Raises:
         ModelError: The checkpoint cannot be loaded.
@@ -78,19 +84,25 @@ def load_trainable(model: str | Path, recipe: Recipe, device: str = "cpu") -> tu
     checkpoint = load_base(model, recipe, device)
     set_seed(recipe.training.seed)  # adapters begin at random
     try:
-        return checkpoint, get_peft_model(checkpoint.model, lora_config(recipe, checkpoint.model.config))
+        return checkpoint, get_peft_model(checkpoint.model, make_lora_config(recipe, checkpoint.model.config))
     except ValueError as error:  # PEFT's "target modules not found"
         raise TrainingDataError(f"{model} has no layers for LoRA: {error}") from error
 
 
-def without_cache(model: Any) -> None:
-    """Let a model keep no keys and values: with a cache transformers overlooks that a row is packed, and checkpointing is off."""
+def disable_cache(model: Any) -> None:
+    """Turn a model's key-value cache off.
+
+    With a cache, transformers overlooks that a row is packed, and checkpointing is off.
+    """
     for config in (model.config, model.config.get_text_config()):
         config.use_cache = False
 
 
-def quiet_options(out: Path, device: str) -> dict[str, Any]:
-    """Options of ``TrainingArguments`` that all trainings share: where checkpoints go, and nothing but the log is reported."""
+def make_quiet_options(out: Path, device: str) -> dict[str, Any]:
+    """Return the options of ``TrainingArguments`` that all trainings share.
+
+    Checkpoints go into ``out``, and nothing but the log is reported.
+    """
     return {
         "output_dir": str(out / CHECKPOINTS),
         "use_cpu": device == "cpu",
@@ -102,11 +114,14 @@ def quiet_options(out: Path, device: str) -> dict[str, Any]:
     }
 
 
-def common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
-    """The recipe as options of transformers' ``TrainingArguments`` and of trl's ``DPOConfig`` and ``GRPOConfig``."""
+def make_common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
+    """Convert the recipe to options of transformers' ``TrainingArguments`` and trl's configurations.
+
+    These are ``DPOConfig`` and ``GRPOConfig``.
+    """
     table = run.recipe.training
     return {
-        **quiet_options(run.out, run.device),
+        **make_quiet_options(run.out, run.device),
         "num_train_epochs": table.epochs,
         "max_steps": run.steps,
         "learning_rate": table.learning_rate,
@@ -126,10 +141,16 @@ def common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
 def run_trainer(
     trainer: Trainer, out: Path, title: str, *, resume: bool, measures: Sequence[str] = ("loss", "eval_loss")
 ) -> list[dict[str, Any]]:
-    """Train and write the curves into ``out``, the ``measures`` of the log over the steps; what a trainer prints goes to standard error.
+    """Train, and write curves of the ``measures`` over the steps.
+
+    What the trainer prints goes to standard error.
 
     Args:
-        resume: Whether to go on from the last checkpoint in ``out``, where there is one.
+        trainer: The trainer.
+        out: Folder of the result.
+        title: Title of the curves, and name of the training in messages.
+        resume: Whether to continue from the last checkpoint in ``out``, if there is one.
+        measures: Names of values in the log.
 
     Returns:
         The log: steps with ``loss`` and ``learning_rate``, and with ``eval_loss``.
@@ -167,26 +188,33 @@ def fit(
     """Train, evaluate before and after, and write the adapter and the curves into the run's folder.
 
     Args:
-        model: With adapters, as PEFT wraps it.
-        encode: From an item to the model's input with its labels.
+        model: The model with adapters, as PEFT wraps it.
+        run: Recipe, output folder and device.
+        train: Items to train on.
+        held_out: Items to evaluate on; may be empty.
+        encode: Builds the model's input with labels from an item.
+        trainer: Class of the trainer.
 
     Returns:
-        ``steps``, and ``held_out_loss`` before and after; None for it where nothing is held out.
+        ``steps``, and ``held_out_loss`` before and after; None for it if nothing is held out.
 
     Raises:
         TrainingDataError: There is nothing to train on, or see ``run_trainer``.
     """
     if not train:
         raise TrainingDataError("there is nothing to train on; see what training.collect says of the data")
-    with kept_lower_layers(model, run, encode) as encode_upper:
+    with reuse_lower_layers(model, run, encode) as encode_upper:
         return _fit(model, run, train, held_out, encode_upper, trainer)
 
 
-def kept_lower_layers(model: Any, run: Run, encode: Callable[[Item], Mapping[str, torch.Tensor]]) -> Any:
-    """A context in which the recipe's frozen lower layers are read from disk, where it wants that; it gives what encodes an item then."""
+def reuse_lower_layers(model: Any, run: Run, encode: Callable[[Item], Mapping[str, torch.Tensor]]) -> Any:
+    """Return a context that yields the encoder of items.
+
+    If the recipe wants it, the outputs of the frozen lower layers are read from disk there.
+    """
     if not run.recipe.training.frozen_cache:
         return contextlib.nullcontext(encode)
-    return frozen_layers(model, run.recipe.lora.first_layer, run.cache / FROZEN, encode)
+    return cache_frozen_layers(model, run.recipe.lora.first_layer, run.cache / FROZEN, encode)
 
 
 def _fit(
@@ -198,7 +226,7 @@ def _fit(
     trainer: type[Trainer],
 ) -> dict[str, Any]:
     arguments = TrainingArguments(
-        **common_options(run, evaluate=bool(held_out)),
+        **make_common_options(run, evaluate=bool(held_out)),
         per_device_train_batch_size=1,  # an item is a group already
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=run.recipe.training.accumulation,

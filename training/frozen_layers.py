@@ -1,6 +1,7 @@
-"""Keeps on disk what the layers below the adapters make of each row: they are frozen, so that every epoch and training gets the same.
+"""Cache on disk of the outputs of the layers below the adapters.
 
-Without this a row goes forward through all layers and back through the upper ones; with it through the upper ones alone.
+These layers are frozen, so that every epoch and training gets the same outputs. Without the cache a row goes forward through all layers
+and back through the upper ones. With it, the row goes through the upper ones alone.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Item = TypeVar("Item")
 Inputs = Mapping[str, torch.Tensor]
 
 
-class _Passes(nn.Module):
-    """Stands for a layer whose work is done elsewhere: names and numbers of the others stay, and so do those of their adapters."""
+class _Placeholder(nn.Module):
+    """Identity placeholder that keeps the indices of the remaining layers, and so those of their adapters."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -36,17 +37,19 @@ class _Passes(nn.Module):
 
 
 @contextlib.contextmanager
-def frozen_layers(
+def cache_frozen_layers(
     model: Any, first: int, folder: Path, encode: Callable[[Item], Inputs]
 ) -> Iterator[Callable[[Item], dict[str, torch.Tensor]]]:
-    """While it is open the model has no layers below ``first``; it gives what encodes an item as input of the others.
+    """Remove the model's layers below ``first`` while the context is open.
 
-    The input of the upper layers has shape (rows, tokens, hidden), ``inputs_embeds`` in place of ``input_ids``.
+    It yields a function that encodes an item as input of the upper layers: ``inputs_embeds`` of shape (rows, tokens, hidden) in place of
+    ``input_ids``.
 
     Args:
-        model: With adapters from layer ``first`` on, as PEFT wraps it.
-        folder: For what the lower layers make of rows, by the hash of the row: 4 bytes a number in float32.
-        encode: From an item to the input of the whole model.
+        model: The model with adapters from layer ``first`` on, as PEFT wraps it.
+        first: The first layer that stays.
+        folder: Folder for the outputs of the lower layers, by the hash of the row: 4 bytes a number in float32.
+        encode: Builds the input of the whole model from an item.
 
     Raises:
         TrainingDataError: There is nothing below the adapters, the model is of no known build, or a row holds a picture.
@@ -60,12 +63,12 @@ def frozen_layers(
     ):
         raise TrainingDataError(f"training.frozen_cache needs layers below the adapters: lora.first_layer is {first}")
     own, norm = list(layers), decoder.norm
-    place = folder / _weights_hash([decoder.embed_tokens, *own[:first]])
+    place = folder / _hash_weights([decoder.embed_tokens, *own[:first]])
     place.mkdir(parents=True, exist_ok=True)
 
     def put(kept: range, last: nn.Module) -> None:
         for number, layer in enumerate(own):
-            layers[number] = layer if number in kept else _Passes(layer)
+            layers[number] = layer if number in kept else _Placeholder(layer)
         decoder.norm = last
 
     lower, upper = range(first), range(first, len(own))
@@ -75,7 +78,7 @@ def frozen_layers(
         labels = inputs.pop("labels")
         if strange := sorted(set(inputs) - {"input_ids", "attention_mask", "position_ids"}):
             raise TrainingDataError(f"training.frozen_cache is for rows of text alone, not for {', '.join(strange)}")
-        file = place / f"{_row_hash(inputs)}.safetensors"
+        file = place / f"{_hash_row(inputs)}.safetensors"
         if file.is_file():
             made = load_file(file)["made"].to(labels.device)
         else:
@@ -99,7 +102,7 @@ def frozen_layers(
         put(range(len(own)), norm)
 
 
-def _weights_hash(parts: list[nn.Module]) -> str:
+def _hash_weights(parts: list[nn.Module]) -> str:
     digest = hashlib.sha256(str(len(parts)).encode())
     for weight in (weight for part in parts for weight in part.state_dict().values()):
         digest.update(f"{weight.dtype} {tuple(weight.shape)}".encode())
@@ -107,7 +110,7 @@ def _weights_hash(parts: list[nn.Module]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _row_hash(inputs: Inputs) -> str:
+def _hash_row(inputs: Inputs) -> str:
     digest = hashlib.sha256()
     for name, values in sorted(inputs.items()):
         digest.update(f"{name} {tuple(values.shape)}".encode() + values.cpu().numpy().tobytes())

@@ -1,9 +1,10 @@
-"""Group relative policy optimisation with reward 1 / 0 / -1 by a judge, in three stages: easy, 1:1, 1:2 easy to hard (trl).
+"""Train by group relative policy optimisation in three stages: easy, 1:1, 1:2 easy to hard (trl).
 
     python -m training.grpo --data data/training --model PATH --recipe curriculum --strong results/strong --out runs/grpo
 
-A question is easy where a strong model answered it right: --strong names that model's judged run over the same split. Without it the
-model's own recorded replies decide. Each stage goes on from the adapter of the one before; OUT gets the last one as ``adapter/``.
+A judge gives the reward 1, 0 or -1. A question is easy if a strong model answered it right: --strong names that model's judged run over
+the same split. Without it the model's own recorded replies decide. Each stage continues from the adapter of the one before; OUT gets the
+last one as ``adapter/``.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError
-from training.collect import judged_replies, questions
+from training.collect import judge_replies, select_questions
 from training.command_line import Run, TrainingOptions, read_data, run_command, write_about
-from training.encoding import SampleEncoder, crosses, seen_by_replies
-from training.fit import ADAPTER, common_options, load_base, lora_config, run_trainer
-from training.recipes import recipe_names
+from training.encoding import SampleEncoder, extend_cross_mask, uses_cross_attention
+from training.fit import ADAPTER, load_base, make_common_options, make_lora_config, run_trainer
+from training.recipes import list_recipes
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
 
 SIGHT = ("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask")
-"""What Mllama takes beside the tokens, each with one row a prompt."""
+"""Inputs of Mllama beside the tokens, each with one row a prompt."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Stage:
 
 
 class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
-    """trl's trainer; prompts that are rendered already get no second begin-of-text token."""
+    """GRPO trainer of trl that gives rendered prompts no second begin-of-text token."""
 
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
         if not isinstance(prompts[0], str):
@@ -57,10 +58,10 @@ class PromptTrainer(GRPOTrainer):  # type: ignore[misc]  # trl is not typed for 
 
 
 class CrossAttentionTrainer(PromptTrainer):
-    """The trainer for Mllama, whose pictures trl has no place for: to trl its prompts are text alone.
+    """Trainer for Mllama, whose pictures trl cannot pass on: to trl its prompts are text alone.
 
-    What the model needs of the pictures (``SIGHT``) is put beside the tokens wherever the model is asked; ``sight`` makes it of the places
-    of examples, {} for a model or questions without pictures.
+    The model's picture inputs (``SIGHT``) are added beside the tokens wherever the model is called. ``sight`` builds them from the places
+    of examples; it returns {} for a model or questions without pictures.
     """
 
     def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
@@ -90,20 +91,20 @@ class CrossAttentionTrainer(PromptTrainer):
         for start in range(0, len(input_ids), batch_size or len(input_ids)):
             rows = slice(start, start + (batch_size or len(input_ids)))
             sight = {name: value[rows] for name, value in self._sight.items()}
-            sight["cross_attention_mask"] = seen_by_replies(sight["cross_attention_mask"], logits_to_keep)
+            sight["cross_attention_mask"] = extend_cross_mask(sight["cross_attention_mask"], logits_to_keep)
             seeing = partial(model, **sight)
             tokens = input_ids[rows], attention_mask[rows]
             parts.append(super()._get_per_token_logps_and_entropies(seeing, *tokens, logits_to_keep, **more))
         return tuple(torch.cat(part) if part[0] is not None else None for part in zip(*parts, strict=True))
 
 
-def reward_of(examples: Sequence[Example], judge: Judge) -> Callable[..., list[float]]:
-    """The reward of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong."""
+def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list[float]]:
+    """Return the reward function of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong."""
 
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
         said = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
         said = [text if isinstance(text, str) else text[0]["text"] for text in said]
-        judged = judged_replies([examples[number] for number in place], [text.strip() for text in said], judge)
+        judged = judge_replies([examples[number] for number in place], [text.strip() for text in said], judge)
         return [REWARDS[turn.verdict] for turn in judged]
 
     return truthfulness
@@ -112,19 +113,23 @@ def reward_of(examples: Sequence[Example], judge: Judge) -> Callable[..., list[f
 def split_by_difficulty(
     examples: Sequence[Example], right: set[tuple[str, str]] | None
 ) -> tuple[list[Example], list[Example]]:
-    """Easy and hard questions; ``right``: turns that a strong model answered right, None: the model's own replies decide."""
+    """Split the questions into easy and hard ones.
+
+    ``right`` holds the turns that a strong model answered right; None: the model's own replies decide.
+    """
     easy: list[Example] = []
     hard: list[Example] = []
-    for row in questions(examples):
+    for row in select_questions(examples):
         known = row.reply_verdict == "correct" if right is None else row.key in right
         (easy if known else hard).append(row)
     return easy, hard
 
 
-def curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) -> list[Stage]:
-    """The three stages of Dianping (arXiv 2508.10337): easy questions alone, then as many hard ones, then twice as many.
+def build_curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) -> list[Stage]:
+    """Build the three stages of Dianping (arXiv 2508.10337).
 
-    Each stage is as large as the questions allow without repeating one; a stage that would be empty is left out.
+    Easy questions come alone, then with as many hard ones, then with twice as many. Each stage is as large as the questions allow without
+    repeating one. A stage that would be empty is left out.
     """
     chooser = random.Random(seed)
     stages = [Stage("easy", tuple(easy))]
@@ -136,10 +141,11 @@ def curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int = 0) 
     return [stage for stage in stages if stage.examples]
 
 
-def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
-    """The trainer that suits a model, over the requests of some examples; ``options`` are those of trl's ``GRPOTrainer``.
+def make_trainer(examples: Sequence[Example], checkpoint: Checkpoint, **options: Any) -> GRPOTrainer:
+    """Make the trainer that suits a model, over the requests of some examples.
 
-    A model that takes pictures among the tokens gets messages with them, any other rendered prompts.
+    ``options`` are those of trl's ``GRPOTrainer``. A model that takes pictures among the tokens gets messages with them, any other
+    rendered prompts.
     """
     import datasets
 
@@ -151,14 +157,14 @@ def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: 
 
     def prompt(example: Example) -> Any:
         messages = encoder.messages(example)
-        rendered = crosses(checkpoint) or not checkpoint.sees
+        rendered = uses_cross_attention(checkpoint) or not checkpoint.sees
         return checkpoint.render(messages) if rendered else [message(part) for part in messages]
 
     def rows(batch: dict[str, list[int]]) -> dict[str, list[Any]]:
         return {**batch, "prompt": [prompt(examples[number]) for number in batch["place"]]}
 
     options["train_dataset"] = datasets.Dataset.from_dict({"place": list(range(len(examples)))}).with_transform(rows)
-    if not crosses(checkpoint):
+    if not uses_cross_attention(checkpoint):
         return PromptTrainer(**options, processing_class=checkpoint.processor or checkpoint.tokenizer)
 
     def sight(places: Sequence[int]) -> dict[str, torch.Tensor]:
@@ -171,17 +177,21 @@ def trainer_for(examples: Sequence[Example], checkpoint: Checkpoint, **options: 
 def train_stage(
     stage: Stage, model: str, earlier: Path | None, run: Run, judge: Judge, *, vllm: bool = False
 ) -> list[dict[str, Any]]:
-    """Train one stage and write its adapter and curves into the run's folder; returns the log.
+    """Train one stage, write its adapter and curves into the run's folder, and return the log.
 
     Args:
+        stage: The stage.
+        model: Checkpoint of the model.
         earlier: The adapter of the stage before; None for a fresh one.
+        run: Recipe, output folder and device.
+        judge: Judge of the replies.
         vllm: Whether vLLM samples the replies, on a GPU.
 
     Raises:
         TrainingDataError: vLLM is to sample for an Mllama, or the memory of the device is full.
     """
     checkpoint = load_base(model, run.recipe, run.device)
-    if vllm and crosses(checkpoint):
+    if vllm and uses_cross_attention(checkpoint):
         raise TrainingDataError("trl hands vLLM no pictures for Llama-3.2-Vision; leave out --vllm")
     network: Any = checkpoint.model
     if earlier is not None:
@@ -190,7 +200,7 @@ def train_stage(
         network = PeftModel.from_pretrained(checkpoint.model, str(earlier), is_trainable=True)
     recipe, table = run.recipe, run.recipe.training
     config = GRPOConfig(
-        **common_options(run, evaluate=False),
+        **make_common_options(run, evaluate=False),
         per_device_train_batch_size=table.batch,
         gradient_accumulation_steps=table.accumulation,
         num_generations=recipe.grpo.generations,
@@ -199,13 +209,13 @@ def train_stage(
         beta=recipe.grpo.beta,
         use_vllm=vllm,
     )
-    trainer = trainer_for(
+    trainer = make_trainer(
         stage.examples,
         checkpoint,
         model=network,
-        reward_funcs=reward_of(stage.examples, judge),
+        reward_funcs=make_reward(stage.examples, judge),
         args=config,
-        peft_config=lora_config(recipe, checkpoint.model.config) if earlier is None else None,
+        peft_config=make_lora_config(recipe, checkpoint.model.config) if earlier is None else None,
     )
     title = f"{recipe.name}, stage {stage.name}"
     log = run_trainer(trainer, run.out, title, resume=run.resume, measures=("reward", "loss", "kl"))
@@ -214,9 +224,9 @@ def train_stage(
 
 
 class GrpoOptions(TrainingOptions):
-    """What is trained."""
+    """Options of the training."""
 
-    recipe: str = Field("curriculum", description=f"{', '.join(recipe_names())} or a TOML file")
+    recipe: str = Field("curriculum", description=f"{', '.join(list_recipes())} or a TOML file")
     strong: Annotated[Path | None, Flag(metavar="RUN")] = Field(
         None, description="judged run of a strong model: what it has right is easy"
     )
@@ -224,7 +234,11 @@ class GrpoOptions(TrainingOptions):
 
 
 def run(options: GrpoOptions) -> None:
-    """Make the curriculum, train its stages and write; raises one of ``command_line.FAILURES`` where something is missing."""
+    """Build the curriculum, train its stages and write.
+
+    Raises:
+        One of ``command_line.FAILURES``: Something is missing.
+    """
     run, examples, _ = read_data(options)
     judge = choose_judge(options.eval_model, cache=options.cache)
     right = None
@@ -232,7 +246,7 @@ def run(options: GrpoOptions) -> None:
         right = {row.turn.key for row in read_turn_table(options.strong) if row.correct}
     pictured = [row for row in examples if row.images]  # a batch has pictures in all rows or in none
     easy, hard = split_by_difficulty(pictured or examples, right)
-    stages = curriculum(easy, hard, run.recipe.training.seed)
+    stages = build_curriculum(easy, hard, run.recipe.training.seed)
     if not stages:
         raise TrainingDataError(
             "no question is easy: the curriculum begins with those; name a strong model's run with --strong"
@@ -259,7 +273,7 @@ def run(options: GrpoOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, GrpoOptions, arguments, __doc__)
 
 

@@ -23,26 +23,26 @@ _SEED = 0
 FOLDS = 5
 
 
-def _regression(strength: float, standardise: bool) -> Pipeline:
+def _make_regression(strength: float, standardise: bool) -> Pipeline:
     regression = LogisticRegression(C=strength, class_weight="balanced", max_iter=_MAX_ITERATIONS, random_state=_SEED)
     return make_pipeline(StandardScaler() if standardise else "passthrough", regression)
 
 
 def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise: bool = False) -> LinearHead:
-    """Fit with balanced classes (a rare class weighs as much as a frequent one).
+    """Fit a head with balanced classes (a rare class weighs as much as a frequent one).
 
     Args:
         features: Shape (examples, features).
         labels: One class an example.
         strength: Inverse of the L2 regularisation (scikit-learn's C).
-        standardise: Take off each feature its mean, and divide it by its standard deviation; the head keeps both.
+        standardise: Whether to subtract each feature's mean and divide by its standard deviation; the head keeps both.
 
     Raises:
         TrainingDataError: There are fewer than two classes.
     """
     if len(known := sorted(set(labels))) < 2:
         raise TrainingDataError(f"two classes are needed; the examples have only: {', '.join(known) or 'none'}")
-    scaler, model = _regression(strength, standardise).fit(features, labels).named_steps.values()
+    scaler, model = _make_regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
         coefficients=rows_of(model.coef_),
@@ -55,7 +55,9 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
 def cross_validate(
     features: Floats, labels: Sequence[str], groups: Sequence[str], *, strength: float, standardise: bool = False
 ) -> dict[str, float]:
-    """Cross-validated metrics (``rates``), groups kept in one fold, beside those of the majority class of the other folds.
+    """Compute cross-validated metrics (``compute_rates``), beside the majority class of the other folds.
+
+    A group is kept in one fold.
 
     Raises:
         TrainingDataError: There are fewer groups than ``FOLDS``, or a fold leaves fewer than two classes.
@@ -70,26 +72,30 @@ def cross_validate(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # rare domains cannot be in every fold
         try:
-            found = predicted(_regression(strength, standardise))
+            found = predicted(_make_regression(strength, standardise))
         except ValueError as error:  # a fold with one class alone
             raise TrainingDataError(f"{FOLDS} folds cannot be made: {error}") from error
         majority = predicted(DummyClassifier(strategy="most_frequent"))
-    return {**rates("cross_validated", found, labels), "majority": accuracy(majority, labels)}
+    return {**compute_rates("cross_validated", found, labels), "majority": compute_accuracy(majority, labels)}
 
 
-def accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:
-    """Share of right predictions, 0 to 1."""
+def compute_accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:
+    """Compute the share of right predictions, 0 to 1."""
     return round(float(accuracy_score(labels, predicted)), 4)
 
 
-def rates(name: str, predicted: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
-    """Accuracy as ``name``, and as ``NAME_macro_recall`` the mean over the classes of the share of their examples that were found."""
+def compute_rates(name: str, predicted: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
+    """Compute the accuracy, as ``name``, and the mean recall of the classes, as ``NAME_macro_recall``."""
     recall = recall_score(labels, predicted, labels=sorted(set(labels)), average="macro", zero_division=0)
-    return {name: accuracy(predicted, labels), f"{name}_macro_recall": round(float(recall), 4)}
+    return {name: compute_accuracy(predicted, labels), f"{name}_macro_recall": round(float(recall), 4)}
 
 
-def fitted_on(data: str, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """What a head keeps of the examples that it was fitted to: the SHA-256 of their rows in any order, and how many they are."""
+def describe_training_data(data: str, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Describe the examples that a head was fitted to.
+
+    Returns:
+        Name of the data, number of examples, and the SHA-256 of their rows in any order.
+    """
     text = "\n".join(sorted("\t".join(row) for row in rows))
     return {"data": data, "examples": len(rows), "training_hash": hashlib.sha256(text.encode("utf-8")).hexdigest()}
 

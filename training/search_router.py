@@ -1,10 +1,10 @@
-"""Fits the search router (QA-Dragon, section 3.2) to a run whose drafts are judged.
+"""Fit the search router (QA-Dragon, section 3.2) to a run whose drafts are judged.
 
     python -m training.search_router results/val_qa_dragon --dataset .cache/datasets --out presets/heads/search_router.json
 
 RUN is the folder of a run with the stages draft and route, or holds such folders. Its drafts, not its final answers, are judged against
-the ground truth: a right draft is ``direct`` where its answer is observable (the category simple-recognition, or text, sums and counts
-of the picture) and ``verify`` elsewhere; a wrong draft or an abstention is ``rag``. Runs over public_test are refused.
+the ground truth. A right draft is ``direct`` if its answer is observable (the category simple-recognition, or text, sums and counts of
+the picture), and ``verify`` otherwise. A wrong draft or an abstention is ``rag``. Runs over public_test are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import AnsweredTurn
 from training.chat_examples import TrainingDataError
 from training.command_line import JudgedOptions, run_command
-from training.logistic import cross_validate, fit, fitted_on, rates, save
+from training.logistic import compute_rates, cross_validate, describe_training_data, fit, save
 from training.public_test import check_split
 
 _RECOGNITION = "simple-recognition"
@@ -41,21 +41,24 @@ _STRENGTH = 1.0  # inverse L2 regularisation
 
 @dataclass(frozen=True)
 class DraftedTurn:
-    """A turn of a run with its draft in the place of the agent's answer, and what the route stage saw."""
+    """A turn of a run with its draft as the agent's answer, and the features that the route stage saw."""
 
     answered: AnsweredTurn
     features: TraceFeatures
 
     @property
-    def observable(self) -> bool:
-        """Whether the picture alone holds the answer: the data set calls it recognition, or the question is self-contained."""
+    def is_observable(self) -> bool:
+        """Whether the picture alone holds the answer.
+
+        Either the data set calls it recognition, or the question is self-contained.
+        """
         features = self.features
         asked = features.asks_text or features.asks_calculation or features.asks_visible
         return self.answered.query_category == _RECOGNITION or (bool(asked) and not features.asks_now)
 
 
-def drafted_turns(run: Path) -> list[DraftedTurn]:
-    """The turns of a run that have a draft and features of it.
+def read_drafted_turns(run: Path) -> list[DraftedTurn]:
+    """Read the turns of a run that have a draft and features of it.
 
     Raises:
         TrainingDataError: The run had no stages ``draft`` and ``route``, or their features are not the router's.
@@ -82,17 +85,21 @@ def drafted_turns(run: Path) -> list[DraftedTurn]:
     return turns
 
 
-def labels_of(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
-    """``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, else ``rag``."""
+def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
+    """Label each turn by its judged draft.
+
+    Returns:
+        ``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, else ``rag``.
+    """
     judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
     return [
-        ("direct" if turn.observable else "verify") if found.correct else "rag"
+        ("direct" if turn.is_observable else "verify") if found.correct else "rag"
         for turn, found in zip(turns, judged, strict=True)
     ]
 
 
 def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str) -> TrainedRouter:
-    """The router fitted to all turns; its accuracy is that of cross-validation, sessions kept together.
+    """Fit the router to all turns; its accuracy is cross-validated, with sessions kept together.
 
     Raises:
         TrainingDataError: There are too few sessions or branches.
@@ -107,13 +114,13 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     return TrainedRouter(
         **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
         features=FEATURE_NAMES,
-        fitted_on=fitted_on(trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]),
-        accuracy={**measured, **rates("rules", by_rules, labels)},
+        fitted_on=describe_training_data(trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]),
+        accuracy={**measured, **compute_rates("rules", by_rules, labels)},
     )
 
 
 class SearchRouterOptions(JudgedOptions):
-    """Which runs the router is fitted to."""
+    """Options of which runs the router is fitted to."""
 
     runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folder of a run, or of several"
@@ -122,7 +129,11 @@ class SearchRouterOptions(JudgedOptions):
 
 
 def run(options: SearchRouterOptions) -> None:
-    """Read, judge, fit, write and report. Raises EvaluationError, TrainingDataError where something is missing; the message says what."""
+    """Read the runs, judge their drafts, fit, write and report.
+
+    Raises:
+        EvaluationError, TrainingDataError: Something is missing; the message says what.
+    """
     runs = [path.parent for place in options.runs for path in sorted([*place.glob(TRACE), *place.glob(f"*/{TRACE}")])]
     if not runs:
         raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, options.runs))}")
@@ -130,8 +141,8 @@ def run(options: SearchRouterOptions) -> None:
         check_split(read_manifest(run), run)
     accept = read_accept([options.dataset]) if options.dataset is not None else {}
     judge = choose_judge(options.eval_model, cache=options.cache)
-    turns = [turn for run in runs for turn in drafted_turns(run)]
-    labels = labels_of(turns, judge, accept)
+    turns = [turn for run in runs for turn in read_drafted_turns(run)]
+    labels = label_turns(turns, judge, accept)
     names = ", ".join(run.name for run in runs)
     router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
@@ -140,7 +151,7 @@ def run(options: SearchRouterOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, SearchRouterOptions, arguments, __doc__)
 
 

@@ -1,10 +1,11 @@
-"""Refusal fine-tuning: the model learns its own right answers and "I don't know" where it was wrong, on LoRA adapters.
+"""Fine-tune a model to give its own right answers, and "I don't know" where it was wrong.
 
     python -m training.sft --data data/training --model PATH --recipe nvidia --out runs/sft
-    python -m training.sft ... --resume        # go on after a stop
+    python -m training.sft ... --resume        # continue after a stop
 
-OUT gets ``adapter/``, ``checkpoints/``, ``curves.json``, ``curves.png`` and ``about.json`` with the held-out loss before and after and,
-with --measure, the scores of the model's held-out replies. The loss is on replies alone. Prompts are rendered as when serving.
+It trains LoRA adapters. OUT gets ``adapter/``, ``checkpoints/``, ``curves.json``, ``curves.png`` and ``about.json``. The last has the
+held-out loss before and after and, with --measure, the scores of the model's held-out replies. The loss is on replies alone. Prompts are
+rendered as when serving.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
-from training.chat_examples import Example, share_of
-from training.collect import RELEVANCE, judged_replies, questions
+from training.chat_examples import Example, hash_to_share
+from training.collect import RELEVANCE, judge_replies, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
-from training.encoding import Sample, SampleEncoder, SampleGroup, groups_of
+from training.encoding import Sample, SampleEncoder, SampleGroup, group_samples
 from training.fit import fit, load_trainable
 from training.recipes import DataTable, Recipe
 
@@ -34,19 +35,22 @@ LEARNED = ANSWERS | {STEP_ANSWER.name}
 """Forms whose replies are learned as answers, where they have a verdict."""
 
 
-def samples_of(examples: Iterable[Example], data: DataTable) -> list[Sample]:
-    """The samples of the tasks asked for, in the order of the examples; ``kind`` is answer, refusal, queries or relevance.
+def select_samples(examples: Iterable[Example], data: DataTable) -> list[Sample]:
+    """Select the samples of the requested tasks, in the order of the examples.
 
-    ``answer``: the model's own reply where it is right (or the reference answer, by choice), else "I don't know"; a share of
-    either is left out, chosen by the hash of their turn so that a greater share leaves out more of the same. ``queries``: the model's
-    own queries where the turn ended right. ``relevance``: yes or no.
+    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". A share of either is left
+    out, chosen by the hash of the turn, so that a greater share leaves out more of the same. ``queries``: the model's own queries if the
+    turn ended right. ``relevance``: yes or no.
+
+    Returns:
+        Samples whose ``kind`` is answer, refusal, queries or relevance.
     """
-    return [sample for sample in (_sample(example, data) for example in examples) if sample is not None]
+    return [sample for sample in (_make_sample(example, data) for example in examples) if sample is not None]
 
 
-def _sample(example: Example, data: DataTable) -> Sample | None:
+def _make_sample(example: Example, data: DataTable) -> Sample | None:
     if example.form in LEARNED and "answer" in data.tasks:
-        right, share = example.reply_verdict == "correct", share_of("/".join(example.key))
+        right, share = example.reply_verdict == "correct", hash_to_share("/".join(example.key))
         if example.reply_verdict is None or share < (data.answers_left_out if right else data.refusals_left_out):
             return None
         own = example.reply if data.answers == "own" else example.ground_truth
@@ -58,36 +62,39 @@ def _sample(example: Example, data: DataTable) -> Sample | None:
     return None
 
 
-def counts(samples: Sequence[Sample]) -> dict[str, int]:
-    """How many samples there are of each kind."""
+def count_kinds(samples: Sequence[Sample]) -> dict[str, int]:
+    """Count the samples of each kind."""
     return dict(sorted(Counter(sample.kind for sample in samples).items()))
 
 
 def prepare(samples: Sequence[Sample], encoder: SampleEncoder, recipe: Recipe) -> tuple[list[SampleGroup], int]:
-    """The groups of samples that fit the recipe's ``max_tokens``, and how many were too long."""
+    """Group the samples that fit the recipe's ``max_tokens``, and count those that are too long."""
     table = recipe.training
     lengths = [encoder.length(sample) for sample in samples]
     fitting = [place for place, length in enumerate(lengths) if length <= table.max_tokens]
-    groups = groups_of(
+    groups = group_samples(
         [samples[place] for place in fitting],
         [lengths[place] for place in fitting],
         batch=table.batch,
         max_tokens=table.max_tokens,
-        packing=table.packing and encoder.packs,
+        packing=table.packing and encoder.can_pack,
     )
     return groups, len(samples) - len(fitting)
 
 
 def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict[str, Any]:
-    """Rates of the model's replies to the questions among the examples, 0 to 1 (truthfulness -1 to 1).
+    """Compute rates of the model's replies to the questions among the examples.
 
     Every question is asked with the evidence and the dialog of the recorded run, in one batched call.
+
+    Returns:
+        Rates from 0 to 1 (truthfulness -1 to 1), with their intervals.
     """
-    asked = questions(examples)
+    asked = select_questions(examples)
     if not asked:
         return {"questions": 0}
     replies = model.chat([example.request() for example in asked])
-    judged = judged_replies(asked, [reply.text for reply in replies], judge)
+    judged = judge_replies(asked, [reply.text for reply in replies], judge)
     scores = score(judged)
     return {
         "questions": scores.total,
@@ -101,25 +108,29 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
 
 
 class SftOptions(TrainingOptions):
-    """What is trained."""
+    """Options of the training."""
 
     measure: bool = Field(False, description="judge the held-out replies before and after")
 
 
 def run(options: SftOptions) -> None:
-    """Read, train, measure and write; raises one of ``command_line.FAILURES`` where something is missing."""
+    """Read the data, train, measure and write.
+
+    Raises:
+        One of ``command_line.FAILURES``: Something is missing.
+    """
     run, examples, held_out = read_data(options)
     judge = choose_judge(options.eval_model, cache=options.cache)
     checkpoint, model = load_trainable(options.model, run.recipe, run.device)
     chat = TransformersChat(checkpoint, Path(options.model).name)
     before = measure(chat, held_out, judge) if options.measure else None
     encoder = SampleEncoder(checkpoint)
-    samples, other = samples_of(examples, run.recipe.data), samples_of(held_out, run.recipe.data)
+    samples, other = select_samples(examples, run.recipe.data), select_samples(held_out, run.recipe.data)
     groups, too_long = prepare(samples, encoder, run.recipe)
     about = {
         "recipe": run.recipe.model_dump(),
-        "samples": counts(samples),
-        "held_out_samples": counts(other),
+        "samples": count_kinds(samples),
+        "held_out_samples": count_kinds(other),
         "too_long": too_long,
         "sequences": len(groups),
         **fit(model, run, groups, prepare(other, encoder, run.recipe)[0], encoder.encode),
@@ -131,7 +142,7 @@ def run(options: SftOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line."""
+    """Run the command."""
     return run_command(run, SftOptions, arguments, __doc__)
 
 

@@ -66,13 +66,6 @@ NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word f
 
 MODELS = " + "  # between names of models that a table is for together
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "cropping": ("objects", "ground"),
-    "reranking": ("rerank", "two_stage_rerank"),
-    "image": ("objects", "ground", "image_search", "select_entity"),
-}
-"""Names that ``--without`` takes besides those of stages."""
-
 
 class GuardSettings(Table):
     """Protection against what is retrieved."""
@@ -143,17 +136,20 @@ class Settings(Table):
 
     def without(self, names: Sequence[str]) -> Settings:
         """These settings with stages, or groups of stages, left out; SettingsError for one that is not there or cannot be left out."""
-        by_name = dict(zip(self.stage_classes, self.stages, strict=True))
+        classes = self.stage_classes
+        by_name = dict(zip(classes, self.stages, strict=True))
+        groups = _groups(classes.values())
         left_out: set[str] = set()
         for name in names:
-            stages = [by_name.get(stage, stage) for stage in GROUPS.get(name, (name,))]
+            stages = [by_name.get(stage, stage) for stage in groups.get(name, (name,))]
             stages = [stage for stage in stages if stage in self.stages]
             if not stages:
-                known = ", ".join([*self.stages, *GROUPS])
+                known = ", ".join([*self.stages, *groups])
                 raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {known}")
             left_out.update(stages)
-        if "finalise" in left_out:
-            raise SettingsError("stage 'finalise' gives the answer and cannot be left out")
+        for name, stage in by_name.items():
+            if stage in left_out and classes[name].kind == "decides":
+                raise SettingsError(f"stage {name!r} gives the answer and cannot be left out")
         return self.model_copy(update={"stages": tuple(stage for stage in self.stages if stage not in left_out)})
 
 
@@ -363,6 +359,12 @@ def _class(stage: str) -> type[Stage]:
     from agents.stage import stage_class  # stages import searches and models: only a preset that is read needs them
 
     return stage_class(stage)
+
+
+def _groups(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
+    from agents.stage import groups_of
+
+    return groups_of(stages)
 
 
 def _listed(*tables: Mapping[str, Any]) -> dict[str, type[Stage]]:

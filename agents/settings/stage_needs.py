@@ -21,7 +21,8 @@ def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
 
 def searches_of(settings: Settings) -> tuple[bool, bool]:
     """Whether a preset searches images, and whether it searches the web."""
-    return "image_search" in settings.stages, "web_search" in settings.stages
+    searches = {stage.searches for stage in settings.stage_classes.values()}
+    return "image" in searches, "web" in searches
 
 
 def images_of(settings: Settings) -> int:

@@ -31,6 +31,7 @@ class Ground(Stage):
     options: Options
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("regions",)
+    groups = ("cropping", "image")
     doing = "finding things in the photo"
     when_short = f"{_BOXES_WHEN_SHORT} box"
 

@@ -41,6 +41,8 @@ class ImageSearch(Stage):
 
     options: Options
     fills = ("views", "image_hits", "entity", "entity_score")
+    groups = ("image",)
+    searches = "image"
     doing = "searching for similar pictures"
     when_short = f"{_CROPS_WHEN_SHORT} crop"
     min_seconds, wanted_seconds = 0.5, 1.0

@@ -35,6 +35,7 @@ class Objects(Stage):
 
     options: Options
     fills = ("target",)
+    groups = ("cropping", "image")
     doing = "finding out what is asked about"
     picture_notes = frozenset({"objects"})
     when_short = "rules alone"

@@ -32,6 +32,7 @@ class Rerank(Stage):
 
     options: Options
     fills = ("evidence",)
+    groups = ("reranking",)
     gathers = True
     doing = "ranking what was read"
     model_roles = ("reranker",)

@@ -135,6 +135,7 @@ class SelectEntity(Stage):
 
     options: Options
     fills = ("entity", "entity_score", "nearest", "entities")
+    groups = ("image",)
     doing = "recognising what is shown"
     picture_notes = frozenset({"entities", "candidates", "same_picture"})
     min_seconds, wanted_seconds = 0.5, 1.0

@@ -36,6 +36,7 @@ class TwoStageRerank(Stage):
 
     options: Options
     fills = ("evidence",)
+    groups = ("reranking",)
     gathers = True
     doing = "ranking what was read"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"

@@ -33,6 +33,7 @@ class WebSearch(Stage):
 
     options: Options
     fills = ("web_hits",)
+    searches = "web"
     gathers = True
     when_short = f"{_QUERIES_WHEN_SHORT} query"
     min_seconds, wanted_seconds = 0.5, 1.0

@@ -82,9 +82,11 @@ class Server:
         self._model, self._key, self._limits = model, key, limits
         self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside, lambda: self._photos.inside)
-        self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.decoded)
+        self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.record_decoding)
         calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
-        self._batcher = Batcher(answerer.answer, answerer.batch_size, limits.questions, self._metrics.called, calls)
+        self._batcher = Batcher(
+            answerer.answer, answerer.batch_size, limits.questions, self._metrics.record_call, calls
+        )
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
         self._wrong_keys = RateLimitItemPerMinute(limits.wrong_keys_per_minute)
@@ -258,7 +260,7 @@ class Server:
 
     async def _show_metrics(self, request: Request) -> Response:
         self._authorise(request)
-        return Response(self._metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(self._metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 class Metrics:
@@ -282,16 +284,16 @@ class Metrics:
         self._photos = Histogram("crag_photo_seconds", "Decoding of one photo", buckets=_SECONDS, registry=own)
         Gauge("crag_photos_inside", "Photos waiting or being decoded", registry=own).set_function(photos)
 
-    def called(self, size: int, seconds: float) -> None:
+    def record_call(self, size: int, seconds: float) -> None:
         """Record a call of the agent."""
         self._sizes.observe(size)
         self._calls.observe(seconds)
 
-    def decoded(self, seconds: float) -> None:
+    def record_decoding(self, seconds: float) -> None:
         """Record the seconds until a photo was decoded or refused."""
         self._photos.observe(seconds)
 
-    def page(self) -> bytes:
+    def render(self) -> bytes:
         """Render the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 

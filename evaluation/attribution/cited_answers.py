@@ -17,12 +17,12 @@ from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import EvaluationError
 
 Which = Literal["generated", "checked"]
-"""The answer as the model wrote it, or what was left of it after its citations were checked."""
+"""Version of an answer: as the model wrote it, or what remained after its citations were checked."""
 
 
 @dataclass(frozen=True)
 class CitedRun:
-    """A run's answers with citations; ``turns`` counts all of its turns, those that were not answered too."""
+    """Cited answers of a run; ``turns`` counts all of its turns, unanswered ones included."""
 
     answers: tuple[LongAnswer, ...]
     turns: int
@@ -34,11 +34,13 @@ def read_cited(
     accept: Mapping[str, Sequence[str]] | None = None,
     photo: Callable[[str], Image.Image | None] = lambda _: None,
 ) -> CitedRun:
-    """The long answers of a run, from response.jsonl and trace.jsonl in its folder.
+    """Read the long answers of a run from response.jsonl and trace.jsonl in its folder.
 
     Args:
+        run: Folder of the run.
+        which: Version of the answers.
         accept: Short right answers by interaction_id.
-        photo: The picture of a session_id.
+        photo: Returns the picture of a session_id.
 
     Raises:
         EvaluationError: There are no answers or traces, or nothing in them was cited.

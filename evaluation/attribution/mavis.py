@@ -1,4 +1,4 @@
-"""MAVIS: how informative and how well grounded long answers with citations are (sections 4 and 5.6 of the paper)."""
+"""MAVIS: metrics of how informative and how well grounded long cited answers are (sections 4 and 5.6 of the paper)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODALITIES = ("text", "image")
 
 @dataclass(frozen=True)
 class Document:
-    """A retrieved document; ``number`` is what a citation names it by."""
+    """A retrieved document; citations name it by its ``number``."""
 
     number: int
     modality: str
@@ -27,7 +27,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence a_i without markers and the numbers C_i that it cites; a number that no document has supports nothing."""
+    """A sentence a_i without markers and its citations C_i; an unknown number supports nothing."""
 
     text: str
     citations: tuple[int, ...] = ()
@@ -35,9 +35,9 @@ class Sentence:
 
 @dataclass(frozen=True)
 class LongAnswer:
-    """An answer A (sentences a_1..a_n) with the question Q, the ground-truth answer G and all documents that were retrieved.
+    """An answer A (sentences a_1..a_n), its question Q, the ground truth G and all retrieved documents.
 
-    ``photo`` opens the picture I that was asked about; None where it is not known, or cannot be opened.
+    ``photo`` opens the picture I of the question. It returns None if the picture is unknown or cannot be opened.
     """
 
     question: str
@@ -49,38 +49,41 @@ class LongAnswer:
 
     @property
     def text(self) -> str:
-        """All of its sentences, without citations."""
+        """All sentences, without citations."""
         return " ".join(sentence.text for sentence in self.sentences)
 
-    def cited(self, sentence: Sentence) -> tuple[Document | None, ...]:
-        """The documents that a sentence cites; None for a number that no document has."""
+    def cited_documents(self, sentence: Sentence) -> tuple[Document | None, ...]:
+        """Return the documents that a sentence cites, None for each unknown number."""
         by_number = {document.number: document for document in self.documents}
         return tuple(by_number.get(number) for number in dict.fromkeys(sentence.citations))
 
 
 class Grader(Protocol):
-    """Gives the grades 0, 0.5 or 1 that the metrics average: a judge model or a rule."""
+    """Judge model or rule that gives the grades 0, 0.5 or 1 which the metrics average."""
 
     name: str
 
     def facts(self, truth: str) -> tuple[str, ...]:
-        """The atomic facts of a ground truth."""
+        """Split a ground truth into atomic facts."""
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
-        """c(g_j, A): how thoroughly the answer says a fact of the ground truth."""
+        """Grade how thoroughly the answer says a fact of the ground truth: c(g_j, A)."""
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
-        """r(a_i, Q, I): how far a sentence speaks to the question."""
+        """Grade how relevant a sentence is to the question: r(a_i, Q, I)."""
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
-        """s(a_i, C): how far documents, taken together, support a sentence."""
+        """Grade how well documents, taken together, support a sentence: s(a_i, C)."""
 
 
 @dataclass(frozen=True)
 class ModalityScores:
-    """What an answer makes of the documents of one modality (section 5.6); None where there is nothing to average.
+    """An answer's use of the documents of one modality (section 5.6).
 
-    ``used`` are those of the retrieved that are cited at least once; ``groundedness`` is the mean support over the citations.
+    Attributes:
+        retrieved: Documents that were retrieved.
+        used: Those of them that are cited at least once.
+        groundedness: Mean support over the citations; None without citations.
     """
 
     retrieved: int
@@ -89,13 +92,13 @@ class ModalityScores:
 
     @property
     def utilisation(self) -> float | None:
-        """The share of the retrieved documents that is used."""
+        """Share of the retrieved documents that is used."""
         return self.used / self.retrieved if self.retrieved else None
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """The metrics of one answer, each 0 to 1."""
+    """Metrics of one answer, each 0 to 1."""
 
     completeness: float
     relevance: float
@@ -115,43 +118,50 @@ class AnswerScores:
 
 
 def f1(one: float, other: float) -> float:
-    """The harmonic mean; 0 where both are 0."""
+    """Return the harmonic mean, 0 if both are 0."""
     return 2 * one * other / (one + other) if one + other > 0 else 0.0
 
 
 def completeness(answer: LongAnswer, grader: Grader) -> float:
-    """Section 4.1: the mean over the facts g_j of c(g_j, A); 0 for an answer that says nothing or a truth without facts."""
+    """Average c(g_j, A) over the facts g_j (section 4.1).
+
+    Returns:
+        0 for an answer that says nothing, or a ground truth without facts.
+    """
     if not answer.sentences:
         return 0.0
     return _mean(grader.completeness(fact, answer) for fact in grader.facts(answer.truth))
 
 
 def relevance(answer: LongAnswer, grader: Grader) -> float:
-    """Section 4.1: the mean over the sentences a_i of r(a_i, Q, I)."""
+    """Average r(a_i, Q, I) over the sentences a_i (section 4.1)."""
     return _mean(grader.relevance(sentence, answer) for sentence in answer.sentences)
 
 
 def recall(answer: LongAnswer, grader: Grader) -> float:
-    """Section 4.2: the mean over the sentences of s(a_i, C_i); a sentence without citation counts 0."""
-    return _mean(_support(sentence, answer.cited(sentence), answer, grader) for sentence in answer.sentences)
+    """Average s(a_i, C_i) over the sentences; one without citation counts 0 (section 4.2)."""
+    return _mean(_support(sentence, answer.cited_documents(sentence), answer, grader) for sentence in answer.sentences)
 
 
 def precision(answer: LongAnswer, grader: Grader) -> float:
-    """Section 4.2: the mean over the sentences of the mean over their citations of s(a_i, c_ij).
+    """Average s(a_i, c_ij) over the citations of each sentence, then over the sentences (section 4.2).
 
     The paper does not say what a sentence without citation counts (it divides by |C_i|); here 0, as in the recall.
     """
     return _mean(
-        _mean(_support(sentence, (document,), answer, grader) for document in answer.cited(sentence))
+        _mean(_support(sentence, (document,), answer, grader) for document in answer.cited_documents(sentence))
         for sentence in answer.sentences
     )
 
 
-def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalityScores:
-    """Section 5.6: groundedness is that of the single citations ("using precision rather than recall")."""
+def score_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalityScores:
+    """Score the use of one modality's documents (section 5.6).
+
+    Groundedness is that of the single citations ("using precision rather than recall").
+    """
     grades, used = [], set()
     for sentence in answer.sentences:
-        for document in answer.cited(sentence):
+        for document in answer.cited_documents(sentence):
             if document is not None and document.modality == modality:
                 grades.append(grader.support(sentence, [document], answer))
                 used.add(document.number)
@@ -160,20 +170,20 @@ def of_modality(answer: LongAnswer, modality: str, grader: Grader) -> ModalitySc
 
 
 def score(answer: LongAnswer, grader: Grader) -> AnswerScores:
-    """All metrics of one answer."""
+    """Compute all metrics of one answer."""
     return AnswerScores(
         completeness(answer, grader),
         relevance(answer, grader),
         recall(answer, grader),
         precision(answer, grader),
-        {modality: of_modality(answer, modality, grader) for modality in MODALITIES},
+        {modality: score_modality(answer, modality, grader) for modality in MODALITIES},
     )
 
 
-def summary(scores: Sequence[AnswerScores]) -> dict[str, Any]:
-    """The row of tables 4 and 5: means over the answers; None where no answer has what is averaged.
+def average_scores(scores: Sequence[AnswerScores]) -> dict[str, Any]:
+    """Average the scores of answers into the row of tables 4 and 5; None for an average over nothing.
 
-    F1 is that of each answer, averaged: the F1-scores printed in table 4 are not those of the printed means (LLaVA-OneVision with
+    F1 is averaged over the answers. The F1-scores printed in table 4 are not those of the printed means (LLaVA-OneVision with
     Text-RAG: complete 26.0 and relevant 78.0 would give 39.0, printed is 31.9).
     """
     values: dict[str, list[float | None]] = {

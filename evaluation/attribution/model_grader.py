@@ -1,4 +1,4 @@
-"""A grader behind an OpenAI-compatible server, as in MAVIS (section 4: GPT-4.1); a grade that was given once is kept."""
+"""A grader behind an OpenAI-compatible server, as in MAVIS (section 4: GPT-4.1). Its grades are cached."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from agents.asking.ask import Answer, Ask, Question, ReplyForm, put
 from agents.models.base import ChatReply
 from evaluation.attribution.mavis import Document, LongAnswer, Sentence
-from evaluation.judge.asking import as_judge_errors, judge_prompts, kept
+from evaluation.judge.asking import cache_replies, convert_to_judge_errors, judge_prompts
 from evaluation.judge.server import JudgeServer
 from evaluation.records import JudgeError
 
 T = TypeVar("T")
 
 GRADER = "gpt-4.1"
-"""The evaluator of the paper."""
+"""The paper's evaluator."""
 
 TRIES = 3
 _GRADE = re.compile(r"\"?grade\"?\s*[:=]\s*\"?(0\.5|0|1)(?:\.0)?\b", re.IGNORECASE)
@@ -40,21 +40,22 @@ FACTS = ReplyForm("facts, one a line", _facts, lambda said, _: bool(said))
 
 
 class ModelGrader:
-    """Asks a chat model for each grade; a reply that is no grade after 3 tries counts 0.
+    """Grader that asks a chat model; without a grade after 3 tries it gives 0.
 
     Args:
-        cache: Folder of its replies; None keeps none.
+        model: Name of the model.
+        cache: Folder of its replies; None: no cache.
         base_url: See ``JudgeServer``, for errors too.
     """
 
     def __init__(self, model: str = GRADER, *, cache: Path | None = None, base_url: str | None = None) -> None:
         server = JudgeServer(model, "--grader rule", base_url)
-        self._models = {form.name: kept(server, cache, form) for form in (FACTS, GRADE)}
+        self._models = {form.name: cache_replies(server, cache, form) for form in (FACTS, GRADE)}
         self._prompts = judge_prompts()
         self.name = model
 
     def facts(self, truth: str) -> tuple[str, ...]:
-        """The atomic facts of a ground truth, one a line of the reply; the truth as a whole where there is none."""
+        """Return the atomic facts of a ground truth, one a line of the reply, or else the whole truth."""
         return self._answer(Ask("atomic_facts", FACTS), {"ground_truth": truth}).value or (truth,)
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
@@ -62,7 +63,7 @@ class ModelGrader:
         return self._grade("grade_completeness", query=answer.question, fact=fact, response=answer.text)
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
-        """See ``Grader.relevance``; where there is no photo it is known by what the ground truth says of it."""
+        """See ``Grader.relevance``. Without a photo the model gets the ground truth instead."""
         photo = answer.photo()
         asked = {"query": answer.question, "ground_truth": answer.truth if photo is None else None, "image": photo}
         return self._grade("grade_relevance", sentence=sentence.text, **asked)
@@ -80,9 +81,13 @@ class ModelGrader:
         return 0.0
 
     def _answer(self, ask: Ask[T], values: dict[str, Any], **sampling: Any) -> Answer[T]:
-        """The answer; JudgeError where there is none."""
+        """Ask the model one question.
+
+        Raises:
+            JudgeError: The model gave no answer.
+        """
         question = Question(ask, values, sampling=sampling)
-        with as_judge_errors():
+        with convert_to_judge_errors():
             (answer,) = put([question], self._prompts, lambda _: self._models[ask.form.name])
         if answer.failed:
             raise JudgeError(answer.error)

@@ -28,14 +28,14 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem
 
 FULL = 0.8
-"""Share of the words from which a grade is 1."""
+"""Least share of the words for a grade of 1."""
 
 PARTIAL = 0.5
-"""Share of the words from which a grade is 0.5."""
+"""Least share of the words for a grade of 0.5."""
 
 
 class RuleGrader:
-    """See the module's text for the rule."""
+    """Grader by the rule in the module's docstring."""
 
     name = "rule"
 
@@ -43,7 +43,7 @@ class RuleGrader:
         self._judge = RuleJudge()
 
     def facts(self, truth: str) -> tuple[str, ...]:
-        """The sentences of the ground truth."""
+        """Split the ground truth into sentences."""
         return tuple(sentence.strip() for sentence in sentencex.segment("en", truth) if sentence.strip())
 
     def completeness(self, fact: str, answer: LongAnswer) -> float:
@@ -79,7 +79,7 @@ class RuleGrader:
 
 
 def _share(words: Sequence[str], known: frozenset[str], *, empty: bool = False) -> float:
-    """Share of the words that are known; of none at all, ``empty``."""
+    """Return the share of the words that are known; ``empty`` for no words."""
     unique = set(words)
     return len(unique & known) / len(unique) if unique else float(empty)
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.base.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
-from evaluation.data.rows import label_features, to_session
+from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
@@ -31,7 +31,7 @@ class LocalSource:
 
     Attributes:
         splits: Files of each split, sorted.
-        folders: From the folder that holds ``data/`` up to the one given by the user; each may hold ``image_cache/``,
+        folders: From the folder that holds ``data/`` up to the one that the user named. Each may hold ``image_cache/``,
             ``accept.json`` and ``content_ids.json``.
     """
 
@@ -40,13 +40,17 @@ class LocalSource:
 
 
 def repository_name(dataset_type: DatasetType) -> str:
-    """Name of the public data set of this type, without the organisation."""
+    """Return the name of the public data set of this type, without the organisation."""
     return f"crag-mm-{dataset_type}-public"
 
 
 def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSource:
-    """Find the parquet files under ``path``: a folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any
-    folder on the way down to ``data``.
+    """Find the parquet files of a local data set.
+
+    Args:
+        path: Folder with ``crag-mm-{single,multi}-turn-public/<revision>/data/*.parquet``, or any folder on the way down to ``data``.
+        dataset_type: Which of the two data sets.
+        revision: Revision of the data set.
 
     Raises:
         EvaluationError: There is no such folder, revision or file.
@@ -55,20 +59,20 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
         raise EvaluationError(f"data set folder {path} does not exist")
     folder, chain = path, [path]
     for step in (repository_name(dataset_type), revision):
-        if not parquet_files(folder) and (folder / step).is_dir():
+        if not list_parquet_files(folder) and (folder / step).is_dir():
             folder = folder / step
             chain.insert(0, folder)
-    files = parquet_files(folder)
+    files = list_parquet_files(folder)
     if not files:
         others = sorted(
-            str(found.parent.relative_to(path)) for found in path.glob("**/data") if parquet_files(found.parent)
+            str(found.parent.relative_to(path)) for found in path.glob("**/data") if list_parquet_files(found.parent)
         )
         hint = f"; there is {', '.join(others)}" if others else ""
         raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
-    return LocalSource(splits_of(files), tuple(chain))
+    return LocalSource(group_by_split(files), tuple(chain))
 
 
-def splits_of(files: Sequence[Path]) -> dict[str, list[Path]]:
+def group_by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Group parquet files by the split that their names begin with."""
     splits: dict[str, list[Path]] = {}
     for file in files:
@@ -77,20 +81,21 @@ def splits_of(files: Sequence[Path]) -> dict[str, list[Path]]:
     return splits
 
 
-def parquet_files(folder: Path) -> list[Path]:
+def list_parquet_files(folder: Path) -> list[Path]:
     """Return the parquet files in ``data/`` below a folder, else those in the folder itself, sorted."""
     return sorted((folder / "data").glob("*.parquet")) or sorted(folder.glob("*.parquet"))
 
 
 class CragDataset:
-    """Sessions of one split, with their images decoded only when asked for.
+    """Sessions of one split, with their images decoded on demand.
 
     Args:
         table: The split as ``datasets`` loads it.
-        name: How it is called in messages and in the scores.
+        name: Name in messages and in the scores.
+        images: Source of the images that rows give by URL.
         accept: Short right answers by interaction_id (``accept.json``), for the rule judge.
-        facts: What is known of turns by interaction_id (``content_ids.json``), for scores of groups.
-        rules: Which sessions are skipped, and what becomes of egocentric images.
+        facts: Facts about turns by interaction_id (``content_ids.json``), for scores of groups.
+        rules: Which sessions are skipped, and how egocentric images are changed.
     """
 
     def __init__(
@@ -110,29 +115,29 @@ class CragDataset:
         lacking = {"session_id", "turns"} - set(table.column_names)
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM data set: it has no column {', '.join(sorted(lacking))}")
-        if "image" not in table.column_names:  # every image comes by URL
+        if "image" not in table.column_names:  # such a data set has all images by URL
             table = table.add_column("image", [None] * len(table), feature=datasets.Image(decode=False))
-        labels = label_features(table.features)
+        labels = find_label_features(table.features)
         rows = table.remove_columns("image")
         skipped = rules.skipped_sessions
         self.sessions: tuple[Session, ...] = tuple(
-            # the organiser's queue keeps a place for a session that it skips: here one without turns
+            # A skipped session keeps its place in the organiser's queue: here as a session without turns.
             Session(row["session_id"], (), position)
             if row.get("session_id") in skipped
             else to_session(row, position, labels, rules)
             for position, row in enumerate(rows)
             if rules.organiser_batches or row.get("session_id") not in skipped
         )
-        # Not decoded: a broken image costs its session alone. Columns of bytes or of paths become images by the cast too.
+        # Images are decoded on demand, so that a broken one costs its session alone. The cast also accepts columns of bytes or paths.
         self._cells = table.select_columns("image").cast_column("image", datasets.Image(decode=False))
         self._load = lru_cache(maxsize=_KEPT_IMAGES)(self._load_image)
 
     def image(self, session: Session) -> LoadedImage:
-        """The image of a session as the evaluator passes it; None with a note on a miss."""
+        """Return the image of a session as the evaluator passes it, or None with a note."""
         return self._load(session)
 
-    def stored(self, session: Session) -> LoadedImage:
-        """Return the image of a session in its own size; None with a note on a miss."""
+    def load_original(self, session: Session) -> LoadedImage:
+        """Return the image of a session in its own size, or None with a note."""
         loaded = decode_cell(self._cells[session.row]["image"])
         if loaded is None and session.image_url:
             loaded = self._images.load(session.image_url)
@@ -143,7 +148,7 @@ class CragDataset:
         return loaded
 
     def _load_image(self, session: Session) -> LoadedImage:
-        loaded = self.stored(session)
+        loaded = self.load_original(session)
         if loaded.image is None or session.image_url:
             return loaded
         return LoadedImage(self._fit(loaded.image), loaded.note)
@@ -158,14 +163,19 @@ def load(
     online: bool = False,
     rules: Rules = OURS,
 ) -> CragDataset:
-    """Load one split from the hub, or from a local folder where ``path`` is given.
+    """Load one split from the hub, or from a local folder.
 
     Args:
+        dataset_type: Which of the two data sets.
+        split: Split of the data set.
+        revision: Revision of the data set.
+        path: Local folder; None: the hub.
         cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
-        online: Whether images given by URL may be fetched; Hugging Face's libraries know for themselves whether a hub may be asked.
+        online: Whether images given by URL may be fetched. Hugging Face's libraries have their own switch for asking a hub.
+        rules: See ``CragDataset``.
 
     Raises:
-        EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read; it lacks a
+        EvaluationError: The data set, revision or split does not exist (the message says which ones do) or cannot be read. Or it lacks a
             column, a row is malformed, or ``accept.json`` or ``content_ids.json`` is.
     """
     repository = repository_name(dataset_type)
@@ -200,8 +210,11 @@ def load(
     )
 
 
-def source_of(name: str) -> tuple[DatasetType, str, str]:
-    """Type, revision and split of a data set by the name that a run notes: ``crag-mm-TYPE-public@REVISION/SPLIT``.
+def parse_dataset_name(name: str) -> tuple[DatasetType, str, str]:
+    """Parse the name by which a run notes its data set: ``crag-mm-TYPE-public@REVISION/SPLIT``.
+
+    Returns:
+        Type, revision and split.
 
     Raises:
         EvaluationError: It is no such name.
@@ -216,25 +229,29 @@ def source_of(name: str) -> tuple[DatasetType, str, str]:
 
 
 def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
-    """``accept.json`` of the nearest folder that has one: interaction_id -> short right answers.
+    """Read ``accept.json`` from the nearest folder that has it: interaction_id -> short right answers.
 
     Raises:
         EvaluationError: The file is not a JSON object of lists of strings.
     """
-    return _by_interaction(folders, "accept.json", dict[str, list[str]], "lists of strings")
+    return _read_by_interaction(folders, "accept.json", dict[str, list[str]], "lists of strings")
 
 
 def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
-    """``content_ids.json`` of the nearest folder that has one: interaction_id -> facts; other fields are for benchmarks.
+    """Read ``content_ids.json`` from the nearest folder that has it: interaction_id -> facts.
+
+    Its other fields are for benchmarks.
 
     Raises:
-        EvaluationError: The file is not a JSON object of objects, or a fact is of another kind than ``TurnFacts`` says.
+        EvaluationError: The file is not a JSON object of objects, or a fact has another type than in ``TurnFacts``.
     """
-    return _by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
+    return _read_by_interaction(folders, "content_ids.json", dict[str, TurnFacts], "objects of facts")
 
 
-def _by_interaction(folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str) -> dict[str, _Known]:
-    """The file of this name in the first folder that has one; empty where none has."""
+def _read_by_interaction(
+    folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str
+) -> dict[str, _Known]:
+    """Read a JSON file from the first folder that has it; empty if none has."""
     file = next((file for folder in folders if (file := folder / name).is_file()), None)
     if file is None:
         return {}

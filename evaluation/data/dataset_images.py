@@ -22,7 +22,7 @@ EGO_SIZE = (960, 1280)
 """Width and height in pixels of egocentric images (challenge rules)."""
 
 MAX_IMAGE_BYTES = 64 * 1024 * 1024
-"""A download longer than this is refused; the largest images of the public sets are some tens of megabytes."""
+"""Longest download; the largest images of the public sets are some tens of megabytes."""
 
 TIMEOUT_SECONDS = 20.0
 USER_AGENT = "crag-mm-evaluation/0.1 (research; image cache)"
@@ -38,30 +38,43 @@ class LoadedImage:
 
 
 class ImageSource(Protocol):
-    """Where the images of sessions come from (a ``CragDataset``, or a list of images in a test)."""
+    """Source of the images of sessions (a ``CragDataset``, or a list of images in a test)."""
 
     def image(self, session: Session) -> LoadedImage:
-        """The image of a session, or None with a note."""
+        """Return the image of a session, or None with a note."""
 
 
 def cache_name(url: str) -> str:
-    """File name of ``url`` in an image cache: its SHA-256 in hex and the extension of its path (".img" if unknown)."""
+    """Return the file name of a URL in an image cache.
+
+    Returns:
+        The URL's SHA-256 in hex and the extension of its path (".img" if unknown).
+    """
     suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
     return hashlib.sha256(url.encode()).hexdigest() + (suffix if suffix in _KNOWN_SUFFIXES else ".img")
 
 
 def open_image(data: bytes) -> Image.Image:
-    """Decode an image file and turn it upright, as ``datasets.Image`` does; OSError where it is none, or a broken one."""
+    """Decode an image file and turn it upright, as ``datasets.Image`` does.
+
+    Raises:
+        OSError: The data are no image, or a broken one.
+    """
     try:
         image: Image.Image = Image.open(io.BytesIO(data))
         image.load()
         return ImageOps.exif_transpose(image)
-    except (SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:  # Pillow's, for broken files
+    except (
+        SyntaxError,
+        ValueError,
+        EOFError,
+        Image.DecompressionBombError,
+    ) as error:  # Pillow raises these for broken files
         raise OSError(f"not a readable image: {error}") from error
 
 
 def fit_ego(image: Image.Image) -> Image.Image:
-    """Shrink an egocentric image to fit 960x1280 pixels, keeping its aspect; smaller ones are left as they are."""
+    """Shrink an egocentric image to fit 960x1280 pixels, keeping its aspect; smaller ones are unchanged."""
     if image.width <= EGO_SIZE[0] and image.height <= EGO_SIZE[1]:
         return image
     if image.mode == "P":  # a palette cannot be interpolated
@@ -79,7 +92,10 @@ EGO_IMAGES: Mapping[EgoImage, Callable[[Image.Image], Image.Image]] = {
 
 
 class ImageCache:
-    """Images by URL: the cache folders in order, then HTTP if online; what is downloaded is put into the last folder."""
+    """Images by URL, from the cache folders in order, then by HTTP if online.
+
+    Downloads are put into the last folder.
+    """
 
     def __init__(self, folders: Sequence[Path], online: bool, attempts: int = 3) -> None:
         self.folders = tuple(folders)
@@ -87,7 +103,7 @@ class ImageCache:
         self.attempts = attempts
 
     def load(self, url: str) -> LoadedImage:
-        """The image behind ``url``; a miss, a failed download or a broken file gives a note, never an exception."""
+        """Load the image behind a URL; any failure gives a note, never an exception."""
         name = cache_name(url)
         for folder in self.folders:
             path = folder / name
@@ -133,7 +149,7 @@ class ImageCache:
 
 
 def decode_cell(cell: Mapping[str, Any] | None) -> LoadedImage | None:
-    """The image of an undecoded ``image`` cell (``{"bytes": ..., "path": ...}``); None where it is empty."""
+    """Decode an ``image`` cell (``{"bytes": ..., "path": ...}``); None for an empty cell."""
     if not cell or not (cell["bytes"] or cell["path"]):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Loads CRAG-MM-Diagnostics (arXiv 2607.21155): questions of CRAG-MM with the box, the name and other wordings that part its stages.
+"""Loads CRAG-MM-Diagnostics (arXiv 2607.21155): CRAG-MM's questions with true box and name, and wordings that separate its stages.
 
-The layout is that which the authors' code reads (github.com/McGill-NLP/crag-mm-diagnostics, data_loader.py): a row has ``id``, ``image``
+The layout is the one that the authors' code reads (github.com/McGill-NLP/crag-mm-diagnostics, data_loader.py). A row has ``id``, ``image``
 (or ``image_url``), ``question``, ``answer`` and ``metadata`` with ``target_roi_bbox`` (x1, y1, x2, y2 in pixels of ``image_size``, width
 and height), ``target_object_name``, ``textual_only_question``, ``referring_expression_category`` and, for ambiguous questions,
 ``disambiguated_question``.
@@ -16,24 +16,27 @@ from typing import Any, Literal, get_args
 import datasets
 from rapidfuzz import fuzz, process
 
-from evaluation.data.crag_dataset import CragDataset, parquet_files, splits_of
+from evaluation.data.crag_dataset import CragDataset, group_by_split, list_parquet_files
 from evaluation.data.dataset_images import ImageCache, LoadedImage, fit_ego
 from evaluation.records import EvaluationError, Session
 from evaluation.rules import OURS, Rules
 
 Form = Literal["original", "disambiguated", "cropped", "named", "text-only"]
 FORMS: tuple[Form, ...] = get_args(Form)
-"""How the questions are asked: as they are; reworded where they are ambiguous; about the photo cut to the true box; with the true name
-in the question, beside the photo and without it."""
+"""Forms of the questions.
+
+As they are; reworded if ambiguous; about the photo cut to the true box; with the true name in the question, beside the photo and without
+it.
+"""
 
 HUB_ID = "McGill-NLP/crag-mm-diagnostic"
 HUB_SPLIT = "test"
 INDEX_SPLIT = "public_test"
-"""The split of the organiser's indices that hold what these questions are about (the authors' eval_rag.sh)."""
+"""Split of the organiser's indices that hold the entities of these questions (the authors' eval_rag.sh)."""
 
 NAME = "crag-mm-diagnostics"
 SAME_NAME = 85
-"""Likeness of two names, of 100, from which they are one: the authors' 0.85, which they take of ``difflib``; here of ``rapidfuzz``."""
+"""Least likeness of two names, of 100, to be the same: the authors' 0.85 of ``difflib``, applied here to ``rapidfuzz``."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom as shares of width and height."""
@@ -41,7 +44,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Annotation:
-    """What is known of one question: the region and the name of what it is about, and its other wordings ("" for none)."""
+    """Truth about one question: region and name of its entity, and its other wordings ("" for none)."""
 
     entity: str
     box: Box
@@ -51,12 +54,12 @@ class Annotation:
 
 
 def is_same_name(true: str, name: str) -> bool:
-    """Return whether two names are one but for case and spelling."""
+    """Return whether two names are the same but for case and spelling."""
     return bool(fuzz.ratio(true.lower(), name.lower()) >= SAME_NAME)
 
 
 def nearest_name(true: str, names: Iterable[str]) -> str | None:
-    """Return the name that is most alike, None if none is alike enough to be the same."""
+    """Return the most similar name, or None if none is similar enough to be the same."""
     found = process.extractOne(true, list(names), scorer=fuzz.ratio, processor=str.lower, score_cutoff=SAME_NAME)
     return None if found is None else str(found[0])
 
@@ -64,7 +67,7 @@ def nearest_name(true: str, names: Iterable[str]) -> str | None:
 class DiagnosticsDataset(CragDataset):
     """CRAG-MM-Diagnostics as sessions of one question each, in one form.
 
-    The category of the referring expression takes the place of the query category, so that tables by category show it. Photos are
+    The category of the referring expression replaces the query category, so that tables by category show it. Photos are
     shrunk to fit 960 x 1280, as the authors resize all of them.
     """
 
@@ -75,14 +78,14 @@ class DiagnosticsDataset(CragDataset):
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM-Diagnostics: it has no column {', '.join(sorted(lacking))}")
         self.form = form
-        known = [*map(_annotation, rows.remove_columns(_present(rows, "image")))]
+        known = [*map(_parse_annotation, rows.remove_columns(_select_present(rows, "image")))]
         self.annotations = {str(row): annotation for row, annotation in zip(rows["id"], known, strict=True)}
-        super().__init__(_as_crag(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
+        super().__init__(_to_crag_layout(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
 
     def _load_image(self, session: Session) -> LoadedImage:
         if self.form == "text-only":
             return LoadedImage(None, "asked without its photo, as --diagnostics text-only has it")
-        loaded = self.stored(session)
+        loaded = self.load_original(session)
         if loaded.image is None:
             return loaded
         image = loaded.image
@@ -100,14 +103,18 @@ def load_diagnostics(
     online: bool = False,
     rules: Rules = OURS,
 ) -> DiagnosticsDataset:
-    """Load the questions from the hub, or from a local folder of parquet files where ``path`` is given.
+    """Load the questions from the hub, or from a local folder of parquet files.
 
     Args:
-        split: Of the indices that are searched; of a local folder the split of this name is taken, else ``test``.
+        form: How the questions are asked.
+        split: Split of the indices that are searched. A local folder's split of this name is loaded, else its ``test``.
+        path: Local folder; None: the hub.
         cache: See ``crag_dataset.load``.
+        online: See ``crag_dataset.load``.
+        rules: See ``CragDataset``.
 
     Raises:
-        EvaluationError: The data set cannot be read, lacks a column, or a row is malformed; or the split's indices know nothing of it.
+        EvaluationError: The data set cannot be read, lacks a column, or a row is malformed; or the split's indices do not cover it.
     """
     if path is None:
         if split != INDEX_SPLIT:
@@ -119,7 +126,7 @@ def load_diagnostics(
         source: dict[str, Any] = {"path": HUB_ID}
         hint = ". Without network, name a local copy with --dataset PATH."
     else:
-        files = splits_of(parquet_files(path)) if path.is_dir() else {}
+        files = group_by_split(list_parquet_files(path)) if path.is_dir() else {}
         chosen = split if split in files else HUB_SPLIT
         if chosen not in files:
             raise EvaluationError(
@@ -138,12 +145,16 @@ def load_diagnostics(
     return DiagnosticsDataset(rows, name, form, ImageCache(folders, online), chosen, rules)
 
 
-def _present(rows: datasets.Dataset, *columns: str) -> list[str]:
+def _select_present(rows: datasets.Dataset, *columns: str) -> list[str]:
     return [column for column in columns if column in rows.column_names]
 
 
-def _annotation(row: Mapping[str, Any]) -> Annotation:
-    """Read the metadata of one row. Raises EvaluationError where it lacks what every question has, or holds something else."""
+def _parse_annotation(row: Mapping[str, Any]) -> Annotation:
+    """Parse the metadata of one row.
+
+    Raises:
+        EvaluationError: A field that every question has is missing or malformed.
+    """
     place, said = f"question {row.get('id')}", row.get("metadata")
     try:
         if not isinstance(said, Mapping):
@@ -165,10 +176,12 @@ def _annotation(row: Mapping[str, Any]) -> Annotation:
     )
 
 
-def _as_crag(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
-    """Lay the rows out as CRAG-MM has them, with the question of this form."""
+def _to_crag_layout(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
+    """Convert the rows to CRAG-MM's layout, with the question of this form."""
     ids = [str(row) for row in rows["id"]]
-    questions = [_question(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)]
+    questions = [
+        _choose_wording(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)
+    ]
     turns = [
         [{"interaction_id": row, "query": asked, "query_category": each.category}]
         for row, asked, each in zip(ids, questions, known, strict=True)
@@ -186,7 +199,7 @@ def _as_crag(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) ->
     return table
 
 
-def _question(asked: str, known: Annotation, form: Form) -> str:
+def _choose_wording(asked: str, known: Annotation, form: Form) -> str:
     if form in ("named", "text-only"):
         return known.named_question or asked
     return (known.disambiguated_question or asked) if form == "disambiguated" else asked

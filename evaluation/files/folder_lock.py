@@ -1,4 +1,4 @@
-"""Lock of an output folder: one command writes at a time; a second one fails and names the first."""
+"""Lock of an output folder: one command writes at a time. A second one fails and names the first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agents.base.secrets import scrubbed
 from evaluation.records import EvaluationError
 
 LOCK, WRITER = ".lock", ".lock.json"
-"""Of a folder: what is locked, and who holds it. The system frees a lock when its process ends, however it ends."""
+"""Files of a locked folder: the lock, and who holds it. The system frees the lock when the process ends, however it ends."""
 
 _NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL})
 
@@ -29,23 +29,24 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def writing_into(*folders: Path | None) -> Iterator[None]:
-    """Hold the locks of folders, which are made where they are missing; where nothing was written into one that was made it goes again.
+def lock_folders(*folders: Path | None) -> Iterator[None]:
+    """Hold the locks of folders while the context lasts.
 
-    Where a file system has no locks that is logged as a warning, and the folder is written into without one. None: nothing is written.
+    Missing folders are made; one that was made and stays empty is removed again. A file system without locks causes a warning, and the
+    folder is used without a lock. None stands for no folder.
 
     Raises:
-        EvaluationError: Another process, or this one a second time, writes into one of them; says who.
+        EvaluationError: Another process, or this one a second time, writes into one of them; the message says who.
         OSError: A folder cannot be made, or nothing can be written into it.
     """
     with ExitStack() as stack:
         for folder in dict.fromkeys(folder for folder in folders if folder is not None):
-            stack.enter_context(_locked(folder))
+            stack.enter_context(_lock_folder(folder))
         yield
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
     with doing(f"writing into {folder}"):
         made = not folder.exists()
@@ -54,7 +55,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.acquire()
         except Timeout as error:
             raise EvaluationError(
-                f"{folder} is being written into by {_writer(folder)}; wait for its end, end it, or name another folder"
+                f"{folder} is being written into by {_describe_holder(folder)}; wait for its end, end it, or name another folder"
             ) from error
         except (NotImplementedError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
@@ -64,10 +65,10 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        write_whole(folder / WRITER, json.dumps(_me(), ensure_ascii=False))
+        write_whole(folder / WRITER, json.dumps(_describe_this_process(), ensure_ascii=False))
         yield
     finally:
-        with suppress(OSError):  # a disk that is gone by now
+        with suppress(OSError):  # the disk may be gone by now
             (folder / WRITER).unlink(missing_ok=True)
             if made and not {path.name for path in folder.iterdir()} - {LOCK}:
                 (folder / LOCK).unlink()
@@ -75,14 +76,14 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _me() -> dict[str, object]:
+def _describe_this_process() -> dict[str, object]:
     command = scrubbed(shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]))
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     return {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": one_line(command)}
 
 
-def _writer(folder: Path) -> str:
-    """Who holds the lock of a folder, as far as that process has said it by now."""
+def _describe_holder(folder: Path) -> str:
+    """Describe the holder of a folder's lock from the file that it has written."""
     try:
         said = parse_json((folder / WRITER).read_bytes())
         who = (said[name] for name in ("process", "host", "since", "command"))

@@ -1,4 +1,4 @@
-"""run.json: the settings and versions that made the answers in a folder; a run is not resumed with other ones."""
+"""run.json: the settings and versions that made the answers in a folder. A run is not resumed with other ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.base.files import shortened, told, write_whole
 from agents.base.secrets import scrubbed
-from evaluation.files.responses import json_object
+from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
@@ -22,20 +22,24 @@ log = logging.getLogger(__name__)
 
 
 def read_manifest(output_dir: Path) -> dict[str, Any]:
-    """What the answers were made with; empty where that is not known."""
+    """Return what the answers in a folder were made with; empty if unknown."""
     return read_json(output_dir / MANIFEST)
 
 
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
-    """Note what a run is made with; with ``resume`` check that it is what the folder's answers were made with, and keep what
-    else was noted of them (``add_to_manifest``).
+    """Write what a run is made with into run.json.
+
+    Args:
+        output_dir: Folder of the run.
+        about: Settings and versions by name.
+        resume: Check that the folder's answers were made with the same, and keep what else was noted (``add_to_manifest``).
 
     Raises:
-        EvaluationError: The folder's answers were made with other settings, which it names, or what they were made with cannot be read.
+        EvaluationError: The folder's answers were made with other settings, which the message names, or run.json cannot be read.
     """
-    about = _plain(about)
+    about = _to_json_values(about)
     if resume:
-        earlier = _resumed(output_dir / MANIFEST)
+        earlier = _read_earlier(output_dir / MANIFEST)
         changed = [name for name, value in about.items() if earlier.get(name, value) != value]
         if changed:
             other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
@@ -45,9 +49,9 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     write_json(output_dir / MANIFEST, about)
 
 
-def _resumed(path: Path) -> dict[str, Any]:
+def _read_earlier(path: Path) -> dict[str, Any]:
     try:
-        return json_object(path.read_bytes())
+        return parse_json_object(path.read_bytes())
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -57,26 +61,29 @@ def _resumed(path: Path) -> dict[str, Any]:
 
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
-    """Note what is known only while a run is made and may change when it is resumed: nothing compares it."""
-    write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_plain(more)})
+    """Add what becomes known only during a run, or changes when it is resumed; nothing compares it."""
+    write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_to_json_values(more)})
 
 
-def note_beginning(output_dir: Path) -> None:
-    """Note the day and the commit of the code; a run resumed later, or after a change, has several, in order, with a comma between."""
+def record_start(output_dir: Path) -> None:
+    """Note the day and the commit of the code in run.json.
+
+    A run that is resumed later, or after a change, has several of them, in order and joined by commas.
+    """
     about = read_manifest(output_dir)
-    for name, now in (("date", today()), ("commit", commit())):
+    for name, now in (("date", today()), ("commit", current_commit())):
         noted = [each for each in str(about.get(name, "")).split(", ") if each]
         if now and now not in noted:
             add_to_manifest(output_dir, {name: ", ".join([*noted, now])})
 
 
 def today() -> str:
-    """The day in Greenwich, ISO 8601."""
+    """Return the current UTC date, ISO 8601."""
     return datetime.now(UTC).date().isoformat()
 
 
-def commit() -> str:
-    """The repository's commit, with ``-dirty`` where files were changed since; "" where that is not known."""
+def current_commit() -> str:
+    """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL
@@ -85,15 +92,19 @@ def commit() -> str:
         return ""
 
 
-def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
+def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
     return made
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; empty, with a warning, where it cannot be read, and where there is none."""
+    """Read the object of a JSON file.
+
+    Returns:
+        The object. A missing file gives an empty one; so does an unreadable file, with a warning.
+    """
     try:
-        return json_object(path.read_bytes())
+        return parse_json_object(path.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -102,5 +113,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file for people and programs, whole, in a folder that is made where it is missing."""
+    """Write a JSON file for people and programs, whole, and make its folder if missing."""
     write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n", durable=True)

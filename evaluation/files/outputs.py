@@ -1,4 +1,4 @@
-"""The tables and scores that a judged run leaves behind, in the organiser's names and columns, and the judged turns read back."""
+"""Tables and scores of a judged run, in the organiser's names and columns, and a reader of the judged turns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from agents.base.files import write_whole
-from evaluation.commands import first_line
+from evaluation.commands import summarise_error
 from evaluation.files.manifest import read_json, write_json
-from evaluation.files.responses import turn_of
+from evaluation.files.responses import parse_turn
 from evaluation.records import EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
 from evaluation.rules import OURS, Rules
-from evaluation.scores.scoring import ego_subset, scores_dictionary
+from evaluation.scores.scoring import scores_dictionary, select_ego
 
 ALL_TURNS = "turn_evaluation_results_all.csv"
 EGO_TURNS = "turn_evaluation_results_ego.csv"
@@ -33,15 +33,16 @@ OUR_COLUMNS = (
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
 
-def turn_table(
+def build_turn_table(
     turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine] | None = None, rules: Rules = OURS
 ) -> pd.DataFrame:
-    """One row a turn; ``seconds``, ``error`` and ``image_note`` are empty without a run log.
+    """Build the table of judged turns, a row each.
 
-    By the rules of a release the organiser's columns alone, sorted by session and turn.
+    ``seconds``, ``error`` and ``image_note`` are empty without a run log. By the rules of a release the table has the organiser's columns
+    alone, sorted by session and turn.
     """
     if rules.organiser_tables:
-        return _organiser_table(turns, rules)
+        return _build_organiser_table(turns, rules)
     rows = []
     for judged in turns:
         cost = (costs or {}).get(judged.turn.key)
@@ -52,8 +53,11 @@ def turn_table(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
-    """Exact answers are semantically correct, what no judge was asked of is not; ``api_response`` is the reply as a dictionary."""
+def _build_organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
+    """Build the organiser's table.
+
+    Exact answers are semantically correct; answers without a judgement are not. ``api_response`` is the reply as a dictionary.
+    """
     rows = []
     for judged in sorted(turns, key=lambda judged: (judged.turn.session_id, judged.turn.turn_idx)):
         reply: dict[str, Any] = {"accuracy": judged.semantic, "eval_result": judged.reason}
@@ -72,22 +76,33 @@ def write_outputs(
     costs: Mapping[Key, RunLogLine] | None = None,
     rules: Rules = OURS,
 ) -> dict[str, Any]:
-    """Write both turn tables and the scores with what they were made with (``about``); returns what scores_dictionary.json holds."""
-    for name, some in ((ALL_TURNS, turns), (EGO_TURNS, ego_subset(turns))):
-        write_whole(output_dir / name, turn_table(some, costs, rules).to_csv(index=False), durable=True)
+    """Write both turn tables and the scores of a run.
+
+    Args:
+        output_dir: Folder of the run.
+        turns: Judged turns.
+        about: What the answers were made and judged with.
+        costs: Run log by turn.
+        rules: Rules of the scores and tables.
+
+    Returns:
+        The content of scores_dictionary.json.
+    """
+    for name, some in ((ALL_TURNS, turns), (EGO_TURNS, select_ego(turns))):
+        write_whole(output_dir / name, build_turn_table(some, costs, rules).to_csv(index=False), durable=True)
     scores = scores_dictionary(turns, about, rules)
     write_json(output_dir / SCORES, scores)
     return scores
 
 
 def read_about(run: Path) -> dict[str, Any]:
-    """What the run in a folder was made and judged with; empty where that is not known."""
+    """Return what the run in a folder was made and judged with; empty if unknown."""
     about = read_json(run / SCORES).get("about")
     return about if isinstance(about, dict) else {}
 
 
 def read_turn_table(run: Path) -> list[JudgedTurn]:
-    """The judged turns of the run in a folder, in the order of the table.
+    """Read the judged turns of the run in a folder, in the order of the table.
 
     Raises:
         EvaluationError: There is no such table, or it lacks a column.
@@ -101,9 +116,9 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
         with path.open("rb") as file:  # pandas writes a carriage return in a text as it is, and would end the row there
             ends = None if file.readline().endswith(b"\r\n") else "\n"
         table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator=ends)
-        return [_judged({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
+        return [_parse_row({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
     except _MALFORMED as error:
-        raise EvaluationError(f"{path} is no table of judged turns: {first_line(error)}") from error
+        raise EvaluationError(f"{path} is no table of judged turns: {summarise_error(error)}") from error
 
 
 _MALFORMED = (
@@ -116,28 +131,32 @@ _MALFORMED = (
     RecursionError,
     pd.errors.ParserError,
 )
-"""What reading a table, and a list of ids in it by ``ast.literal_eval``, raises."""
+"""Errors of reading a malformed table, and of ``ast.literal_eval`` on a list of ids in it."""
 
 
-def _judged(row: Mapping[str, str]) -> JudgedTurn:
+def _parse_row(row: Mapping[str, str]) -> JudgedTurn:
     history = ast.literal_eval(row["interaction_id_history"] or "[]")
     return JudgedTurn(
-        turn_of({**row, "image_quality": row["image_quality"] or None, "interaction_id_history": history}),
+        parse_turn({**row, "image_quality": row["image_quality"] or None, "interaction_id_history": history}),
         exact=row["is_exact_match"] == "True",
         miss=row["is_miss"] == "True",
         correct=row["is_correct"] == "True",
-        semantic=_known(row["is_semantically_correct"]),
+        semantic=_parse_optional_bool(row["is_semantically_correct"]),
         reason=row["api_response"],
         judge_failed=row.get("judge_failed") == "True",
         facts=TurnFacts(
-            _known(row.get("same_photo", "")),
-            _known(row.get("answerable", "")),
+            _parse_optional_bool(row.get("same_photo", "")),
+            _parse_optional_bool(row.get("answerable", "")),
             row.get("source") or None,
             int(float(row["hops"])) if row.get("hops") else None,  # pandas makes floats of a column with gaps
         ),
     )
 
 
-def _known(cell: str) -> bool | None:
-    """A verdict or fact of a cell; empty where the judge was not asked or the data set says nothing."""
+def _parse_optional_bool(cell: str) -> bool | None:
+    """Parse an optional boolean cell.
+
+    Returns:
+        None for an empty cell: the judge was not asked, or the data set states nothing.
+    """
     return cell == "True" if cell else None

@@ -1,4 +1,4 @@
-"""response.jsonl: one answered turn a line, appended as answers are made, read back for resuming and for judging."""
+"""response.jsonl: one answered turn a line. It is appended to while answers are made, and read for resuming and for judging."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RESPONSES = "response.jsonl"
 
 
 class JsonLinesWriter:
-    """Appends JSON objects to a file; what was flushed survives a kill of the process and of the machine.
+    """Writer that appends JSON objects to a file; flushed lines survive a kill of process or machine.
 
-    An OSError of a full disk says what was being written (``agents.base.files.doing``); what was written before stays.
+    If the disk is full, the OSError says what was being written (``agents.base.files.doing``). Earlier lines stay.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class JsonLinesWriter:
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
         with doing(self._doing):
-            self._file.write(_line(record))
+            self._file.write(_format_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
@@ -48,12 +48,12 @@ class JsonLinesWriter:
             os.fsync(self._file.fileno())
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def _format_line(record: Mapping[str, Any]) -> str:
     return well_formed(json.dumps(record, ensure_ascii=False)) + "\n"
 
 
 def repair(path: Path) -> list[dict[str, Any]]:
-    """What ``read_lines`` reads, for appending to it (``cut_tail``).
+    """Read the lines of a file and prepare it for appending (see ``cut_tail``).
 
     Raises:
         EvaluationError: See ``read_lines``.
@@ -64,12 +64,12 @@ def repair(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_tail(path: Path) -> None:
-    """Cut the last line of a JSON-lines file away where it was cut off itself, which takes no room on a full disk."""
+    """Remove the last line of a JSON-lines file if it is incomplete. This takes no room on a full disk."""
     content = path.read_bytes() if path.exists() else b""
     if content and not content.endswith(b"\n"):
         end = content.rfind(b"\n") + 1
         with doing(f"repairing {path}"), path.open("r+b") as file:
-            if _whole(content[end:]) is None:
+            if _parse_or_none(content[end:]) is None:
                 file.truncate(end)
             else:  # only its line break was lost
                 file.seek(0, os.SEEK_END)
@@ -79,7 +79,12 @@ def cut_tail(path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file that may have been cut off while its last line was written, or is being written; [] for no file.
+    """Read the objects of a JSON-lines file, leaving out an incomplete last line.
+
+    The last line is incomplete if a writer was killed, or is still writing.
+
+    Returns:
+        The objects; [] if there is no file.
 
     Raises:
         EvaluationError: A line before the last one is broken: the file was damaged, not cut off.
@@ -91,22 +96,26 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(whole, 1):
         if line.strip():
             try:
-                records.append(json_object(line))
+                records.append(parse_json_object(line))
             except ValueError as error:
                 raise EvaluationError(f"{path}, line {number}: {error}") from error
-    last = _whole(rest)
+    last = _parse_or_none(rest)
     return records if last is None else [*records, last]
 
 
-def _whole(line: bytes) -> dict[str, Any] | None:
+def _parse_or_none(line: bytes) -> dict[str, Any] | None:
     try:
-        return json_object(line)
+        return parse_json_object(line)
     except ValueError:
         return None
 
 
-def json_object(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line, its texts well-formed (``agents.base.files.parse_json``); ValueError where it holds none."""
+def parse_json_object(line: bytes) -> dict[str, Any]:
+    """Parse a line into a JSON object whose texts are well-formed (``agents.base.files.parse_json``).
+
+    Raises:
+        ValueError: The line holds no JSON object.
+    """
     try:
         record = parse_json(line)
     except ValueError as error:
@@ -117,18 +126,18 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def rewrite(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Put these lines in place of the file's, whose folder is made where it is missing; a kill leaves the one or the other."""
-    write_whole(path, "".join(map(_line, records)), durable=True)
+    """Replace the lines of a file, making its folder if missing; a kill leaves either version whole."""
+    write_whole(path, "".join(map(_format_line, records)), durable=True)
 
 
 def read_responses(path: Path) -> list[AnsweredTurn]:
-    """Saved answers, for judging them again.
+    """Read saved answers, for judging them again.
 
-    Only session_id, interaction_id, query, ground_truth and agent_response are required; turn_idx defaults to the
+    Only session_id, interaction_id, query, ground_truth and agent_response are required. turn_idx defaults to the
     position within the session, total_turn_count to the number of its lines. Ids that are numbers become text.
 
     Raises:
-        EvaluationError: The file is missing, a folder or empty, or a line is not such an object; names the line.
+        EvaluationError: The file is missing, a folder or empty, or a line is malformed; the message names the line.
     """
     if path.is_dir():
         inside = f", such as {path / RESPONSES}" if (path / RESPONSES).is_file() else ""
@@ -143,7 +152,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     try:
         for number, text in enumerate(path.read_bytes().split(b"\n"), 1):
             if text.strip():
-                lines[number] = {name: value for name, value in json_object(text).items() if value is not None}
+                lines[number] = {name: value for name, value in parse_json_object(text).items() if value is not None}
         totals = Counter(str(line.get("session_id")) for line in lines.values())
         for number, line in lines.items():
             session = str(line.get("session_id"))
@@ -153,8 +162,8 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
                 "total_turn_count": totals[session],
                 "interaction_id_history": [*earlier],
             }
-            is_ego = line.get("is_ego") or False  # the organiser's empty text
-            turn = turn_of({**_ABSENT, **place, **line, "is_ego": is_ego})
+            is_ego = line.get("is_ego") or False  # the organiser's files may hold an empty text
+            turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
                 raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")
             seen[turn.key] = number
@@ -171,8 +180,12 @@ _TURN = TypeAdapter(AnsweredTurn)
 _ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism": ""}
 
 
-def turn_of(values: Mapping[str, Any]) -> AnsweredTurn:
-    """The turn of these fields, other ones aside; numbers and truth values may be text. ValueError where one is missing or malformed."""
+def parse_turn(values: Mapping[str, Any]) -> AnsweredTurn:
+    """Parse the fields of an answered turn, ignoring others; numbers and truth values may be text.
+
+    Raises:
+        ValueError: A field is missing or malformed.
+    """
     try:
         return _TURN.validate_python(values)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Latency and cache hits of a run, from run_log.jsonl, and comparison with the challenge's limits."""
+"""Latency and cache hits of a run, from run_log.jsonl, compared with the challenge's limits."""
 
 from __future__ import annotations
 
@@ -15,19 +15,23 @@ from evaluation.files.responses import read_lines
 from evaluation.records import AnsweredTurn, Key, RunLogLine
 
 RUN_LOG = "run_log.jsonl"
-"""Beside the answers, what each turn cost: kept apart so that response.jsonl is the same however often a run was cut."""
+"""Costs of the turns, beside the answers. A file of its own, so that response.jsonl is the same however often a run was cut."""
 
 _LINE = TypeAdapter(RunLogLine)
 
 TURN_LIMIT_SECONDS = 10.0
-"""A call may take this times the batch size (challenge rules)."""
+"""Longest time of a call, times its batch size (challenge rules)."""
 
 DIALOG_LIMIT_SECONDS = 30.0
-"""A whole dialog may take this (challenge rules)."""
+"""Longest time of a whole dialog (challenge rules)."""
 
 
 def read_run_log(output_dir: Path) -> dict[Key, RunLogLine]:
-    """Costs by turn; the latest line of a turn counts. Empty where there is no log; lines of another shape are left out."""
+    """Read the costs by turn; the latest line of a turn counts.
+
+    Returns:
+        The costs; empty if there is no log. Malformed lines are left out.
+    """
     costs = {}
     for record in read_lines(output_dir / RUN_LOG):
         with suppress(ValidationError):
@@ -41,12 +45,14 @@ class Latency:
     """Times of a run in seconds.
 
     Attributes:
-        mean_turn: Mean over turns of the wall time of a call divided by the turns in it; ``max_turn``: the longest of these.
+        mean_turn: Mean over turns of the wall time of a call divided by the turns in it.
+        max_turn: Longest of these.
         late_batches: Calls that took more than 10 s times their number of turns.
         late_dialogs: Dialogs whose turns took more than 30 s together.
-        reply_hits: Replies that a reply cache gave; None where no call had such a cache.
-        reply_misses: Replies that the model was asked for beside a cache.
-        uncached_turns: Turns of calls that took no reply from a cache; ``uncached_mean_turn``: their mean, None for none.
+        reply_hits: Replies that came from a reply cache; None if no call had one.
+        reply_misses: Replies that the cache did not hold.
+        uncached_turns: Turns of calls that took no reply from a cache.
+        uncached_mean_turn: Mean seconds of those turns; None if there are none.
     """
 
     turns: int
@@ -60,8 +66,8 @@ class Latency:
     uncached_mean_turn: float | None
 
 
-def latency(costs: Iterable[RunLogLine]) -> Latency | None:
-    """Times over the turns that have some; None where none has."""
+def summarise_latency(costs: Iterable[RunLogLine]) -> Latency | None:
+    """Sum up the times of turns; None for no turns."""
     lines = list(costs)
     if not lines:
         return None
@@ -89,9 +95,11 @@ class MissingPictures:
     """Turns that were asked without their picture.
 
     Attributes:
-        turns: How many, ``of`` so many answered ones; ``ego_turns`` of them are about an egocentric picture.
+        turns: Number of such turns.
+        of: Number of answered turns.
+        ego_turns: Those of ``turns`` that are about an egocentric picture.
         photos: Pictures that were missing: a dialog has one.
-        such_as: Why the first of them was.
+        such_as: Why the first of them was missing.
     """
 
     turns: int
@@ -101,13 +109,13 @@ class MissingPictures:
     such_as: str
 
     def __str__(self) -> str:
-        """All of it in a sentence."""
+        """Return all of it in a sentence."""
         photos = "1 photo" if self.photos == 1 else f"{self.photos} photos"
         return f"{self.turns} of {self.of} turns ({photos}) were asked without their picture; such as: {self.such_as}"
 
 
-def missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> MissingPictures | None:
-    """Those of these turns that the run log has a note on; None where there are none."""
+def count_missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> MissingPictures | None:
+    """Count the turns whose picture was missing by the run log; None if there are none."""
     without = [
         (turn, note) for turn in turns if (line := costs.get(turn.key)) is not None and (note := line.image_note)
     ]
@@ -122,7 +130,7 @@ def missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLi
     )
 
 
-def costs_of(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
-    """The costs of these turns, in their order; turns without any are left out."""
+def select_costs(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
+    """Return the costs of these turns, in their order; turns without any are left out."""
     found = (costs.get(turn.key) for turn in turns)
     return [line for line in found if line is not None]

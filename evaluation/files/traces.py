@@ -1,4 +1,4 @@
-"""trace.jsonl: the record of each turn (``agents.record``), written by the evaluation that asked, and read back."""
+"""trace.jsonl: the record of each turn (``agents.record``). The evaluation that asked writes it; others read it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from agents.record import RecordError, TurnRecord, read_record
 from evaluation.records import EvaluationError, Key
 
 TRACE = "trace.jsonl"
-"""Beside the answers, in the output folder."""
+"""Name of the file, beside the answers in the output folder."""
 
 log = logging.getLogger(__name__)
 
 
 def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int) -> None:
-    """Append the records of a call with the ids of their turns; none of an agent without them. A full disk loses records, not answers."""
+    """Append the records of a call with the ids of their turns.
+
+    Nothing is written for an agent without records. A full disk loses records, not answers.
+    """
     if len(records) != len(keys):
         return
     lines = (
@@ -34,9 +37,13 @@ def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[st
 
 
 def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
-    """The records of a file by session and interaction, the latest of each; empty where there is no file.
+    """Read the records of a file by session and interaction, the latest of each turn.
 
-    Lines that cannot be read are left out, with one warning: the last line of a killed run, or all of a run of another version.
+    Unreadable lines are left out with one warning: the last line of a killed run, or all of a run of another version.
+
+    Args:
+        path: The file; a missing one has no records.
+        needed: Raise an error if no line can be read.
 
     Raises:
         EvaluationError: Records are ``needed``, and no line of the file can be read.
@@ -61,6 +68,6 @@ def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
     return found
 
 
-def traces_in(folders: Iterable[Path]) -> dict[Key, TurnRecord]:
-    """The records of several runs over different turns."""
+def read_all_traces(folders: Iterable[Path]) -> dict[Key, TurnRecord]:
+    """Read the records of several runs over different turns."""
     return {key: record for folder in folders for key, record in read_traces(folder / TRACE).items()}

@@ -1,4 +1,4 @@
-"""A text taken apart for the rules: its words, names, figures, and its clauses, each affirmed or denied."""
+"""A text analysed for the rules: its words, names, figures, and its clauses, each affirmed or denied."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rapidfuzz.distance import DamerauLevenshtein
 
-from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.judge.quantities import Quantity, find, regular
+from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
+from evaluation.judge.quantities import Quantity, find_quantities, normalise_quantities
 
 FUZZY_LENGTH = 8
 """Words of at least this many letters may differ by one edit (spelling); shorter ones name too many different things."""
@@ -30,7 +30,13 @@ _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la
 
 @dataclass(frozen=True)
 class Clause:
-    """A stretch of a text; ``denied``: it says what is not so, or sets something apart; ``compared``: it begins with "than"."""
+    """A stretch of a text.
+
+    Attributes:
+        quantities: Its figures.
+        denied: Whether it says what is not so, or sets something apart.
+        compared: Whether it begins with "than" or "compared".
+    """
 
     text: str
     quantities: list[Quantity]
@@ -39,58 +45,61 @@ class Clause:
 
 
 class AnswerText:
-    """A text with what the rules ask of it.
+    """A text with the features that the rules use.
 
     Attributes:
-        plain: The text in lower case with figures in one spelling; ``words`` are its stems, ``content`` those that are no stopwords.
+        plain: The text in lower case with figures in one spelling. ``words`` are its stems, ``content`` those that are no stopwords.
         names: Runs of words capitalised within a sentence, as content words.
-        stated: Affirmed clauses, those that commas part in one.
-        bare: Its words without articles, and its figures: equal for texts that say the same in the same words.
+        stated: Affirmed clauses; those that commas separate are joined.
+        bare: Its words without articles, and its figures. They are equal for texts that say the same in the same words.
     """
 
     def __init__(self, original: str) -> None:
         self.original = original
-        self.plain = regular(plain(original))
-        self.content, self.words = content(self.plain), frozenset(tokens(self.plain))
-        self.names = [words for run in _NAME.findall(original) if (words := content(plain(run)))]
-        self.quantities = find(self.plain)
-        self.figure_words = frozenset(token for quantity in self.quantities for token in tokens(quantity.text))
+        self.plain = normalise_quantities(normalise_text(original))
+        self.content, self.words = tokenise_content(self.plain), frozenset(tokenise(self.plain))
+        self.names = [words for run in _NAME.findall(original) if (words := tokenise_content(normalise_text(run)))]
+        self.quantities = find_quantities(self.plain)
+        self.figure_words = frozenset(token for quantity in self.quantities for token in tokenise(quantity.text))
         self.bare = (
-            [word for word in tokens(self.plain) if word not in {"a", "an", "the"}],
+            [word for word in tokenise(self.plain) if word not in {"a", "an", "the"}],
             [(quantity.value, quantity.unit) for quantity in self.quantities],
         )
-        runs = [list(map(_clause, filter(None, map(_trim, _COMMA.split(run))))) for run in _BREAK.split(self.plain)]
+        runs = [
+            list(map(_parse_clause, filter(None, map(_trim, _COMMA.split(run))))) for run in _BREAK.split(self.plain)
+        ]
         self.clauses = [clause for run in runs for clause in run]
         self.affirmed = [clause for clause in self.clauses if not clause.denied]
         self.stated = [", ".join(clause.text for clause in run if not clause.denied) for run in runs]
         self.negated = any(clause.denied and not clause.compared for clause in self.clauses)
-        self.denies_first = next((clause.denied for clause in self.clauses if content(clause.text)), False)
+        self.denies_first = next((clause.denied for clause in self.clauses if tokenise_content(clause.text)), False)
 
-    def says(self, key: Sequence[str], denied: bool = False) -> bool:
-        """Whether it affirms the key words, in a row (four or more: in any order).
+    def affirms(self, key: Sequence[str], denied: bool = False) -> bool:
+        """Return whether the text affirms the key words in a row, or in any order from four words on.
 
         Args:
-            denied: The key is itself a denial: look in denied clauses too, of which there must be one.
+            key: Key words, stemmed.
+            denied: Whether the key is itself a denial. Denied clauses are searched too, and there must be one.
         """
         if denied and not self.negated:
             return False
         said = " ".join(clause.text for clause in (self.clauses if denied else self.affirmed))
-        words = content(said) if any(map(content, key)) else tokens(said)
+        words = tokenise_content(said) if any(map(tokenise_content, key)) else tokenise(said)
         if len(key) >= 4:
-            return all(any(_alike(word, wanted) for word in words) for wanted in key)
+            return all(any(_is_alike(word, wanted) for word in words) for wanted in key)
         runs = zip(*(words[start:] for start in range(len(key))), strict=False)
-        return any(all(map(_alike, run, key)) for run in runs)
+        return any(all(map(_is_alike, run, key)) for run in runs)
 
 
 def _trim(text: str) -> str:
     return text.strip(" ,.;:!?()-")
 
 
-def _clause(text: str) -> Clause:
+def _parse_clause(text: str) -> Clause:
     denied = bool(_DENIED.search(text)) and not _ANSWER_NO.match(text)
-    return Clause(text, find(text), denied, text.startswith(("than", "compared")))
+    return Clause(text, find_quantities(text), denied, text.startswith(("than", "compared")))
 
 
-def _alike(one: str, other: str) -> bool:
+def _is_alike(one: str, other: str) -> bool:
     long = min(len(one), len(other)) >= FUZZY_LENGTH and one[0] == other[0] and one.isalpha() and other.isalpha()
     return one == other or (long and DamerauLevenshtein.distance(one, other, score_cutoff=1) <= 1)

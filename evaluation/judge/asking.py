@@ -1,4 +1,4 @@
-"""What all judges and graders share that ask a chat model: their prompts, the cache of their replies, and their errors."""
+"""Prompts, reply cache and errors of all judges and graders that ask a chat model."""
 
 from __future__ import annotations
 
@@ -15,28 +15,32 @@ from agents.models.reply_cache import CachedReplies, ReplyStore
 from evaluation.records import JudgeError
 
 PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
-"""What judges and graders are asked."""
+"""Folder of the prompts of judges and graders."""
 
 JUDGE = "judge"
-"""The role that reads them."""
+"""Role of the model that reads them."""
 
 
 def judge_prompts() -> PromptLibrary:
-    """The prompts of judges and graders."""
+    """Return the prompts of judges and graders."""
     return PromptLibrary(PROMPTS)
 
 
-def kept(model: ChatModel, folder: Path | None, form: ReplyForm[Any]) -> ChatModel:
-    """The model with a cache of those replies that keep the form; None for no cache. JudgeError where it cannot be opened."""
+def cache_replies(model: ChatModel, folder: Path | None, form: ReplyForm[Any]) -> ChatModel:
+    """Wrap a model in a cache of the replies that have the form; no folder, no cache.
+
+    Raises:
+        JudgeError: The cache cannot be opened.
+    """
     if folder is None:
         return model
-    with as_judge_errors():
+    with convert_to_judge_errors():
         return CachedReplies(model, ReplyStore(folder), worth_keeping=lambda reply: read(form, reply).readable)
 
 
 @contextmanager
-def as_judge_errors() -> Iterator[None]:
-    """Errors of models and prompts as JudgeError, in a line."""
+def convert_to_judge_errors() -> Iterator[None]:
+    """Convert errors of models and prompts into JudgeError, in one line."""
     try:
         yield
     except (ModelError, PromptError) as error:

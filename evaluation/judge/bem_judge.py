@@ -1,4 +1,4 @@
-"""The judge of answer equivalence (BEM): a small classifier says whether an answer means the same as the ground truth."""
+"""The judge of answer equivalence (BEM): a small classifier decides whether an answer means the same as the ground truth."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_TOKENS = 512
 
 
 class BemJudge:
-    """BERT matching (Bulian et al., 2022) over a sequence-classification checkpoint of two labels; it is loaded when it first judges.
+    """BERT matching (Bulian et al., 2022) over a sequence-classification checkpoint of two labels.
 
-    The checkpoint reads ``[CLS] answer [SEP] reference [SEP] question [SEP]`` with the answer as the first segment, as
-    ``kortukov/answer-equivalence-bem`` does. An answer is right if it is equivalent to the ground truth or to one of the short right
-    answers.
+    The checkpoint is loaded at the first judgement. It reads ``[CLS] answer [SEP] reference [SEP] question [SEP]`` with the answer as the
+    first segment, as ``kortukov/answer-equivalence-bem`` does. An answer is right if it is equivalent to the ground truth or to one of the
+    short right answers.
 
     Args:
         path: Checkpoint folder, or a model id of the hub.
@@ -75,7 +75,7 @@ class BemJudge:
 
     @staticmethod
     def _sides(answer: str, reference: str, question: str, separator: str) -> tuple[str, str]:
-        """Return the two segments; a separator that a text writes out is no separator."""
+        """Return the two segments; a separator written out in a text is replaced by a blank."""
         answer, reference, question = (text.replace(separator, " ") for text in (answer, reference, question))
         return answer, f"{reference} {separator} {question}"
 

@@ -1,4 +1,4 @@
-"""Judges decide whether an answer that is neither exact nor a miss is right; this file chooses one and asks it for a whole run."""
+"""Chooses a judge and asks it for a whole run. Judges decide on answers that are neither exact nor a miss."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from agents.base.files import well_formed
 from agents.base.named import ImportPath, import_path, imported
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.judge.spending import Paid, Price, Spending, price_of
+from evaluation.judge.spending import Paid, Price, Spending, look_up_price
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import REPLIES, AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
 from evaluation.rules import OURS, JudgeStyle, Rules
@@ -21,13 +21,17 @@ from evaluation.scores.scoring import is_exact, is_miss
 
 @runtime_checkable
 class Judge(Protocol):
-    """Decides one item at a time; called from several threads where ``parallel`` is True."""
+    """Judge that decides one item at a time, in several threads if ``parallel`` is True."""
 
     name: str
     parallel: bool
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right; JudgeError where the judge is not available."""
+        """Judge whether the response is right.
+
+        Raises:
+            JudgeError: The judge is not available.
+        """
 
 
 @runtime_checkable
@@ -41,33 +45,36 @@ class BatchJudge(Judge, Protocol):
 
 
 JUDGING = "judging"
-"""What the progress bar says."""
+"""Name on the progress bar."""
 
 LOCAL = "local"
-"""Names, as ``local`` or ``local:PROFILE``, the judge that needs no server: the chat model of a profile."""
+"""Name, as ``local`` or ``local:PROFILE``, of the judge that needs no server: the chat model of a profile."""
 
 BEM = "bem"
-"""Names, as ``bem:PATH``, the judge of answer equivalence over a checkpoint."""
+"""Name, as ``bem:PATH``, of the judge of answer equivalence over a checkpoint."""
 
 LocalJudges = Callable[[str, Path], Judge]
-"""Makes that judge of a profile's name and the cache folder; whoever chooses a judge brings it, since judges know no agent."""
+"""Makes the local judge of a profile's name and the cache folder. Callers pass it, since judges do not import the agent."""
 
 LOCAL_PROFILE = "embedded"
 
 
 class NoJudge:
-    """Exact answers alone are correct: what ``--eval-model None`` is to the organiser's releases."""
+    """Judge that calls every item wrong: ``--eval-model None`` in the organiser's releases.
+
+    Exact answers, which are not judged, are then the only correct ones.
+    """
 
     name = "none (exact answers alone)"
     parallel = False
 
     def judge(self, item: JudgeItem) -> Verdict:  # noqa: ARG002
-        """Wrong, whatever it is."""
+        """Return a wrong verdict, whatever the item."""
         return Verdict(False)
 
 
-def to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
-    """How many of these answers are neither exact nor a miss, so that a judge is asked of them."""
+def count_to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
+    """Count the answers that a judge is asked about: those neither exact nor a miss."""
     return sum(
         not is_exact(turn.agent_response, turn.ground_truth) and not is_miss(turn.agent_response, rules.miss_rule)
         for turn in turns
@@ -88,10 +95,14 @@ def judge_turns(
     """Judge every turn; misses and exact answers need no judge.
 
     Args:
+        turns: Answered turns.
+        judge: Decides on the other answers.
         accept: Short right answers by interaction_id.
-        facts: What is known of turns by interaction_id, for scores of groups.
+        facts: Facts about turns by interaction_id, for scores of groups.
+        rules: Which answers are misses, and whether these may be correct.
         workers: Threads, for a judge that waits for a server.
-        progress: Whether there is a progress bar, of ``bars``.
+        progress: Whether there is a progress bar.
+        bars: Makes the progress bar.
 
     Raises:
         JudgeError: The judge is not available.
@@ -124,7 +135,7 @@ def judge_turns(
 
 
 def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Iterator[tuple[int, Verdict]]:
-    """The verdict of each item with its key, as they are made."""
+    """Yield the verdict of each item with its key, as they are made."""
     if isinstance(judge, BatchJudge):
         places = list(items)
         for start in range(0, len(places), judge.batch):
@@ -140,7 +151,7 @@ def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Ite
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # a wrong key need not be tried a thousand times
+                pool.shutdown(wait=False, cancel_futures=True)  # do not try a wrong key a thousand times
 
 
 def choose_judge(
@@ -154,21 +165,23 @@ def choose_judge(
     price: Price | None = None,
     local: LocalJudges | None = None,
 ) -> Judge:
-    """The judge named by ``--eval-model``.
+    """Return the judge that ``--eval-model`` names.
 
     Args:
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "bem:PATH" for
-            a checkpoint of answer equivalence; "None" for the rule judge or for none at all, as the rules have it;
-            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments; None for the model of the rules where
-            OPENAI_API_KEY is set and the rule judge elsewhere.
-        style: The form of its reply; that of the organiser's words, else of the rules, where None.
+            a checkpoint of answer equivalence; "None" for the rule judge or for no judge, by the rules;
+            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments. None: the model of the rules if
+            OPENAI_API_KEY is set, else the rule judge.
+        cache: Folder of models and replies.
+        style: Form of its reply; None: that of the organiser's words, or else of the rules.
+        rules: Choose the default judge and its form of reply.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
-        price: Of the model; that of prices.toml where None.
-        local: Makes the judges called ``local``; None where there are none.
+        price: Price of the model; None: the one in prices.toml.
+        local: Makes the judges called ``local``; None: there are none.
 
     Raises:
-        JudgeError: A model is named, and there is neither a key nor a server for it; its price is not known but limited; the
+        JudgeError: The model has neither a key nor a server; its cost is limited but its price unknown; the
             checkout holds no judge; or a judge of one's own cannot be imported or is none.
     """
     if eval_model is None:
@@ -178,27 +191,27 @@ def choose_judge(
         "": RuleJudge,
         "rule": RuleJudge,
         "none": RuleJudge if rules.rule_judge else NoJudge,
-        LOCAL: lambda: _local_judge(local, profile or LOCAL_PROFILE, cache),
-        BEM: lambda: _bem_judge(profile),
+        LOCAL: lambda: _build_local_judge(local, profile or LOCAL_PROFILE, cache),
+        BEM: lambda: _build_bem_judge(profile),
     }
     if (make := without_server.get(name if name in (LOCAL, BEM) else eval_model.lower())) is not None:
         return make()
-    if (place := _class_of_judge(eval_model)) is not None:
-        return _own_judge(place)
+    if (place := _parse_class(eval_model)) is not None:
+        return _build_own_judge(place)
     from evaluation.judge.openai_judge import OpenAIJudge  # its library takes half a second to import
 
-    spending = Spending(price or price_of(eval_model), max_cost)
+    spending = Spending(price or look_up_price(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
     return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
 
 
-def _local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
+def _build_local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
     if local is None:
         raise JudgeError(f"--eval-model {LOCAL} is for local_evaluation.py and evaluation.studies; judge there")
     return local(profile, cache)
 
 
-def _bem_judge(path: str) -> Judge:
+def _build_bem_judge(path: str) -> Judge:
     if not path:
         raise JudgeError("--eval-model bem lacks its checkpoint; write bem:PATH, or bem:ID for a model of the hub")
     from evaluation.judge.bem_judge import BemJudge  # torch takes seconds to import
@@ -206,17 +219,20 @@ def _bem_judge(path: str) -> Judge:
     return BemJudge(path)
 
 
-def _class_of_judge(eval_model: str) -> ImportPath | None:
-    """``package.module:Class``. Its last word begins with a capital, as classes do: ``llama3:instruct`` is a model of a server."""
+def _parse_class(eval_model: str) -> ImportPath | None:
+    """Parse ``package.module:Class``, whose last word has to begin with a capital, as classes do.
+
+    ``llama3:instruct`` is a model of a server.
+    """
     place = import_path(eval_model)
     return place if place is not None and place.attribute.rpartition(".")[2][0].isupper() else None
 
 
-def _own_judge(place: ImportPath) -> Judge:
+def _build_own_judge(place: ImportPath) -> Judge:
     made = imported(place, str(place), "judge", JudgeError)
     try:
         judge = made()
-    except TypeError as error:  # no class, or one with parameters
+    except TypeError as error:  # it is no class, or has parameters
         raise JudgeError(f"judge '{place}' cannot be built without arguments: {error}") from error
     if not isinstance(judge, Judge):
         lacks = [name for name in ("name", "parallel", "judge") if not hasattr(judge, name)]

@@ -1,6 +1,6 @@
-"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, and a cut fitted on labels by hand.
+"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, with a cut fitted on labels by hand.
 
-The rule decides what it is sure of (``rule_judge.SURE``) and whatever has accept forms; the model is asked about the rest.
+The rule decides where it is sure (``rule_judge.SURE``) and on whatever has accept forms. The model is asked about the rest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.verdicts import P_YES
 from agents.base.files import first_fault
 from agents.models.base import ChatModel
-from evaluation.judge.asking import as_judge_errors
+from evaluation.judge.asking import convert_to_judge_errors
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
 CUTS = Path(__file__).with_name("cuts")
-"""The fitted cuts, a file a profile: probabilities of different models, and of different prompts, are not on one scale."""
+"""Folder of the fitted cuts, one file a profile: probabilities of different models, and of different prompts, are not on one scale."""
 
 
 ASK = Ask("judge/yes_or_no", P_YES)
@@ -30,12 +30,12 @@ ASK = Ask("judge/yes_or_no", P_YES)
 
 @dataclass(frozen=True)
 class YesOrNo:
-    """A profile's chat model, asked whether answers are right; loaded when first asked.
+    """A profile's chat model that is asked whether answers are right; loaded at the first question.
 
     Attributes:
         profile: Name of its profile.
         prompts: The profile's prompts.
-        chat: Loads the chat model of a role, or gives the loaded one.
+        chat: Returns the chat model of a role, and loads it at first.
         batch: Questions in one call.
     """
 
@@ -46,30 +46,33 @@ class YesOrNo:
 
     @property
     def prompt(self) -> str:
-        """Digest of the prompt that it is asked with."""
-        with as_judge_errors():
+        """Digest of the prompt."""
+        with convert_to_judge_errors():
             return hashlib.sha256(self.prompts[ASK.prompt].path.read_bytes()).hexdigest()[:12]
 
     @property
     def name(self) -> str:
-        """Of the model, which is loaded for it."""
-        with as_judge_errors():
+        """Name of the model, which is loaded to know it."""
+        with convert_to_judge_errors():
             return self.chat(self.prompts[ASK.prompt].settings.model).name
 
     def probabilities(self, items: Sequence[JudgeItem]) -> list[float | None]:
-        """P(yes) of each item, in one call; None where the model said neither yes nor no.
+        """Ask the model about all items in one call.
+
+        Returns:
+            P(yes) of each item; None if the model said neither yes nor no.
 
         Raises:
             JudgeError: The model cannot be loaded or fails as a whole.
         """
-        with as_judge_errors():
+        with convert_to_judge_errors():
             return [
                 answer.value for answer in put([Question(ASK, vars(item)) for item in items], self.prompts, self.chat)
             ]
 
 
 class Tally(BaseModel):
-    """A judge against labels by hand; ``kappa`` is Cohen's, None where it cannot be said."""
+    """Agreement of a judge with labels by hand; ``kappa`` is Cohen's, None if undefined."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,7 +84,7 @@ class Tally(BaseModel):
     right_by_hand: int
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the numbers in words."""
         kappa = "none" if self.kappa is None else f"{self.kappa:.2f}"
         return (
             f"on {self.answers} answers labelled by hand kappa {kappa}: {self.both_right} right and {self.both_wrong} wrong for both, "
@@ -90,14 +93,15 @@ class Tally(BaseModel):
 
 
 class FittedCut(BaseModel):
-    """What ``evaluation.studies.judge_fit`` writes.
+    """Result of ``evaluation.studies.judge_fit``.
 
     Attributes:
         prompt: Digest of the prompt.
-        cut: An answer is right from this P(yes) on.
-        auroc: Of P(yes) over the answers that the model was asked about; None where it cannot be said.
+        cut: Least P(yes) of a right answer.
+        auroc: AUROC of P(yes) over the answers that the model was asked about; None if undefined.
         labels: File of the labels.
-        fitted: The judge on the answers that the cut was fitted on; ``held_out``: on the others.
+        fitted: Agreement of the judge on the answers that the cut was fitted on.
+        held_out: Agreement on the others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,7 +117,11 @@ class FittedCut(BaseModel):
 
 
 def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
-    """The cut of a profile. Raises JudgeError where none was fitted, or its file is malformed."""
+    """Load the cut of a profile.
+
+    Raises:
+        JudgeError: No cut was fitted, or its file is malformed.
+    """
     path = folder / f"{profile}.json"
     try:
         return FittedCut.model_validate_json(path.read_bytes())
@@ -126,7 +134,9 @@ def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
 
 
 class LocalJudge:
-    """A profile's chat model with its fitted cut; its name says how it agrees with the labels, so that each table of it does.
+    """Judge by a profile's chat model and its fitted cut.
+
+    Its name states the agreement with the labels, so that every table of its verdicts does.
 
     Raises:
         JudgeError: The cut was fitted with another prompt.
@@ -136,7 +146,7 @@ class LocalJudge:
 
     def __init__(self, model: YesOrNo, fitted: FittedCut) -> None:
         if model.prompt != fitted.prompt:
-            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_again(fitted)}")
+            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_advise_refit(fitted)}")
         self._model = model
         self._fitted = fitted
         self._rule = RuleJudge()
@@ -148,16 +158,16 @@ class LocalJudge:
         return self.judge_batch([item])[0]
 
     def judge_batch(self, items: Sequence[JudgeItem]) -> list[Verdict]:
-        """A verdict of each item; a failed one where the model said neither yes nor no.
+        """Judge some items; a verdict is a failed one if the model said neither yes nor no.
 
         Raises:
             JudgeError: The profile's chat model is not the one that the cut was fitted for.
         """
-        known = [sure_verdict(self._rule, item) for item in items]
+        known = [judge_if_sure(self._rule, item) for item in items]
         unsure = [item for item, verdict in zip(items, known, strict=True) if verdict is None]
         if unsure and self._model.name != self._fitted.model:
             raise JudgeError(
-                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_again(self._fitted)}"
+                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_advise_refit(self._fitted)}"
             )
         asked = iter(self._model.probabilities(unsure) if unsure else ())
         return [verdict or self._verdict(next(asked)) for verdict in known]
@@ -168,11 +178,11 @@ class LocalJudge:
         return Verdict(probability >= self._fitted.cut, f"P(yes) {probability:.3f}")
 
 
-def sure_verdict(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
-    """The rule's verdict where no model is asked: there are accept forms, or the rule is sure; else None."""
+def judge_if_sure(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
+    """Return the rule's verdict if there are accept forms or the rule is sure, else None."""
     verdict = rule.judge(item)
     return verdict if any(form.strip() for form in item.accept) or verdict.reason in SURE else None
 
 
-def _again(fitted: FittedCut) -> str:
+def _advise_refit(fitted: FittedCut) -> str:
     return f"run python -m evaluation.studies.judge_fit --profile {fitted.profile} again"

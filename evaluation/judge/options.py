@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from evaluation.judge.judging import Judge, LocalJudges
 
 
-def price(text: object) -> Price:
-    """The price written as ``READ,WRITTEN``; ValueError for something else, or a negative number."""
+def parse_price(text: object) -> Price:
+    """Parse a price written as ``READ,WRITTEN``.
+
+    Raises:
+        ValueError: It has another form, or a negative number.
+    """
     if isinstance(text, Price):
         return text
     try:
@@ -28,16 +32,16 @@ def price(text: object) -> Price:
     raise ValueError(f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60")
 
 
-def _rules(name: object) -> object:
+def _look_up_rules(name: object) -> object:
     return RULES[name] if isinstance(name, str) else name
 
 
-GivenPrice = Annotated[InstanceOf[Price], BeforeValidator(price)]
-NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_rules)]
+GivenPrice = Annotated[InstanceOf[Price], BeforeValidator(parse_price)]
+NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_look_up_rules)]
 
 
 class JudgeOptions(Options):
-    """By whose rules answers are judged, and how a judge behind a server is asked."""
+    """Rules by which answers are judged, and how a judge behind a server is asked."""
 
     group = "who judges"
 
@@ -72,11 +76,11 @@ class JudgeOptions(Options):
 
     @property
     def workers(self) -> int:
-        """Judgements asked for at the same time."""
+        """Number of judgements asked for at the same time."""
         return self.rules.judge_workers if self.num_workers is None else self.num_workers
 
     def judge(self, eval_model: str | None, cache: Path, local: LocalJudges | None = None) -> Judge:
-        """The judge of a name (see ``judging.choose_judge``), as these options have it."""
+        """Return the judge of a name, with these options (see ``judging.choose_judge``)."""
         from evaluation.judge.judging import choose_judge
 
         return choose_judge(

@@ -1,4 +1,4 @@
-"""The judge's words of the organiser, read from a checkout of its code: parsed, never run, and never shipped with ours.
+"""The organiser's words for the judge, read from a checkout of its code: parsed, never run, and never shipped with ours.
 
 Both releases hand the model a list of two messages: a system message, and a user message that is an f-string of the question, the ground
 truth and the answer. The starter kit writes the first as a return value, the research release as constants of another file.
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from agents.asking.prompts import FrontMatter
 from agents.models.base import ChatMessage, ChatRequest
-from evaluation.judge.asking import JUDGE, as_judge_errors, judge_prompts
+from evaluation.judge.asking import JUDGE, convert_to_judge_errors, judge_prompts
 from evaluation.records import JudgeError
 from evaluation.rules import JudgeStyle
 
@@ -28,15 +28,15 @@ _PLACES = {
     "agent_response": "response",
     "prediction": "response",
 }
-"""What their variables hold, by our names."""
+"""Our names of what the organiser's variables hold."""
 
 _WANTED = {"query", "ground_truth", "response"}
 _DEEPEST = 20
-"""References followed from one expression to the next."""
+"""Most references followed from one expression to the next."""
 
 _MAX_BYTES = 1_000_000
 EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
-"""What the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
+"""Settings that the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
 """A message in pieces: text, and names of ``_WANTED`` for what is judged."""
@@ -47,9 +47,9 @@ class OrganiserPrompt:
     """The organiser's words, as a template that asks a judge.
 
     Attributes:
-        style: The form of reply that they ask for.
+        style: Form of reply that they ask for.
         reply: Name and description of the class that a structured reply has to fit, "" for none.
-        words: Where they are from, for reports: file within the checkout, and the first digits of their SHA-256.
+        words: Their origin, for reports: file within the checkout, and the first digits of their SHA-256.
     """
 
     system: str
@@ -60,14 +60,17 @@ class OrganiserPrompt:
 
     @property
     def settings(self) -> FrontMatter:
-        """The judge, and what the release sends besides the messages."""
+        """Role of the judge, and the settings that the release sends besides the messages."""
         return FrontMatter(model=JUDGE, exact=self._exact())
 
     def _exact(self) -> dict[str, Any]:
-        """The openai library makes a schema of a class, its name and its docstring."""
+        """Return the settings, with the schema that the openai library makes of a class.
+
+        Its name and docstring become name and description of the schema.
+        """
         if self.style == "explained":
             return dict(EXPLAINED_SETTINGS)
-        with as_judge_errors():
+        with convert_to_judge_errors():
             settings = deepcopy(judge_prompts()["structured"].settings.exact or {})
         name, description = self.reply
         if name:
@@ -79,7 +82,7 @@ class OrganiserPrompt:
         return settings
 
     def request(self, **values: Any) -> ChatRequest:
-        """A chat request of query, ground_truth and response."""
+        """Return the chat request for query, ground_truth and response."""
         user = "".join(text if kind == "text" else str(values[text]) for kind, text in self.user)
         return ChatRequest((ChatMessage("system", self.system), ChatMessage("user", user)), exact=self._exact())
 
@@ -89,28 +92,32 @@ _Names = ChainMap[str, ast.AST]
 
 
 def read_organiser(checkout: Path) -> OrganiserPrompt:
-    """The judge's words in a checkout of the starter kit or of the research release.
+    """Read the judge's words from a checkout of the starter kit or of the research release.
 
     Raises:
         JudgeError: There is no such folder, or no judge's messages that can be read without running code.
     """
     if not checkout.is_dir():
         raise JudgeError(f"--organiser {checkout}: there is no such folder")
-    trees = dict(_parsed(checkout))
-    names = {file: _named(tree) for file, tree in trees.items()}
+    trees = dict(_parse_files(checkout))
+    names = {file: _map_names(tree) for file, tree in trees.items()}
     for file, tree in trees.items():
-        for system, user in _messages(tree):
-            text = _text(system, ChainMap({}, names[file], *names.values()))
-            style = _style(text)
+        for system, user in _find_messages(tree):
+            text = _evaluate_text(system, ChainMap({}, names[file], *names.values()))
+            style = _recognise_style(text)
             if text is not None and style is not None:
                 digest = hashlib.sha256(repr((text, user)).encode()).hexdigest()[:8]
                 words = f"the organiser's words, {file.relative_to(checkout).as_posix()}, SHA-256 {digest}"
-                return OrganiserPrompt(text, user, style, words, _reply_class(trees.values()))
+                return OrganiserPrompt(text, user, style, words, _find_reply_class(trees.values()))
     raise JudgeError(f"--organiser {checkout}: no judge's messages found in its Python files")
 
 
-def _reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
-    """Name and docstring of the class that a request names as its ``response_format``; "" for what there is not."""
+def _find_reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
+    """Return name and docstring of the class that a request names as its ``response_format``.
+
+    Returns:
+        "" for a name or docstring that is missing.
+    """
     nodes = [node for tree in trees for node in ast.walk(tree)]
     asked = [
         keyword.value.id
@@ -123,29 +130,35 @@ def _reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
     return next(((node.name, ast.get_docstring(node) or "") for node in found), ("", ""))
 
 
-def _parsed(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
+def _parse_files(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
     for file in sorted(checkout.rglob("*.py"), key=lambda file: (len(file.parts), file)):
         hidden = any(part.startswith(".") for part in file.relative_to(checkout).parts)
         try:
             if not hidden and file.stat().st_size <= _MAX_BYTES:
                 yield file, ast.parse(file.read_bytes())
-        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two of a file nested deep
-            continue  # a broken file of theirs is not where the judge is
+        except (
+            OSError,
+            SyntaxError,
+            ValueError,
+            RecursionError,
+            MemoryError,
+        ):  # deeply nested files raise the last two
+            continue  # the judge's words are not in a broken file
 
 
-def _named(tree: ast.AST) -> dict[str, ast.AST]:
-    """What a file calls things; of several the first."""
+def _map_names(tree: ast.AST) -> dict[str, ast.AST]:
+    """Map the names in a file to their first values."""
     found: dict[str, ast.AST] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             found.setdefault(f"{node.name}()", node)
-        for name, value in _assigned(node):
+        for name, value in _list_assignments(node):
             found.setdefault(name, value)
     return found
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Names and attributes that a statement gives a value."""
+def _list_assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names and attributes that a statement assigns, with the value."""
     if isinstance(node, ast.Assign):
         targets, value = node.targets, node.value
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -159,8 +172,8 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield target.attr, value
 
 
-def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
-    """System message and user message of each list of messages whose user message holds all that is judged."""
+def _find_messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
+    """Yield the system and user message of each list whose user message holds all that is judged."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.List):
             continue
@@ -173,11 +186,11 @@ def _messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
                 if isinstance(role, ast.Constant) and "content" in named:
                     by_role[role.value] = named["content"]
         user = by_role.get("user")
-        if "system" in by_role and isinstance(user, ast.JoinedStr) and (pieces := _pieces(user)) is not None:
+        if "system" in by_role and isinstance(user, ast.JoinedStr) and (pieces := _split_pieces(user)) is not None:
             yield by_role["system"], pieces
 
 
-def _pieces(text: ast.JoinedStr) -> _Pieces | None:
+def _split_pieces(text: ast.JoinedStr) -> _Pieces | None:
     made: list[tuple[Literal["text", "value"], str]] = []
     for part in text.values:
         if isinstance(part, ast.Constant):
@@ -189,40 +202,44 @@ def _pieces(text: ast.JoinedStr) -> _Pieces | None:
     return tuple(made) if {name for kind, name in made if kind == "value"} == _WANTED else None
 
 
-def _text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
-    """The text of an expression made of literals, names of literals, sums of them, and functions that return them; else None."""
+def _evaluate_text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
+    """Evaluate an expression of literals, their names and sums, and functions that return them.
+
+    Returns:
+        The text; None for any other expression.
+    """
     if depth > _DEEPEST:
         return None
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        sides = [_text(side, names, depth + 1) for side in (node.left, node.right)]
+        sides = [_evaluate_text(side, names, depth + 1) for side in (node.left, node.right)]
         return None if None in sides else "".join(map(str, sides))
     if isinstance(node, ast.Name | ast.Attribute):
         found = names.get(node.id if isinstance(node, ast.Name) else node.attr)
-        return None if found is None or found is node else _text(found, names, depth + 1)
-    return _returned(node, names, depth) if isinstance(node, ast.Call) else None
+        return None if found is None or found is node else _evaluate_text(found, names, depth + 1)
+    return _evaluate_call(node, names, depth) if isinstance(node, ast.Call) else None
 
 
-def _returned(node: ast.Call, names: _Names, depth: int) -> str | None:
+def _evaluate_call(node: ast.Call, names: _Names, depth: int) -> str | None:
     function = node.func
     if not isinstance(function, ast.Name | ast.Attribute) or node.args or node.keywords:
         return None
     name = function.id if isinstance(function, ast.Name) else function.attr
     if name == "strip" and isinstance(function, ast.Attribute):
-        text = _text(function.value, names, depth + 1)
+        text = _evaluate_text(function.value, names, depth + 1)
         return None if text is None else text.strip()
     found = names.get(f"{name}()")
     if found is None:
         return None
-    inside: dict[str, ast.AST] = dict(pair for statement in ast.walk(found) for pair in _assigned(statement))
+    inside: dict[str, ast.AST] = dict(pair for statement in ast.walk(found) for pair in _list_assignments(statement))
     returns = [statement.value for statement in ast.walk(found) if isinstance(statement, ast.Return)]
     if len(returns) != 1 or returns[0] is None:
         return None
-    return _text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)
+    return _evaluate_text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)
 
 
-def _style(system: str | None) -> JudgeStyle | None:
+def _recognise_style(system: str | None) -> JudgeStyle | None:
     if system is None:
         return None
     return "explained" if "Result:" in system else "structured" if "accuracy" in system else None

@@ -1,4 +1,4 @@
-"""Answers made comparable: one spelling for quotes, dashes, accents, contractions, numbers and plurals."""
+"""Normalisation that makes answers comparable: one spelling for quotes, dashes, accents, contractions, numbers and plurals."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ STOPWORDS = frozenset(
 """Words that say nothing of an answer's content."""
 
 
-def plain(text: str) -> str:
-    """Lower case, ASCII punctuation, no accents, contractions written out, numbers as digits without separators."""
+def normalise_text(text: str) -> str:
+    """Normalise a text: lower case, ASCII punctuation, no accents, contractions and numbers expanded.
+
+    Numbers become digits without separators.
+    """
     text = _GROUP_BLANK.sub("", text)
     text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
     text = "".join(ch for ch in unicodedata.normalize("NFD", text) if not unicodedata.combining(ch)).lower()
@@ -54,7 +57,10 @@ def plain(text: str) -> str:
 
 
 def stem(token: str) -> str:
-    """The singular of a plural, by the three rules of the S-stemmer (Harman, How effective is suffixing?, 1991)."""
+    """Reduce a plural to its singular by the S-stemmer's three rules.
+
+    Harman, How effective is suffixing?, 1991.
+    """
     if len(token) > 4 and token.endswith("ies") and not token.endswith(("eies", "aies")):
         return token[:-3] + "y"
     if len(token) > 4 and token.endswith("es") and not token.endswith(("aes", "ees", "oes")):
@@ -64,11 +70,11 @@ def stem(token: str) -> str:
     return token
 
 
-def tokens(plain_text: str) -> list[str]:
-    """Stemmed words and numbers of a plain text, in order."""
+def tokenise(plain_text: str) -> list[str]:
+    """Split a plain text into stemmed words and numbers, in order."""
     return [stem(token) for token in _TOKEN.findall(plain_text)]
 
 
-def content(plain_text: str) -> list[str]:
-    """The tokens of a plain text that are no stopwords."""
+def tokenise_content(plain_text: str) -> list[str]:
+    """Return the tokens of a plain text that are no stopwords."""
     return [stem(token) for token in _TOKEN.findall(plain_text) if token not in STOPWORDS]

@@ -1,4 +1,4 @@
-"""Numbers with units in texts, compared across units with a tolerance; pint converts, ``units.toml`` has the spellings."""
+"""Numbers with units in texts, compared across units with a tolerance. pint converts; ``units.toml`` has the spellings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pint
 from evaluation.judge.plain_text import STOPWORDS, stem
 
 RELATIVE_TOLERANCE = 0.01
-"""Two measured quantities are the same when they differ by at most this share: 330 m and 1,083 ft differ by 0.03%."""
+"""Largest share by which two equal measured quantities differ: 330 m and 1,083 ft differ by 0.03%."""
 EQUIVALENT_TOLERANCE = 0.05
-"""Within one ground truth, a value and its conversion (often rounded) may differ by this much."""
+"""Largest share by which a value and its conversion (often rounded) differ within one ground truth."""
 ABSOLUTE_TOLERANCE = {"percentage": 0.5, "degC": 1.0, "degF": 1.8, "clock": 0.0}
 LARGE_NUMBER = 10_000
 """Counts from here on (populations, prices) are compared with the relative tolerance, smaller ones exactly."""
@@ -44,9 +44,13 @@ _CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number in a text, in units of ``unit`` (pint's or ``units.toml``'s own; None: a bare number), as it stands with unit and bound.
+    """A number in a text with its unit and bound.
 
-    ``noun`` is the word after a bare number, stemmed ("4 towers"), ``bound`` "over" or "under"; "" where there is none.
+    Attributes:
+        unit: A unit of pint or of ``units.toml``; None: a bare number.
+        text: The number as it stands, with unit and bound.
+        noun: Word after a bare number, stemmed ("4 towers"), or "".
+        bound: "over", "under" or "".
     """
 
     value: float
@@ -57,7 +61,7 @@ class Quantity:
 
     @property
     def dimension(self) -> str:
-        """What may be compared with it: quantities of other dimensions neither agree nor contradict."""
+        """Dimension; quantities of different dimensions neither agree nor contradict."""
         if self.unit is None:
             return "year" if 1000 <= self.value <= 2100 and self.value == int(self.value) else "number"
         return str(_registry().get_dimensionality(self.unit))
@@ -71,27 +75,31 @@ def _registry() -> Any:
     return registry
 
 
-def regular(plain_text: str) -> str:
-    """The text with times of day in minutes past midnight, feet and inches in inches, a unit at both ends of a range, two bounds."""
-    text = _INCH.sub(" inch", _CLOCK.sub(_minutes, plain_text))
+def normalise_quantities(plain_text: str) -> str:
+    """Rewrite a plain text so that its quantities have one form.
+
+    Times of day become minutes past midnight, feet and inches become inches, both ends of a range get a unit, and bounds are "over" or
+    "under".
+    """
+    text = _INCH.sub(" inch", _CLOCK.sub(_to_minutes, plain_text))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inch", text)
     for pattern, bound in _BOUNDS:
         text = pattern.sub(bound, text)
     return _RANGE.sub(lambda match: f"{match[1]} {match[3]} {match[2].replace('-', 'to')} ", text)
 
 
-def _minutes(clock: re.Match[str]) -> str:
+def _to_minutes(clock: re.Match[str]) -> str:
     hour, minute = int(clock[1] or clock[4]), int(clock[2] or clock[5] or 0)
     hour = hour % 12 + 12 * (clock[3] == "p") if clock[3] else hour
     return f"{hour * 60 + minute} minutes past midnight"
 
 
-def find(regular_text: str) -> list[Quantity]:
-    """The quantities of a ``regular`` text in order; ordinals and decades are words, not quantities."""
-    return [_quantity(number) for number in _NUMBER.finditer(regular_text)]
+def find_quantities(regular_text: str) -> list[Quantity]:
+    """Find the quantities of a ``normalise_quantities`` text, in order; ordinals and decades are words."""
+    return [_parse_quantity(number) for number in _NUMBER.finditer(regular_text)]
 
 
-def _quantity(number: re.Match[str]) -> Quantity:
+def _parse_quantity(number: re.Match[str]) -> Quantity:
     spelling, noun = number["sign"] or number["unit"] or "", number["noun"] or ""
     forms = (spelling, spelling.removesuffix("s"), spelling.removesuffix("es"))
     unit = next((_UNITS[form] for form in forms if form in _UNITS), None)
@@ -101,8 +109,11 @@ def _quantity(number: re.Match[str]) -> Quantity:
     )
 
 
-def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
-    """Whether two quantities agree; a bare number may stand for a price ("4.80" on a receipt for "$4.80")."""
+def is_same_quantity(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
+    """Return whether two quantities agree.
+
+    A bare number may stand for a price ("4.80" on a receipt for "$4.80").
+    """
     units = {one.unit, other.unit}
     if {one.bound, other.bound} == {"over", "under"}:
         return False
@@ -118,5 +129,5 @@ def same(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) 
 
 
 def agrees_with_any(quantity: Quantity, others: Iterable[Quantity]) -> bool:
-    """Whether a quantity agrees with one of ``others``."""
-    return any(same(quantity, other) for other in others)
+    """Return whether a quantity agrees with one of ``others``."""
+    return any(is_same_quantity(quantity, other) for other in others)

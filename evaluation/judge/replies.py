@@ -1,4 +1,4 @@
-"""The forms in which models judge: the JSON of the challenge's judge, and the explanation of the research release's."""
+"""The forms of judgements by models: the JSON of the challenge's judge, and the explanation of the research release's."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _JSON_OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 class Accuracy(BaseModel):
-    """The structured reply of the challenge's judge."""
+    """Structured reply of the challenge's judge."""
 
     accuracy: bool
 
 
-def structured_verdict(reply: str) -> Verdict | None:
-    """What a JSON object with ``accuracy`` says, text around it aside; None for no verdict."""
+def parse_structured_verdict(reply: str) -> Verdict | None:
+    """Parse a JSON object with ``accuracy``, ignoring text around it; None for no verdict."""
     found = _JSON_OBJECT.search(reply)
     said = found.group() if found else reply
     try:
@@ -31,10 +31,14 @@ def structured_verdict(reply: str) -> Verdict | None:
         return None
 
 
-def explained_verdict(reply: str) -> Verdict | None:
-    """What an explanation ends in, read exactly as the research release reads it (evaluation/llm_judge.py); None for no verdict.
+def parse_explained_verdict(reply: str) -> Verdict | None:
+    """Parse the verdict at the end of an explanation, exactly as the research release does.
 
-    Wrong goes first, wherever "Result: WRONG" stands; the last line may hold the bare word, and "INCORRECT" there counts as "CORRECT".
+    That is evaluation/llm_judge.py. Wrong goes first, wherever "Result: WRONG" stands. The last line may hold the bare word, and
+    "INCORRECT" there counts as "CORRECT".
+
+    Returns:
+        None for no verdict.
     """
     last = reply.split("\n")[-1]
     if "Result: WRONG" in reply or "WRONG" in last:
@@ -43,11 +47,11 @@ def explained_verdict(reply: str) -> Verdict | None:
 
 
 def _structured(reply: ChatReply) -> Verdict | None:
-    return structured_verdict(reply.text)
+    return parse_structured_verdict(reply.text)
 
 
 def _explained(reply: ChatReply) -> Verdict | None:
-    return explained_verdict(reply.text)
+    return parse_explained_verdict(reply.text)
 
 
 FORMS: Mapping[JudgeStyle, ReplyForm[Verdict | None]] = {

@@ -20,15 +20,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.judge.answer_text import AnswerText
-from evaluation.judge.plain_text import content, tokens
-from evaluation.judge.quantities import EQUIVALENT_TOLERANCE, Quantity, agrees_with_any, same
+from evaluation.judge.plain_text import tokenise, tokenise_content
+from evaluation.judge.quantities import EQUIVALENT_TOLERANCE, Quantity, agrees_with_any, is_same_quantity
 from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 
 KEY_SHARE = 0.6
 LIST_KEY_SHARE = 0.85
 MAX_CANDIDATE = 3
-"""Content words of a candidate beside the right one; anything longer says something else."""
+"""Most content words of a candidate beside the right one; anything longer says something else."""
 
 _YES = re.compile(r"(?:yes|yeah|yep|correct|indeed|true|right|that is (?:right|correct|true))\b")
 _NO = re.compile(r"(?:no|nope|not really|incorrect|false|not at all|that is (?:wrong|incorrect|false|not true))\b")
@@ -64,17 +64,17 @@ _SAME_WORDS, _NOTHING_ANSWERS, _ITS_FIGURES = (
 )
 _EMPTY, _MISS = "empty answer", "miss"
 SURE = frozenset({_EMPTY, _MISS, _NOTHING_ANSWERS, _SAME_WORDS, _ITS_FIGURES})
-"""Reasons of verdicts that hold without accept forms too; the others rest on how many words of the ground truth an answer repeats."""
+"""Reasons of verdicts that hold without accept forms too. The others depend on how many words of the ground truth an answer repeats."""
 
 
 class RuleJudge:
-    """See the module's text for the rule."""
+    """Judge by the rule in the module's docstring."""
 
     name = "rule"
     parallel = False
 
     def judge(self, item: JudgeItem) -> Verdict:
-        """Whether the response is right by the rule; the reason names what decided."""
+        """Judge by the rule whether the response is right; the reason names what decided."""
         if not item.response.strip() or is_miss(item.response):
             return Verdict(False, _MISS if item.response.strip() else _EMPTY)
         if is_miss(item.ground_truth):
@@ -82,15 +82,24 @@ class RuleJudge:
         case = _Case(item)
         if case.response.bare[0] and case.response.bare in [text.bare for text in case.right]:
             return Verdict(True, _SAME_WORDS)
-        if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.yes_or_no()):
+        if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.decide_yes_or_no()):
             return verdict
-        right, reason, key = case.by_accept() if case.accept else case.by_truth()
-        against = (case.other_figure() or case.other_candidate(key) or case.opposite(case.known)) if right else ""
+        right, reason, key = case.match_accept_forms() if case.accept else case.match_truth()
+        against = (
+            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known))
+            if right
+            else ""
+        )
         return Verdict(False, against) if against else Verdict(right, reason)
 
 
 class _Case:
-    """What is decided on; ``allowed`` and ``known`` are the figures and words of the ground truth, the forms and the question."""
+    """A question with its answer and references, ready for the rule.
+
+    Attributes:
+        allowed: Figures of the ground truth, the forms and the question.
+        known: Words of the same.
+    """
 
     def __init__(self, item: JudgeItem) -> None:
         self.query, self.truth, self.response = map(AnswerText, (item.query, item.ground_truth, item.response))
@@ -101,8 +110,13 @@ class _Case:
         self.is_list = len(_LIST.split(self.truth.plain)) >= 3
         self.asks_for_identity = bool(_IDENTITY_QUESTION.search(self.query.plain))
 
-    def yes_or_no(self) -> Verdict | None:
-        """By polarity; None where the forms say more than a guess from the ground truth's grammar."""
+    def decide_yes_or_no(self) -> Verdict | None:
+        """Decide by polarity.
+
+        Returns:
+            None if there are accept forms, but neither they nor the ground truth says yes or no. The forms then tell more than a guess
+            from the ground truth's grammar.
+        """
         stated = next((said for text in self.right if (said := _polarity(text)) is not None), None)
         if stated is None and self.accept:
             return None
@@ -114,20 +128,20 @@ class _Case:
             asked, taken_up = len(set(self.query.content)), len({*self.query.content} & {*self.response.content})
             if not taken_up or (2 * taken_up <= asked and not _POINTING.match(self.response.plain)):
                 return Verdict(False, "neither yes nor no")
-            said = not (self.response.denies_first or self.opposite(self.query.words))
+            said = not (self.response.denies_first or self.find_opposite(self.query.words))
         if said != expected:
             return Verdict(False, "the wrong one of yes and no")
         named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
-        against = self.other_figure() or ("names another" if named and right and not named & self.known else "")
+        against = self.find_other_figure() or ("names another" if named and right and not named & self.known else "")
         return Verdict(not against, against or "yes or no as in the ground truth")
 
-    def by_accept(self) -> tuple[bool, str, list[str]]:
-        """Whether a form is affirmed, which one, and its words."""
+    def match_accept_forms(self) -> tuple[bool, str, list[str]]:
+        """Return whether an accept form is affirmed, which one, and its words."""
         form = next(filter(self.has_form, self.accept), None)
         return (False, "no accept form", []) if form is None else (True, f"accept form {form.original!r}", form.content)
 
-    def by_truth(self) -> tuple[bool, str, list[str]]:
-        """Whether enough of the ground truth's key words or figures are affirmed, how many, and the key words."""
+    def match_truth(self) -> tuple[bool, str, list[str]]:
+        """Return whether the answer affirms enough of the ground truth, how much, and the key words."""
         figures = [one for one in self.truth.quantities if not agrees_with_any(one, self.query.quantities)]
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
             years = [one for one in figures if one.dimension == "year"]
@@ -135,42 +149,53 @@ class _Case:
             return right, _ITS_FIGURES if right else "a figure is missing", []
         text = " ".join(clause.text for clause in self.truth.clauses if not clause.compared)
         about_it = _POINTING.search(self.query.plain) and not _WHICH_QUESTION.match(self.query.plain)
-        if about_it and (sentence := _SUBJECT.match(text)) and set(content(sentence[1])) - self.query.words:
+        if about_it and (sentence := _SUBJECT.match(text)) and set(tokenise_content(sentence[1])) - self.query.words:
             text = sentence[1]  # "Who designed this?" - "The Eiffel Tower was designed by Stephen Sauvestre."
-        key = [word for word in content(text) if word not in self.query.words] or content(text)
+        key = [word for word in tokenise_content(text) if word not in self.query.words] or tokenise_content(text)
         head = next((name for name in self.truth.names if set(name) & set(key)), None)
-        if head and self.asks_for_identity and self.response.says(head, denied=self.truth.negated):
+        if head and self.asks_for_identity and self.response.affirms(head, denied=self.truth.negated):
             return True, "the name in the ground truth", key
         needed = set(key) & _names(self.truth) or set(key)
-        share = sum(self.response.says([word], denied=self.truth.negated) for word in needed) / max(len(needed), 1)
+        share = sum(self.response.affirms([word], denied=self.truth.negated) for word in needed) / max(len(needed), 1)
         return share >= (LIST_KEY_SHARE if self.is_list else KEY_SHARE), f"{share:.0%} of the key words", key
 
     def has_form(self, form: AnswerText) -> bool:
-        """Whether the answer affirms an accept form: its figures by value, a list's items in any order, else its words."""
+        """Return whether the answer affirms an accept form.
+
+        Figures are compared by value, the items of a list in any order, others by their words.
+        """
         if form.quantities:
             rest = [word for word in form.content if word not in form.figure_words | self.query.words]
-            return self.has_figures(form.quantities) and all(self.response.says([word]) for word in rest)
+            return self.has_figures(form.quantities) and all(self.response.affirms([word]) for word in rest)
         items = [part for part in _LIST.split(form.plain) if part.strip()]
-        keys = [content(part) or tokens(part) for part in items]
-        return bool(keys) and all(self.response.says(key, denied=form.negated and len(keys) == 1) for key in keys)
+        keys = [tokenise_content(part) or tokenise(part) for part in items]
+        return bool(keys) and all(self.response.affirms(key, denied=form.negated and len(keys) == 1) for key in keys)
 
     def has_figures(self, wanted: Sequence[Quantity]) -> bool:
-        """Whether the answer affirms all figures; "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough."""
+        """Return whether the answer affirms all figures.
+
+        "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough.
+        """
         said = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
         said += [replace(quantity, unit=None) for quantity in said if agrees_with_any(quantity, self.truth.quantities)]
         bare = {quantity.value for quantity in said if quantity.unit is None}
         given = [one for one in wanted if one.value in bare or agrees_with_any(one, said)]
-        return all(any(same(one, two, EQUIVALENT_TOLERANCE) for two in given) for one in wanted)
+        return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in given) for one in wanted)
 
-    def other_figure(self) -> str:
-        """A figure of the same kind as the right one that disagrees with it, unless its clause states another fact."""
+    def find_other_figure(self) -> str:
+        """Return the reason if a figure of the right one's kind disagrees with it, else "".
+
+        A clause that states another fact is no contradiction.
+        """
         kinds = {quantity.dimension for text in self.right for quantity in text.quantities}
         nouns = {"", *(quantity.noun for quantity in self.allowed), *self.query.content}
         bounds = {"", *(quantity.bound for quantity in self.allowed)}
         beside = [c for c in self.response.clauses if any(agrees_with_any(q, self.allowed) for q in c.quantities)]
-        known = self.response.figure_words.union(self.query.content, *(content(clause.text) for clause in beside))
+        known = self.response.figure_words.union(
+            self.query.content, *(tokenise_content(clause.text) for clause in beside)
+        )
         for clause in self.response.affirmed:
-            if beside and clause not in beside and len(set(content(clause.text)) - known) >= 2:
+            if beside and clause not in beside and len(set(tokenise_content(clause.text)) - known) >= 2:
                 continue
             for said in clause.quantities:
                 other_thing = said.dimension == "number" and said.noun not in nouns  # four towers and two gates
@@ -184,28 +209,31 @@ class _Case:
                     return f"contradicting figure {said.text}"
         return ""
 
-    def other_candidate(self, key: Sequence[str]) -> str:
-        """A candidate beside the right one, joined by "or", by "and" where it is a name or names are asked for, or in a list."""
+    def find_other_candidate(self, key: Sequence[str]) -> str:
+        """Return the reason if another candidate stands beside the right one, else "".
+
+        Candidates are joined by "or", or stand in a list. "and" joins them if one is a name, or if the question asks for names.
+        """
         agreeing = (q for q in self.response.quantities if agrees_with_any(q, self.allowed))
-        figures = {token for quantity in agreeing for token in tokens(quantity.text)}
+        figures = {token for quantity in agreeing for token in tokenise(quantity.text)}
         accepted = figures | self.query.words.union(*(text.words for text in self.accept or [self.truth]))
         names = _names(self.response)
         for text in self.response.stated:
             parts, after = _JOINT.split(_HARMLESS_OR.sub(" ", text)), ""
             for left, joint, right in reversed(list(zip(parts[::2], parts[1::2], parts[2::2], strict=False))):
                 joint = joint.strip(", ") or (
-                    after if after == "or" and _item(right, 1) else ""
+                    after if after == "or" and _candidate_words(right, 1) else ""
                 )  # "red, blue or green"
                 after = joint
-                for item, rest in ((_item(left, -1), right), (_item(right, 1), left)):
+                for item, rest in ((_candidate_words(left, -1), right), (_candidate_words(right, 1), left)):
                     strange = set(item) - (accepted if joint == "or" else self.known)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
-                    if joint and strange and candidate and set(content(rest)) & set(key):
+                    if joint and strange and candidate and set(tokenise_content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
         return ""
 
-    def opposite(self, known: frozenset[str]) -> str:
-        """The opposite of one of the known comparatives, in its place; "" where the answer has none."""
+    def find_opposite(self, known: frozenset[str]) -> str:
+        """Return the reason if the answer has the opposite of a known comparative in its place, else ""."""
         said = self.response.words
         return next((f"the opposite: {b}" for a, b in _PAIRS if a in known - said and b in said - known), "")
 
@@ -218,9 +246,15 @@ def _names(text: AnswerText) -> set[str]:
     return {word for name in text.names for word in name} - {"de", "la", "du"}
 
 
-def _item(text: str, side: int) -> list[str]:
-    """The words at the end (side -1) of a text, or all of it (side 1), without an article; [] where they are too many or a clause."""
+def _candidate_words(text: str, side: int) -> list[str]:
+    """Return the content words at the end of a text (side -1), or of the whole text (side 1).
+
+    An article is left out.
+
+    Returns:
+        [] for too many words, or for a clause.
+    """
     words = re.sub(r"^\s*(?:(?:an?|the|also) )?", "", text).split()[::side]
-    count = next((place for place, word in enumerate(words) if not content(word)), len(words))
+    count = next((place for place, word in enumerate(words) if not tokenise_content(word)), len(words))
     fits = 0 < count <= MAX_CANDIDATE and (side < 0 or count == len(words))
-    return content(" ".join(words[:count][::side])) if fits else []
+    return tokenise_content(" ".join(words[:count][::side])) if fits else []

@@ -1,4 +1,4 @@
-"""A chat model behind an OpenAI-compatible server that judges or grades: paid for, and waited for with patience."""
+"""A chat model behind an OpenAI-compatible server that judges or grades. Its cost is counted, and a silent server is given up."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import replace
 from agents.models.base import ChatReply, ChatRequest
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
-from evaluation.judge.silence import PATIENCE_SECONDS, SIGN_SECONDS, Silence
+from evaluation.judge.inactivity import PATIENCE_SECONDS, SIGN_SECONDS, InactivityTimer
 from evaluation.judge.spending import Spending
 from evaluation.records import JudgeError
 
 SERVER_TRIES = 6
-"""How often a server that is busy or does not answer is tried, with growing pauses."""
+"""Number of tries, with growing pauses, while a server is busy or does not answer."""
 
 TIMEOUT_SECONDS = 60.0
-"""A try is given up after this."""
+"""Longest time of a try."""
 
 FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
 
 
 class JudgeServer:
-    """A ``ChatModel`` that stops at its price and gives up a server that stays silent; used by several threads.
+    """``ChatModel`` that stops at its cost limit and gives up a silent server; for several threads.
 
     Args:
         model: Its name at the server.
         without: What to do without a key, for the error message.
-        base_url: Server; ``OPENAI_BASE_URL`` or OpenAI's own where None.
-        spending: Counts what is asked.
+        base_url: Server; None: ``OPENAI_BASE_URL``, or else OpenAI's own.
+        spending: Counts requests, tokens and dollars.
         timeout: Seconds for a try.
         patience: Seconds without any reply after which the server is given up.
-        sign: Seconds of silence after which, and again after which, a warning says so.
+        sign: Seconds of silence between warnings.
         first_pause: See ``OpenAIChat.first_wait``.
 
     Raises:
@@ -59,28 +59,32 @@ class JudgeServer:
             model, base_url, attempts=SERVER_TRIES, first_wait=first_pause, max_wait=MAX_PAUSE, try_seconds=timeout
         )
         self._spending = spending or Spending()
-        self._silence = Silence(patience, sign)
+        self._timer = InactivityTimer(patience, sign)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``; JudgeError where what may be spent is spent."""
+        """See ``ChatModel.chat``.
+
+        Raises:
+            JudgeError: The cost limit is reached.
+        """
         self._spending.check()
-        if why := self._silence.given_up:
+        if why := self._timer.give_up_reason:
             return [ChatReply("", "error", error=f"not asked: the judge's server {why}") for _ in requests]
-        waiting, replied = self._silence.asked(), True
+        waiting, replied = self._timer.start_request(), True
         try:
-            replies = self._model.chat(requests, deadline.within(self._silence.left))
+            replies = self._model.chat(requests, deadline.within(self._timer.seconds_left))
             replied = any(not reply.no_answer and reply.finish_reason != "abort" for reply in replies)
         finally:
             waiting.set()
-            self._silence.ended(replied=replied)
+            self._timer.end_request(replied=replied)
         for reply in replies:
             if reply.finish_reason in ("stop", "length"):
                 self._spending.add(reply.usage)
-        return [_told(reply) for reply in replies]
+        return [_blame_server(reply) for reply in replies]
 
 
-def _told(reply: ChatReply) -> ChatReply:
-    """The reply; where there is none, that this is for the server."""
+def _blame_server(reply: ChatReply) -> ChatReply:
+    """Attribute a missing reply to the server in its error; return other replies unchanged."""
     if reply.finish_reason == "abort":
         return ChatReply("", "error", error="the judge's server did not answer in time")
     if reply.no_answer:

@@ -1,4 +1,4 @@
-"""What a judge behind a server has cost so far, and the most that it may cost."""
+"""Cost of a judge behind a server, and its limit."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for a million tokens, read and written, and where they are from."""
+    """US dollars for a million tokens, read and written, and the source of these prices."""
 
     read: float
     written: float
     source: str = "--judge-price"
 
-    def of(self, read: int, written: int) -> float:
-        """US dollars for so many tokens."""
+    def cost(self, read: int, written: int) -> float:
+        """Return the US dollars for tokens read and written."""
         return (read * self.read + written * self.written) / 1e6
 
 
-def price_of(model: str) -> Price | None:
-    """The price in prices.toml of a model or of a dated version of it; None for others."""
+def look_up_price(model: str) -> Price | None:
+    """Look up the price of a model, or of a dated version of it, in prices.toml; None if missing."""
     table = tomllib.loads(PRICES.read_text(encoding="utf-8"))
     name = _DATED.sub("", model.rsplit("/", 1)[-1])
     if name not in table["models"]:
@@ -38,15 +38,16 @@ def price_of(model: str) -> Price | None:
     return Price(read, written, f"prices of {table['as_of']}: {table['source']}")
 
 
-def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+def _add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return one[0] + other[0], one[1] + other[1]
 
 
 class Spending:
-    """Counts tokens and dollars; safe to use from several threads.
+    """Counter of tokens and dollars, safe to use from several threads.
 
     Args:
-        most: US dollars that may be spent by this object; None for any. Requests that are under way when they are spent are still paid.
+        price: Price of the model; None: unknown.
+        limit: US dollars that this object may spend; None: no limit. Requests under way when it is reached are still paid.
 
     Raises:
         JudgeError: There is a limit and no price.
@@ -65,7 +66,11 @@ class Spending:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Called before a request; JudgeError where all that may be spent is spent."""
+        """Check the limit, before a request.
+
+        Raises:
+            JudgeError: The limit is reached.
+        """
         if self.limit is not None and self.dollars >= self.limit:
             raise JudgeError(
                 f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.limit:g}; every judgement is kept: "
@@ -73,53 +78,53 @@ class Spending:
             )
 
     def add(self, tokens: tuple[int, int] | None) -> None:
-        """Count a reply and its tokens, read and written; None where the server does not say.
+        """Count a reply and its tokens, read and written; None if the server does not state them.
 
         Raises:
-            JudgeError: There is a limit, and the server does not say.
+            JudgeError: There is a limit, and the server does not state the tokens.
         """
         with self._lock:
             self.requests += 1
             self.unmetered += tokens is None
-            self._now = _sum(self._now, tokens or (0, 0))
+            self._now = _add(self._now, tokens or (0, 0))
         if tokens is None and self.limit is not None:
             raise JudgeError("--max-cost cannot be held: the judge's server does not say how many tokens it used")
 
     def add_kept(self, tokens: tuple[int, int]) -> None:
         """Count the tokens of a judgement that an earlier run paid for."""
         with self._lock:
-            self._kept = _sum(self._kept, tokens)
+            self._kept = _add(self._kept, tokens)
 
     @property
     def dollars(self) -> float:
-        """Spent by this object; 0 without a price."""
-        return self.price.of(*self._now) if self.price is not None else 0.0
+        """US dollars spent by this object; 0 without a price."""
+        return self.price.cost(*self._now) if self.price is not None else 0.0
 
     def report(self) -> dict[str, Any]:
-        """What was asked and paid, now and earlier, for scores_dictionary.json."""
+        """Return requests, tokens and dollars, now and earlier, for scores_dictionary.json."""
         return {
             "requests": self.requests,
             "tokens_read": self._now[0],
             "tokens_written": self._now[1],
             "dollars": self.dollars if self.price is not None else None,
-            "dollars_of_kept_judgements": self.price.of(*self._kept) if self.price is not None else None,
+            "dollars_of_kept_judgements": self.price.cost(*self._kept) if self.price is not None else None,
             "prices": self.price.source if self.price is not None else None,
             "requests_without_token_counts": self.unmetered,
         }
 
     def __str__(self) -> str:
-        """The report in a sentence."""
+        """Return the report in a sentence."""
         said = f"{self.requests} requests, {self._now[0]} tokens read, {self._now[1]} written"
         if self.unmetered:
             said += f", {self.unmetered} requests without token counts"
         if self.price is None:
             return f"{said}; the model's price is not known (--judge-price)"
-        kept = f"; judgements kept from before had cost ${self.price.of(*self._kept):.4f}" if any(self._kept) else ""
+        kept = f"; judgements kept from before had cost ${self.price.cost(*self._kept):.4f}" if any(self._kept) else ""
         return f"{said}: ${self.dollars:.4f}{kept} ({self.price.source})"
 
 
 @runtime_checkable
 class Paid(Protocol):
-    """A judge that costs money."""
+    """Judge that costs money."""
 
     spending: Spending

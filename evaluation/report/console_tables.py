@@ -11,7 +11,7 @@ from rich.table import Table
 
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
-from evaluation.scores.scoring import SPLITS, by_session
+from evaluation.scores.scoring import SPLITS, group_by_session
 
 _ROWS = (
     ("accuracy", "accuracy", True),
@@ -23,23 +23,23 @@ _ROWS = (
     ("turns", "total", False),
 )
 WITHOUT_PICTURE = "without_picture"
-"""What run.json and the scores call the turns that were asked without their picture (``MissingPictures``)."""
+"""Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
 
 _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain; by the facts of ``SPLITS`` where known."""
-    console.print(_overall(scores, title))
+    """Print the tables of a scores dictionary: all and ego, by category, by domain, and by ``SPLITS``."""
+    console.print(_build_overall_table(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
-            console.print(_groups(name, scores[key]))
+            console.print(_build_group_table(name, scores[key]))
     for split in SPLITS:
         if split.key in scores:
-            console.print(_groups(split.heading, scores[split.key], scores["intervals_95"][split.key]))
+            console.print(_build_group_table(split.heading, scores[split.key], scores["intervals_95"][split.key]))
 
 
-def _overall(scores: Mapping[str, Any], title: str) -> Table:
+def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for name in ("all", "ego"):
@@ -49,16 +49,19 @@ def _overall(scores: Mapping[str, Any], title: str) -> Table:
         cells = []
         for name in ("all", "ego"):
             value = scores[name][key]
-            cells += [percent(value) if rate else str(value), _between(scores["intervals_95"][name].get(key))]
+            cells += [
+                format_percent(value) if rate else str(value),
+                _format_interval(scores["intervals_95"][name].get(key)),
+            ]
         table.add_row(label, *cells)
     if shares := scores.get("overlap"):
-        table.add_row("overlap", percent(shares["all"]), "", percent(shares["ego"]), "")
+        table.add_row("overlap", format_percent(shares["all"]), "", format_percent(shares["ego"]), "")
     if without := scores["about"].get(WITHOUT_PICTURE):
         table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table
 
 
-def _groups(
+def _build_group_table(
     name: str,
     groups: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
@@ -70,27 +73,27 @@ def _groups(
     if intervals is not None:
         table.add_column("95%", justify="right", style="dim")
     for group, values in groups.items():
-        rates = [percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
+        rates = [format_percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
         # The organiser's truthfulness of a single turn is 0 by definition, which would mislead here.
-        truthfulness = percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
+        truthfulness = format_percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
         cells = [escape(group), str(values["total"]), *rates, truthfulness]
         if intervals is not None:
-            cells.append(_between(intervals[group].get("truthfulness_score")))
+            cells.append(_format_interval(intervals[group].get("truthfulness_score")))
         table.add_row(*cells)
     return table
 
 
-def percent(rate: float) -> str:
-    """A rate as a percentage with one decimal."""
+def format_percent(rate: float) -> str:
+    """Format a rate as a percentage with one decimal."""
     return f"{100 * rate:.1f}%"
 
 
-def _between(interval: Sequence[float] | None) -> str:
-    return f"{percent(interval[0])} .. {percent(interval[1])}" if interval else ""
+def _format_interval(interval: Sequence[float] | None) -> str:
+    return f"{format_percent(interval[0])} .. {format_percent(interval[1])}" if interval else ""
 
 
 def print_latency(console: Console, times: Latency) -> None:
-    """Print how long turns took, and how many calls and dialogs went over the challenge's limits."""
+    """Print the time of turns, and how many calls and dialogs exceeded the challenge's limits."""
     console.print(
         f"{times.mean_turn:.2f} s a turn on average, {times.max_turn:.2f} s at most; "
         f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
@@ -108,7 +111,7 @@ def print_latency(console: Console, times: Latency) -> None:
 
 def print_conversations(console: Console, turns: Sequence[JudgedTurn], number: int) -> None:
     """Print the first ``number`` dialogs with ground truth and verdict."""
-    for session_id, dialog in list(by_session(turns).items())[: max(number, 0)]:
+    for session_id, dialog in list(group_by_session(turns).items())[: max(number, 0)]:
         console.rule(f"session {escape(session_id)}", align="left")
         for judged in dialog:
             style = _STYLES[judged.verdict]

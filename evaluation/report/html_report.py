@@ -1,4 +1,4 @@
-"""One self-contained HTML file on a run: scores at the top, then every turn with photo, evidence, answer and verdict."""
+"""One self-contained HTML file about a run: scores at the top, then every turn with photo, evidence, answer and verdict."""
 
 from __future__ import annotations
 
@@ -15,16 +15,24 @@ from PIL import Image
 from agents.base.files import write_whole
 from agents.record import StageRecord, TurnRecord
 from evaluation.data.dataset_images import ImageSource
-from evaluation.files.run_log import Latency, MissingPictures, costs_of, latency, missing_pictures
+from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
-from evaluation.report.console_tables import percent
-from evaluation.report.record_texts import notes_of, told
-from evaluation.report.run_card import beside_card, card
-from evaluation.report.run_plots import RiskCurve, StageTime, risk_curves, stage_times
-from evaluation.report.thumbnails import COLOURS, crops, data_url, thumbnail
+from evaluation.report.console_tables import format_percent
+from evaluation.report.record_texts import collect_notes, format_value
+from evaluation.report.run_card import make_card, omit_card_fields
+from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
+from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
-from evaluation.scores.scoring import Scores, Slice, by_session, counted, grouped, score, scores_dictionary
-from evaluation.scores.slices import SLICES, Group, group_of
+from evaluation.scores.scoring import (
+    Scores,
+    Slice,
+    group_by_session,
+    group_turns,
+    score,
+    scores_dictionary,
+    select_counted,
+)
+from evaluation.scores.slices import SLICES, Group, summarise_group
 
 REPORT = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -42,11 +50,11 @@ Photo = Callable[[], Image.Image | None]
 
 @dataclass(frozen=True)
 class ReportPart:
-    """The judged turns of one data set (the single-turn set, the multi-turn set), under its name.
+    """Judged turns of one data set (single-turn or multi-turn), under its name.
 
     Attributes:
-        photos: By session_id how to get the photo; sessions without one show none.
-        traces: The records of turns, as ``traces.read_traces`` gives them.
+        photos: Functions that load the photo, by session_id; sessions without one show none.
+        traces: Records of turns, as ``traces.read_traces`` returns them.
         costs: Run log by turn.
         about: What the answers were made and judged with.
     """
@@ -66,13 +74,13 @@ class ReportPart:
 
     @cached_property
     def matched(self) -> dict[Key, TurnRecord]:
-        """The record of each turn of this part that has one."""
+        """Records of the turns of this part; turns without one are left out."""
         keys = [judged.turn.key for judged in self.turns]
         return {key: self.traces[key] for key in keys if key in self.traces}
 
     @cached_property
     def conflicts(self) -> dict[str, Scores]:
-        """Scores of the turns whose sources of knowledge disagreed, and of those whose did not, as far as the traces tell."""
+        """Scores of turns whose knowledge sources disagreed, and of those whose did not, if traced."""
         traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
         found = {
             label: [turn for turn, trace in traced if trace.noted(name) is value]
@@ -82,11 +90,11 @@ class ReportPart:
 
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
-        """The groups, as the rules count their turns, of each slice that tells turns apart."""
-        turns = counted(self.turns, self.rules)
-        slices = {name: sorted(grouped(turns, key).items()) for name, key in SLICES.items()}
+        """Groups of each slice that tells turns apart, with the turns that the rules count."""
+        turns = select_counted(self.turns, self.rules)
+        slices = {name: sorted(group_turns(turns, key).items()) for name, key in SLICES.items()}
         return {
-            name: {group: (group_of(found), score(found)) for group, found in groups}
+            name: {group: (summarise_group(found), score(found)) for group, found in groups}
             for name, groups in slices.items()
             if len(groups) > 1
         }
@@ -94,27 +102,27 @@ class ReportPart:
     @cached_property
     def risk(self) -> list[RiskCurve]:
         """Risk against coverage, by signal."""
-        return risk_curves(self.turns, self.matched)
+        return compute_risk_curves(self.turns, self.matched)
 
     @cached_property
     def times(self) -> list[StageTime]:
         """Time by stage; empty without traces."""
-        return stage_times(self.matched, self.costs)
+        return average_stage_times(self.matched, self.costs)
 
     @cached_property
     def missing(self) -> MissingPictures | None:
-        """The turns of this part that were asked without their picture, or None."""
-        return missing_pictures([judged.turn for judged in self.turns], self.costs)
+        """Turns of this part that were asked without their picture, or None."""
+        return count_missing_pictures([judged.turn for judged in self.turns], self.costs)
 
     @cached_property
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
-        return latency(costs_of([judged.turn for judged in self.turns], self.costs))
+        return summarise_latency(select_costs([judged.turn for judged in self.turns], self.costs))
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stage on the timeline of its turn: where it begins and how wide it is, in percent of the time of all stages."""
+    """A stage on the timeline of its turn: start and width, in percent of the time of all stages."""
 
     stage: StageRecord
     start: float
@@ -123,7 +131,7 @@ class Span:
 
 @dataclass(frozen=True)
 class TurnView:
-    """What the template shows of a turn; ``note`` says why it was asked without its picture."""
+    """A turn as the template shows it; ``note`` says why it was asked without its picture."""
 
     judged: JudgedTurn
     seconds: float | None
@@ -133,7 +141,7 @@ class TurnView:
 
     @property
     def timeline(self) -> list[Span]:
-        """The stages one after the other."""
+        """Stages one after the other."""
         stages = self.trace.stages if self.trace is not None else ()
         total = sum(stage.seconds for stage in stages) or 1.0
         starts = accumulate((stage.seconds for stage in stages), initial=0.0)
@@ -144,27 +152,30 @@ class TurnView:
 
     @property
     def checks(self) -> dict[str, bool | float | str]:
-        """What verifiers said, and the decision."""
+        """Results of the verifiers, and the decision."""
         if self.trace is None:
             return {}
         return self.trace.checks | ({"decision": str(self.trace.decision)} if self.trace.decision else {})
 
     @property
     def other_answers(self) -> dict[str, str]:
-        """The answers that stages had beside the one that was given, each once."""
+        """Answers of stages that differ from the final one, each once."""
         if self.trace is None:
             return {}
-        seen, found = {_plain(self.trace.answer)}, {}
+        seen, found = {_normalise(self.trace.answer)}, {}
         for basis, said in self.trace.answers.items():
-            if _plain(said) not in seen:
-                seen.add(_plain(said))
+            if _normalise(said) not in seen:
+                seen.add(_normalise(said))
                 found[basis] = said
         return found
 
 
 @dataclass(frozen=True)
 class SessionView:
-    """A dialog with its photo and the regions cut out of it, as data URLs; a region comes with the colour of its box."""
+    """A dialog with its photo and the regions cut out of it, as data URLs.
+
+    A region comes with the colour of its box.
+    """
 
     session_id: str
     photo: str | None
@@ -172,8 +183,8 @@ class SessionView:
     turns: list[TurnView]
 
 
-def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
-    """For each session how to get its photo, loaded only when the report comes to it."""
+def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
+    """Return a function for each session that loads its photo when the report comes to it."""
 
     def photo(session: Session) -> Photo:
         return lambda: images.image(session).image
@@ -182,20 +193,20 @@ def photos_of(sessions: Sequence[Session], images: ImageSource) -> dict[str, Pho
 
 
 def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
-    """Write the report, with the card of the run under the title, and what else ``about`` says of it. Returns ``path``."""
+    """Write the report, with the run's card under the title and the rest of ``about``; return ``path``."""
     made = [{"dataset": part.name, **(part.about or about)} for part in parts]
     return write_html(
         path,
         "report.html.j2",
         title="CRAG-MM run",
-        made=card(made, sum(len(part.turns) for part in parts)),
-        about=beside_card(about),
+        made=make_card(made, sum(len(part.turns) for part in parts)),
+        about=omit_card_fields(about),
         parts=[
-            (part, [_session(part, dialog) for dialog in by_session(part.turns).values()])
+            (part, [_view_session(part, dialog) for dialog in group_by_session(part.turns).values()])
             for part in parts
             if part.turns
         ],
-        filters=_filters(parts),
+        filters=_list_filters(parts),
         filter_values=_filter_values,
         filter_of=_FILTER_OF,
         total=sum(len(part.turns) for part in parts),
@@ -203,7 +214,7 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
 
 
 def write_html(path: Path, template: str, **values: Any) -> Path:
-    """Fill in a template of ``templates/``, in a folder that is made where it is missing; returns ``path``."""
+    """Render a template of ``templates/`` into a file, making its folder if missing; return ``path``."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -211,7 +222,12 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "bar": _bar, "told": told, "notes": notes_of}
+    environment.filters |= {
+        "percent": format_percent,
+        "bar": _bar_segments,
+        "told": format_value,
+        "notes": collect_notes,
+    }
     write_whole(path, environment.get_template(template).render(**values))
     return path
 
@@ -229,14 +245,17 @@ _FILTERS: Mapping[str, Slice] = {
     "verdict": lambda judged: judged.verdict,
     **{name: SLICES[of] for of, name in _FILTER_OF.items()},
 }
-"""By the name of the filter: a turn's value, None for none; the verdict's comes on top of those of slices."""
+"""Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
 
 _WITH, _WITHOUT = "with its picture", "without its picture"
 
 
-def _filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
-    """The values to choose from by filter; those in which all turns are alike are left out, but for the verdict and missing pictures."""
+def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
+    """Return the values to choose from by filter.
+
+    A filter with one value is left out, except for the verdict and missing pictures.
+    """
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := of(turn))}) for name, of in _FILTERS.items()}
     kept = {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"}
@@ -244,13 +263,13 @@ def _filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
 
 
 def _filter_values(view: TurnView) -> dict[str, str]:
-    """A turn's value by filter, "" for none."""
+    """Return a turn's value by filter, "" for none."""
     return {name: of(view.judged) or "" for name, of in _FILTERS.items()} | {
         "question": _WITHOUT if view.note else _WITH
     }
 
 
-def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
+def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     session_id = dialog[0].turn.session_id
     turns = []
     for judged in dialog:
@@ -261,16 +280,16 @@ def _session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView:
     image = part.photos[session_id]() if session_id in part.photos else None
     if image is None:
         return SessionView(session_id, None, [], turns)
-    shown = [(data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in crops(image, boxes)]
-    return SessionView(session_id, data_url(thumbnail(image, boxes)), shown, turns)
+    shown = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
+    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns)
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return text.strip().rstrip(".").casefold()
 
 
-def _bar(scores: Scores) -> list[tuple[str, float, float]]:
-    """Segments of a stacked bar: verdict, start and width in percent."""
+def _bar_segments(scores: Scores) -> list[tuple[str, float, float]]:
+    """Return the segments of a stacked bar: verdict, start and width in percent."""
     rates = {"correct": scores.accuracy, "miss": scores.missing, "hallucination": scores.hallucination_rate}
     segments = []
     start = 0.0

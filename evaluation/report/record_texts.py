@@ -7,12 +7,12 @@ from typing import Any
 
 from agents.record import Exchange, StageRecord
 
-_MAX_CHARACTERS = 400  # of a note
-_MAX_EXCHANGES = 3  # of a stage; one that asks about each chunk has a dozen
+_MAX_CHARACTERS = 400  # longest note
+_MAX_EXCHANGES = 3  # shown of a stage; one that asks about each chunk has a dozen
 
 
-def told(value: Any) -> str:
-    """A check, a signal or a note in short."""
+def format_value(value: Any) -> str:
+    """Format a check, a signal or a note in short."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -20,7 +20,9 @@ def told(value: Any) -> str:
     elif isinstance(value, float):
         text = f"{value:.3g}"
     elif isinstance(value, dict) and all(isinstance(item, str | int | float) for item in value.values()):
-        text = "; ".join(f"{name} {told(item)}" for name, item in value.items() if item != 0)  # zeros say little
+        text = "; ".join(
+            f"{name} {format_value(item)}" for name, item in value.items() if item != 0
+        )  # zeros say little
     elif isinstance(value, list | tuple) and all(isinstance(item, dict) and "name" in item for item in value):
         text = ", ".join(
             f"{item['name']} {score:.2f}" if isinstance(score := item.get("score"), float) else str(item["name"])
@@ -33,8 +35,8 @@ def told(value: Any) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"
 
 
-def notes_of(stage: StageRecord) -> dict[str, str]:
-    """What a stage found and noted, by name; boxes and evidence are shown elsewhere."""
+def collect_notes(stage: StageRecord) -> dict[str, str]:
+    """Collect what a stage found and noted, by name; boxes and evidence are shown elsewhere."""
     found: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
     found["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
     found["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
@@ -43,15 +45,15 @@ def notes_of(stage: StageRecord) -> dict[str, str]:
     found["decision"] = str(stage.decision or "")
     found["signals"] = {name: round(signal.value, 4) for name, signal in stage.signals.items()}
     for number, exchange in enumerate(stage.exchanges[:_MAX_EXCHANGES], start=1):
-        found[f"reply {number} to {exchange.prompt}"] = reply_of(exchange)
+        found[f"reply {number} to {exchange.prompt}"] = format_reply(exchange)
     if len(stage.exchanges) > _MAX_EXCHANGES:
         found["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
     found |= stage.notes
-    return {name: told(value) for name, value in found.items() if value not in (None, [], "", {}, ())}
+    return {name: format_value(value) for name, value in found.items() if value not in (None, [], "", {}, ())}
 
 
-def reply_of(exchange: Exchange) -> str:
-    """A model's reply with its probabilities, time and other details."""
+def format_reply(exchange: Exchange) -> str:
+    """Format a model's reply with its probabilities, time and other details."""
     about = [f"{exchange.seconds:.2f} s"]
     if exchange.mean_probability is not None:
         about.append(f"mean probability {exchange.mean_probability:.2f}")

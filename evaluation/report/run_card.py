@@ -1,4 +1,4 @@
-"""The card of a run: when and with what its answers were made, and who judged them, the same words on every machine."""
+"""Card of a run: when and with what its answers were made, and who judged them. It has the same words on every machine."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ _FOLDERS = re.compile(
 )  # of a path within a text; not of a URL or of ORGANISATION/MODEL
 
 
-def card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
-    """What is known of the runs that made some turns together (run.json, with judge and rules), by field.
+def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
+    """Make the card of runs that answered some turns together, by field.
 
-    A field on which the runs differ has all values, in their order. Paths are cut to the names of their files.
+    Several values of a field are all listed, in their order. Paths are cut to the names of their files.
+
+    Args:
+        abouts: run.json of each run, with judge and rules.
+        turns: Number of turns.
     """
     found: dict[str, list[str]] = {name: [] for name in _FIELDS}
     models: dict[str, list[str]] = {}
     for about in abouts:
         for name in ("preset", "profile", "dataset", "judge", "rules"):
-            found[name].append(_named(about.get(name) or ""))
+            found[name].append(_strip_folders(about.get(name) or ""))
         for name in ("date", "commit"):  # a run that was resumed has several
             found[name] += str(about.get(name) or "").split(", ")
         for role, model in (about.get("models") or {}).items():
-            models.setdefault(role, []).append(_named(model))
-    found["commit"] = [_commit(each) for each in found["commit"]]
-    found["models"] = [f"{role.replace('_', ' ')} {_distinct(names)}" for role, names in models.items()]
+            models.setdefault(role, []).append(_strip_folders(model))
+    found["commit"] = [_describe_commit(each) for each in found["commit"]]
+    found["models"] = [f"{role.replace('_', ' ')} {_join_distinct(names)}" for role, names in models.items()]
     found["turns"] = [str(turns)]
-    said = {name: _distinct(values, "; " if name == "models" else ", ") for name, values in found.items()}
+    said = {name: _join_distinct(values, "; " if name == "models" else ", ") for name, values in found.items()}
     return {name: value for name, value in said.items() if value}
 
 
-def beside_card(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a card does not say of a run."""
+def omit_card_fields(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a card does not say of a run."""
     return {name: value for name, value in about.items() if name not in _FIELDS and value not in (None, "", [])}
 
 
-def _distinct(values: Sequence[str], between: str = ", ") -> str:
+def _join_distinct(values: Sequence[str], between: str = ", ") -> str:
     return between.join(dict.fromkeys(filter(None, values)))
 
 
-def _named(value: object) -> str:
+def _strip_folders(value: object) -> str:
     text = str(value)
     return PurePath(text).name if PurePath(text).is_absolute() else _FOLDERS.sub("", text)
 
 
-def _commit(noted: str) -> str:
+def _describe_commit(noted: str) -> str:
     return f"{noted.removesuffix(_DIRTY)} with changes" if noted.endswith(_DIRTY) else noted

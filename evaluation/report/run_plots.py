@@ -20,12 +20,15 @@ _SURE = {
 """Signals by which answers are ordered, the surest first; the last one is a doubt."""
 
 _FEWEST = 5
-"""Answers that a curve needs."""
+"""Least number of answers for a curve."""
 
 
 @dataclass(frozen=True)
 class RiskCurve:
-    """Answers ordered by a signal; ``points`` are turns answered, of all, and wrong ones among the answers, both in percent."""
+    """Risk against coverage of the answers ordered by a signal.
+
+    ``points`` are answered turns, of all turns, and wrong ones among the answers, both in percent.
+    """
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -33,7 +36,7 @@ class RiskCurve:
 
 @dataclass(frozen=True)
 class StageTime:
-    """Mean seconds a turn that a stage took, its share of all stages in percent, and how many turns went through it."""
+    """Mean seconds a turn that a stage took, its share in percent of all stages, and its number of turns."""
 
     name: str
     seconds: float
@@ -41,8 +44,11 @@ class StageTime:
     turns: int
 
 
-def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
-    """A curve for each signal that the traces hold of the answers that were given; those end in the same point where all have it."""
+def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
+    """Compute a risk curve for each signal that the traces hold of the given answers.
+
+    Curves of signals that all answers have end in the same point.
+    """
     given = [
         (turn.correct, {**{name: each.value for name, each in trace.signals.items()}, "probability": final.probability})
         for turn in turns
@@ -62,8 +68,11 @@ def risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -
     return made
 
 
-def stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
-    """Mean over the turns with a trace, in the order of the stages; a stage's seconds are those of its batch, which its turns share."""
+def average_stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:
+    """Average the time of each stage over the turns with a trace, in the order of the stages.
+
+    A stage's seconds are those of its batch, which its turns share.
+    """
     seconds: dict[str, float] = {}
     turns: dict[str, int] = {}
     for key, trace in traces.items():

@@ -1,4 +1,4 @@
-"""Photos for the report: small, upright, with the regions that the agent looked at drawn in, as data URLs."""
+"""Photos for the report as data URLs: small, upright, with the regions that the agent looked at drawn in."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ SIZE = 300
 CROP_SIZE = 90
 _QUALITY = 55
 COLOURS = ("#e5484d", "#0e9888", "#d9820a", "#7c4dd6", "#3b82d6")
-"""Of the boxes and of the crops cut out by them, over and over; each bears white text."""
+"""Colours of boxes and their crops, used in rotation; white text is readable on each."""
 
 
-def data_url(image: Image.Image) -> str:
-    """An image as a WebP data URL."""
+def to_data_url(image: Image.Image) -> str:
+    """Encode an image as a WebP data URL."""
     buffer = io.BytesIO()
     image.save(buffer, "WEBP", quality=_QUALITY, method=6)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image:
-    """The image at most 300 pixels wide and high, with its boxes (in pixels of the full image), numbered; a label is written once."""
+def make_thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image:
+    """Shrink an image to 300 pixels a side and draw its numbered boxes; a label is written once.
+
+    Boxes are in pixels of the full image.
+    """
     upright = ImageOps.exif_transpose(image)
     small = _rgb(upright).copy()
     small.thumbnail((SIZE, SIZE))
@@ -49,8 +52,11 @@ def thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.Image
     return small
 
 
-def crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
-    """The first regions cut out, at most 90 pixels wide and high, with their numbers from 0; those outside the image are left out."""
+def cut_crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
+    """Cut out the first regions, at most 90 pixels a side, with their numbers from 0.
+
+    Regions outside the image are left out.
+    """
     upright = ImageOps.exif_transpose(image)
     found = []
     for number, box in enumerate(boxes[:limit]):

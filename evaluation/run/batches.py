@@ -1,4 +1,4 @@
-"""Batches as an evaluator makes them: dialogs interleaved, turn N+1 only in a later batch than turn N."""
+"""Batches as an evaluator makes them: dialogs are interleaved, and turn N+1 is in a later batch than turn N."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_BATCH_SIZE = 16
-"""The most turns in one call (challenge rules)."""
+"""Most turns in one call (challenge rules)."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,15 @@ class Slot:
 
 
 def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
-    """The batches in which sessions of these lengths are asked.
+    """Schedule the turns of sessions in batches.
 
-    At most ``batch_size`` dialogs are open at a time; each gives its next turn to each batch, and a finished one is
+    At most ``batch_size`` dialogs are open at a time. Each gives its next turn to each batch, and a finished one is
     replaced by the next session. The order depends on the arguments alone, so that a resumed run follows the same one.
 
     Args:
-        conversations: Sessions asked, from the first; None: all.
+        turn_counts: Number of turns of each session.
+        batch_size: Most turns of a batch, 1 to 16.
+        conversations: Number of sessions asked, from the first; None: all.
 
     Raises:
         ValueError: ``batch_size`` is not within 1 to 16.
@@ -44,13 +46,15 @@ def schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | N
     return batches
 
 
-def queue_schedule(turn_counts: Sequence[int], batch_size: int, conversations: int | None = None) -> list[list[Slot]]:
-    """The batches of both releases of the organiser.
+def schedule_by_queue(
+    turn_counts: Sequence[int], batch_size: int, conversations: int | None = None
+) -> list[list[Slot]]:
+    """Schedule the turns of sessions in batches as both releases of the organiser do.
 
-    Sessions wait in a queue. A batch takes the first ``batch_size`` of them (brought into 1 to 16); each that has a turn left after that
+    Sessions wait in a queue. A batch takes the first ``batch_size`` of them (brought into 1 to 16). Each that has a turn left after that
     goes back to the head of the queue, one after the other, so that the next batch asks them in the reverse order. A session without turns
     takes a place in a batch and is gone. The run ends after the batch with which more than ``conversations`` sessions have been begun,
-    whatever is left of their dialogs; None: it does not.
+    whatever is left of their dialogs; None: it does not end early.
 
     Source: ``CRAGTurnBatchIterator`` and ``generate_agent_responses`` of facebookresearch/CRAG-MM, commit 36b6b4b.
     """

@@ -1,4 +1,4 @@
-"""Calls of an agent: a batch of questions in, replies with time, errors and records out."""
+"""Calls of an agent: a batch of questions in, answers with time, errors and records out."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from evaluation.run.batches import Slot
 log = logging.getLogger(__name__)
 
 ReplyCounts = Callable[[], tuple[int, int]]
-"""Hits and misses of a reply cache so far."""
+"""Returns the hits and misses of a reply cache so far."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A batch of questions; every list has an entry for each slot, ``notes`` why there is no image, or None.
+    """A batch of questions; every list has an entry for each slot.
 
-    ``more`` are further arguments of the call (``ProvidedEvidence.arguments``).
+    Attributes:
+        notes: Why there is no image, or None.
+        more: Further arguments of the call (``ProvidedEvidence.arguments``).
     """
 
     slots: Sequence[Slot]
@@ -42,12 +44,12 @@ class CallResult:
     """Result of a call.
 
     Attributes:
-        answers: One for each slot, which an agent may have made of anything but text.
+        answers: An answer for each slot; a faulty agent may return other values than text.
         seconds: Wall time of the call.
-        error: Why every answer is "I don't know" instead of what the agent said, or None.
-        hits: Replies of chat models that a reply cache gave; None where there is no such cache.
-        misses: Those that it did not hold.
-        records: What the agent tells of each turn (``agents.record``), in the order of the slots; empty of one that keeps none.
+        error: Why "I don't know" replaced every answer, or None.
+        hits: Replies of chat models that came from a reply cache; None without such a cache.
+        misses: Replies that the cache did not hold.
+        records: The agent's record of each turn (``agents.record``), in the order of the slots; empty if it keeps none.
     """
 
     answers: Sequence[object]
@@ -59,50 +61,60 @@ class CallResult:
 
     @property
     def failure(self) -> str | None:
-        """Why no turn of the call was answered: the agent failed, or no model replied to anything; None where one was."""
+        """Why the call failed on every turn, or None.
+
+        A call fails if the agent does, or if no model replied to any request of any turn.
+        """
         if self.error is not None:
             return self.error
-        reasons = [_unreplied(record) for record in self.records]
+        reasons = [_explain_no_reply(record) for record in self.records]
         return next(filter(None, reasons), None) if all(reasons) else None
 
 
-def _unreplied(record: Mapping[str, Any]) -> str | None:
-    """Why no model replied to anything that was asked for a turn; None where one did, or nothing was asked and no stage failed."""
+def _explain_no_reply(record: Mapping[str, Any]) -> str | None:
+    """Return why no model replied to any request of a turn.
+
+    Returns:
+        None if one did reply, or if nothing was asked and no stage failed.
+    """
     stages = record.get("stages") or ()
     exchanges = [exchange for stage in stages for exchange in stage.get("exchanges") or ()]
-    if any(_replied(exchange) for exchange in exchanges):
+    if any(_has_reply(exchange) for exchange in exchanges):
         return None
     failed = [str(stage.get("reason")) for stage in stages if stage.get("status") == "failed"]
     said = [str(exchange.get("error") or "no reply in time") for exchange in exchanges]
     return next(iter([*failed, *said]), None)
 
 
-def _replied(exchange: Mapping[str, Any]) -> bool:
-    """Whether there was a reply, if only the beginning of one."""
+def _has_reply(exchange: Mapping[str, Any]) -> bool:
+    """Return whether there was a reply, or at least the beginning of one."""
     begun = exchange.get("reply") or exchange.get("tokens")
     return exchange.get("finish_reason", "stop") in ("stop", "length") or bool(begun)
 
 
 Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
-"""Has an agent tell the records of each call to a function (``CragAgent.trace_to``)."""
+"""Makes an agent pass the records of each call to a function (``CragAgent.trace_to``)."""
 
 
 MakeCall = Callable[[Sequence[Slot]], Call]
-"""Makes the call of a batch; the turns before each of its turns have been answered by then."""
+"""Makes the call of a batch, once all earlier turns of its dialogs have been answered."""
 
 
 class Answering(Protocol):
-    """Answers batches in an order of its own, in which the turns of a dialog follow each other."""
+    """Answerer of batches in an order of its own, in which the turns of a dialog follow each other."""
 
     def get_batch_size(self) -> int:
-        """How many turns an agent takes in one call."""
+        """Return the number of turns that an agent takes in one call."""
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
-        """Each call with its reply; the answers of one are known to ``make`` when the next one is taken."""
+        """Yield each call with its result.
+
+        The next call is made by ``make`` after the caller has received the answers of the earlier ones.
+        """
 
 
 class OneAgent:
-    """An agent of this process, asked batch after batch; ``listen`` has it tell its records."""
+    """An agent of this process, asked batch after batch; ``listen`` makes it pass its records."""
 
     def __init__(self, agent: BaseAgent, replies: ReplyCounts | None = None, listen: Listen | None = None) -> None:
         self._agent, self._replies = agent, replies
@@ -121,13 +133,24 @@ class OneAgent:
             yield call, self.ask(call)
 
     def ask(self, call: Call) -> CallResult:
-        """The reply to a call with the records of its turns."""
+        """Ask the agent, and return its answers with the records of the turns."""
         self._records.clear()
         return replace(ask(self._agent, call, self._replies), records=tuple(self._records))
 
 
 def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> CallResult:
-    """Ask an agent; where it raises or gives a wrong number of answers, each is "I don't know". CallCancelledError: it was cancelled."""
+    """Ask an agent and measure the time.
+
+    If it raises, or returns a wrong number of answers, every answer is "I don't know".
+
+    Args:
+        agent: The agent.
+        call: Batch of questions.
+        replies: Returns the counts of the agent's reply cache; None without one.
+
+    Raises:
+        CallCancelledError: The call was cancelled.
+    """
     before = replies() if replies is not None else None
     start = time.perf_counter()
     answers: Sequence[object] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse
 
@@ -25,25 +25,31 @@ INTERRUPTED = 130
 def main(
     arguments: Sequence[str] | None = None, console: Console | None = None, build: BuildAgent | None = None
 ) -> int:
-    """Parse, wire, call. Returns the exit status: 0, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+    """Run the command line.
 
-    ``build`` takes the place of the agent that ``--agent`` names, with the arguments of ``CragAgent.from_config``.
+    Args:
+        arguments: Command line; None: that of the process.
+        console: Gets the output.
+        build: Builds the agent in place of ``--agent``, with the arguments of ``CragAgent.from_config``.
+
+    Returns:
+        Exit status: 0, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
-    return evaluate(parse(arguments), console or output(), build)
+    return evaluate(parse(arguments), console or make_console(), build)
 
 
 def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = None, bars: MakeBar = turn_bar) -> int:
-    """What ``main`` does with the options that ``parse`` read; while it runs no other command may write into its folders."""
-    from evaluation.files.folder_lock import writing_into
+    """Run parsed options (see ``main``); no other command may write into the folders meanwhile."""
+    from evaluation.files.folder_lock import lock_folders
 
     def run() -> int:
-        with writing_into(options.output_dir, *(folder for _, folder in options.folders)):
+        with lock_folders(options.output_dir, *(folder for _, folder in options.folders)):
             if options.mode == "evaluate":
                 return _judge_saved(options, console, bars)
             return _answer(options, console, build, bars)
 
     try:
-        return exit_status(run, console)
+        return run_to_exit_status(run, console)
     except KeyboardInterrupt:
         console.print("stopped")
         return INTERRUPTED
@@ -69,28 +75,28 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
 
 
 def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:
-    """Build the agent once, let it answer each data set, and judge the answers unless only they are wanted."""
+    """Build the agent once, let it answer each data set, and judge the answers if asked to."""
     from evaluation.files.manifest import read_manifest
     from evaluation.run import launching
 
     config, about = launching.prepare(options)
     if "built" in about:
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
-    from evaluation.run import phases, replicas  # seconds to import, and an unknown preset is told at once
+    from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging = _judging(options, bars)
     asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     if options.replicas is None:
-        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launched(options, config, build))
+        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launch_agent(options, config, build))
     else:
-        agent = replicas.replicated(options, about, build)
+        agent = replicas.launch_replicas(options, about, build)
     with agent as launched:
         for kind, dataset, folder in asked:
             made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
-                conversations=options.num_conversations.of(kind), resume=options.resume, progress=judging.progress,
+                conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
                 bars=bars, max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
@@ -99,16 +105,16 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
                 parts.append(phases.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
             else:
                 phases.print_missing_pictures(console, made.turns, folder)
-            noted = read_manifest(folder)  # the tokenizer and the models too
+            noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)
     return 0
 
 
 def _judging(options: RunOptions, bars: MakeBar) -> Judging:
-    from evaluation.run.launching import local_judge
+    from evaluation.run.launching import make_local_judge
     from evaluation.run.phases import Judging
 
-    judge = options.judge(options.eval_model, options.cache, local_judge)
+    judge = options.judge(options.eval_model, options.cache, make_local_judge)
     return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed, bars)
 
 
@@ -122,15 +128,14 @@ def _report(
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:
-        said = {
-            name: value for name, value in about.items() if name != WITHOUT_PICTURE
-        }  # which each part shows of its own
+        # Each part of the report shows its own count of missing pictures.
+        said = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
         path = write_report(options.output_dir / REPORT, parts, said)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 
 def load(kind: DatasetType, options: RunOptions) -> CragDataset:
-    """A data set; images may be fetched unless the user says by Hugging Face's own switch that there is no network."""
+    """Load a data set; images may be fetched unless HF_HUB_OFFLINE says that there is no network."""
     from evaluation.data import crag_dataset
     from evaluation.data.diagnostics import load_diagnostics
 

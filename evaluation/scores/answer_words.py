@@ -1,6 +1,6 @@
-"""Metrics over the words of an answer, none of which asks a judge: overlap, exact match, F1, VQA with relaxed numbers.
+"""Metrics over the words of an answer that need no judge: overlap, exact match, F1, VQA with relaxed numbers.
 
-Each takes one answer and the texts that are right; means over turns are taken by whoever prints them.
+Each takes one answer and its references. Callers average over turns.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from evaluation.judge.plain_text import content, plain, tokens
-from evaluation.judge.quantities import Quantity, find, regular, same
+from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
+from evaluation.judge.quantities import Quantity, find_quantities, is_same_quantity, normalise_quantities
 from evaluation.records import AnsweredTurn
 
 RELAXED = 0.05
@@ -25,13 +25,13 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 def overlap(answer: str, ground_truth: str) -> float:
     """Return the share of the ground truth's content words that stand in the answer, 0 to 1.
 
-    QA-Dragon (section 4.1) calls it "rule-based Overlap matching", section 4.3 "entity overlap with ground truth"; neither the paper nor
+    QA-Dragon (section 4.1) calls it "rule-based Overlap matching", section 4.3 "entity overlap with ground truth". Neither the paper nor
     its released code gives a formula. This is its plain reading as a recall of words: both texts are normalised (case, accents, number
     words, plurals), stopwords are left out, each word counts once. A long answer has it easier. A ground truth of stopwords alone
     ("It is.") is compared by all of its words.
     """
-    for words in (content, tokens):
-        wanted, said = set(words(plain(ground_truth))), set(words(plain(answer)))
+    for words in (tokenise_content, tokenise):
+        wanted, said = set(words(normalise_text(ground_truth))), set(words(normalise_text(answer)))
         if wanted:
             return len(wanted & said) / len(wanted)
     return 0.0
@@ -44,12 +44,12 @@ def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
 
 
 def squad_words(text: str) -> list[str]:
-    """Normalise a text as SQuAD's evaluation does: lower case, no punctuation, no articles; split at blanks."""
+    """Normalise a text as SQuAD's evaluation does: lower case, no punctuation or articles; split it."""
     return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def exact_match(answer: str, references: Sequence[str]) -> float:
-    """Return 1 if the answer equals one of the references after normalisation, else 0 (SQuAD)."""
+    """Return 1 if the answer equals a reference after normalisation, else 0 (SQuAD)."""
     said = squad_words(answer)
     return float(any(said == squad_words(reference) for reference in references))
 
@@ -67,29 +67,29 @@ def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def vqa(answer: str, references: Sequence[str]) -> float:
-    """Return 1 if the answer is one of the references, or the number that one of them is, to 5%; else 0.
+    """Return 1 if the answer equals a reference, or its number to within 5%, else 0.
 
     VQA accuracy (Marino et al., 2019) with relaxed accuracy of numbers, as CoRe-MMRAG takes both for InfoSeek. VQA accuracy asks for three
-    of ten people; here, as in InfoSeek, a reference is right by itself. A year has to be exact.
+    of ten people; here, as in InfoSeek, one reference is enough. A year has to be exact.
     """
     said = _vqa_words(answer)
     return float(any(said == _vqa_words(reference) or _near(answer, reference) for reference in references))
 
 
 def _vqa_words(text: str) -> list[str]:
-    return squad_words(plain(text))
+    return squad_words(normalise_text(text))
 
 
 def _near(answer: str, reference: str) -> bool:
-    """Return whether a reference that is a quantity and nothing else is met by the one quantity of the answer."""
-    text = regular(plain(reference)).strip(" .")
-    wanted, said = find(text), find(regular(plain(answer)))
+    """Return whether the reference is a bare quantity and the answer's only quantity is near it."""
+    text = normalise_quantities(normalise_text(reference)).strip(" .")
+    wanted, said = find_quantities(text), find_quantities(normalise_quantities(normalise_text(answer)))
     return len(wanted) == 1 and len(said) == 1 and wanted[0].text == text and _relaxed(wanted[0], said[0])
 
 
 def _relaxed(wanted: Quantity, said: Quantity) -> bool:
     if wanted.unit is not None and said.unit is not None:
-        return same(wanted, said, RELAXED)
+        return is_same_quantity(wanted, said, RELAXED)
     if "year" in (wanted.dimension, said.dimension):
         return wanted.value == said.value
     return abs(wanted.value - said.value) <= RELAXED * abs(wanted.value)

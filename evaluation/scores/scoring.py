@@ -22,7 +22,7 @@ from evaluation.rules import OURS, MissRule, Rules
 from evaluation.scores.answer_words import mean_overlap
 
 Slice = Callable[[JudgedTurn], str | None]
-"""The group of a turn; None where nothing is known."""
+"""Returns the group of a turn; None if unknown."""
 
 FAILURES_TO_STOP = 2
 """After this many turns in a row that are not correct, the rest of a dialog counts as missing (challenge rules)."""
@@ -35,7 +35,7 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9\s]")
 
 
 def is_miss(answer: str, rule: MissRule = "either") -> bool:
-    """Whether an answer says that it does not know.
+    """Return whether an answer says that it does not know.
 
     ``starter-kit``: "i don't know" in the lower-cased answer. ``research-release``: "i dont know" or "i do not know"
     after removing all but letters, digits and white space. ``either``: one of the two (the default).
@@ -50,13 +50,16 @@ def is_miss(answer: str, rule: MissRule = "either") -> bool:
 
 
 def is_exact(answer: str, ground_truth: str) -> bool:
-    """Whether answer and ground truth are equal after strip and lower."""
+    """Return whether answer and ground truth are equal after strip and lower."""
     return answer.strip().lower() == ground_truth.strip().lower()
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The organiser's score dictionary; rates are over ``total``, and ``Rules.rate_of_none`` where there is no turn."""
+    """The organiser's score dictionary.
+
+    Rates are over ``total``. Without turns they are ``Rules.rate_of_none``.
+    """
 
     total: int
     correct_exact: int
@@ -71,20 +74,23 @@ class Scores:
     mean_multi_turn_conversation_score: float
 
     def to_dict(self) -> dict[str, float]:
-        """The scores by name."""
+        """Return the scores by name."""
         return asdict(self)
 
 
 def score(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> Scores:
-    """Scores over all turns of some sessions."""
-    return _tally(counted(turns, rules), rules)
+    """Score all turns of some sessions."""
+    return _tally(select_counted(turns, rules), rules)
 
 
-def counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
-    """The turns that the totals are taken of: as they were judged, or after the early stop of their dialogs (counted once or twice)."""
+def select_counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
+    """Return the turns that the totals are taken of.
+
+    By some rules these are the turns after the early stop of their dialogs; stopping twice changes nothing.
+    """
     if not rules.totals_after_stop:
         return list(turns)
-    return [turn for dialog in by_session(turns).values() for turn in stop_early(dialog)]
+    return [turn for dialog in group_by_session(turns).values() for turn in stop_early(dialog)]
 
 
 def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
@@ -112,21 +118,21 @@ def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
     )
 
 
-def ego_subset(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
-    """The turns on egocentric images."""
+def select_ego(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
+    """Return the turns on egocentric images."""
     return [turn for turn in turns if turn.turn.is_ego]
 
 
-def by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
-    """Turns by session, in the order of the dialog."""
-    sessions = grouped(turns, lambda judged: judged.turn.session_id)
+def group_by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
+    """Group turns by session, in the order of the dialog."""
+    sessions = group_turns(turns, lambda judged: judged.turn.session_id)
     for dialog in sessions.values():
         dialog.sort(key=lambda turn: turn.turn.turn_idx)
     return sessions
 
 
-def grouped(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTurn]]:
-    """Turns by group, in the order of their first turns; those of which nothing is known are left out."""
+def group_turns(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTurn]]:
+    """Group turns by a key, in the order of their first turns; turns without a key are left out."""
     groups: dict[str, list[JudgedTurn]] = {}
     for turn in turns:
         if (name := key(turn)) is not None:
@@ -135,7 +141,7 @@ def grouped(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, list[JudgedTur
 
 
 def stop_early(dialog: Sequence[JudgedTurn]) -> list[JudgedTurn]:
-    """A dialog in which, after two turns in a row that are not correct, every later turn is a miss."""
+    """Turn every turn after two in a row that are not correct into a miss."""
     stopped: list[JudgedTurn] = []
     failures = 0
     for turn in dialog:
@@ -148,45 +154,57 @@ def stop_early(dialog: Sequence[JudgedTurn]) -> list[JudgedTurn]:
 
 
 def conversation_score(dialog: Sequence[JudgedTurn]) -> float:
-    """mean(correct) - mean(hallucination) of one dialog after the early stop."""
+    """Return mean(correct) - mean(hallucination) of one dialog after the early stop."""
     stopped = stop_early(dialog)
     return fmean(turn.correct for turn in stopped) - fmean(turn.hallucination for turn in stopped)
 
 
 def mean_conversation_score(turns: Iterable[JudgedTurn], rules: Rules = OURS) -> float:
-    """Mean of the conversation scores over sessions; ``Rules.rate_of_none`` where there is none.
+    """Average the conversation scores over sessions; ``Rules.rate_of_none`` for no session.
 
     Summed as the organiser does, to the last digit: by numpy, over the sessions in the order of their names.
     """
-    dialogs = sorted(by_session(turns).items())
+    dialogs = sorted(group_by_session(turns).items())
     return float(np.mean([conversation_score(dialog) for _, dialog in dialogs])) if dialogs else rules.rate_of_none
 
 
-def domain_weighted(points: Mapping[str, Sequence[float]]) -> float:
-    """The leaderboard's average of points by domain: the mean of each domain, weighted by its number of turns; 0 for none."""
+def weight_by_domain(points: Mapping[str, Sequence[float]]) -> float:
+    """Return the leaderboard's average of points by domain, 0 for no points.
+
+    It is the mean of each domain, weighted by its number of turns.
+    """
     judged = [values for values in points.values() if values]
     total = sum(map(len, judged))
     return sum(fmean(values) * len(values) for values in judged) / total if total else 0.0
 
 
 def truthfulness_points(turn: JudgedTurn) -> float:
-    """Correct 1, miss 0, hallucination -1, correct and miss at once 2: their mean is the truthfulness."""
+    """Return a turn's points, whose mean is the truthfulness.
+
+    Returns:
+        1 for correct, 0 for a miss, -1 for a hallucination; 2 for correct and a miss at once.
+    """
     return 2.0 * turn.correct + turn.miss - 1.0
 
 
-def group_scores(
+def score_groups(
     turns: Sequence[JudgedTurn], key: Callable[[AnsweredTurn], str], rules: Rules = OURS
 ) -> dict[str, Scores]:
-    """Scores of each group (domain, category, ...), by name in alphabetical order; no release has any."""
-    groups = grouped(counted(turns, rules), lambda judged: key(judged.turn) or "(none)")
+    """Score each group (domain, category, ...), in alphabetical order; no release has group scores."""
+    groups = group_turns(select_counted(turns, rules), lambda judged: key(judged.turn) or "(none)")
     return {name: _tally(groups[name], rules) for name in sorted(groups)}
 
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups of turns by a fact that the data set states: ``yes`` where it holds, ``no``.
+    """Two groups of turns by a fact that the data set states.
 
-    ``key`` is its name in scores_dictionary.json, ``heading`` that of the table of its groups.
+    Attributes:
+        key: Name in scores_dictionary.json.
+        heading: Heading of the table of the groups.
+        fact: Returns the fact, None if it is not stated.
+        yes: Name of the group for which the fact holds.
+        no: Name of the other group.
     """
 
     key: str
@@ -196,13 +214,13 @@ class Split:
     no: str
 
     def group(self, judged: JudgedTurn) -> str | None:
-        """The name of a turn's group; None where the data set does not say."""
+        """Return the name of a turn's group, or None if the data set does not state the fact."""
         fact = self.fact(judged.facts)
         return None if fact is None else self.yes if fact else self.no
 
     def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
-        """The turns of both groups by name; empty where the data set says nothing of any."""
-        found = grouped(turns, self.group)
+        """Return the turns of both groups by name; empty if the fact is stated of no turn."""
+        found = group_turns(turns, self.group)
         return {name: found[name] for name in (self.yes, self.no) if name in found}
 
 
@@ -214,7 +232,9 @@ SPLITS = (
 
 
 def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
-    """95% percentile bootstrap interval, resampling whole sessions (turns of one dialog are not independent).
+    """Compute a 95% percentile bootstrap interval over whole sessions.
+
+    Whole sessions are resampled because the turns of one dialog are not independent.
 
     Args:
         sums: What each session adds up to, shape (sessions, columns).
@@ -226,8 +246,8 @@ def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
 
 
 def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dict[str, Interval]:
-    """Intervals of the rates by the name of the score; empty where there are fewer than two sessions."""
-    dialogs = list(by_session(counted(turns, rules)).values())
+    """Compute the intervals of all rates by the name of the score; empty for fewer than two sessions."""
+    dialogs = list(group_by_session(select_counted(turns, rules)).values())
     if len(dialogs) < 2:
         return {}
     sums = np.array(
@@ -248,16 +268,19 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
 
 
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:
-    """How much truthfulness changes between two runs over the same sessions, and its 95% interval where there are two sessions.
+    """Compute the change of truthfulness between two runs over the same sessions, and its interval.
 
-    The runs are compared session by session, and whole sessions are resampled: what is hard for both cancels out, so
+    The runs are compared session by session, and whole sessions are resampled. What is hard for both cancels out, so
     that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
+
+    Returns:
+        The change and its 95% interval, which is None for fewer than two sessions.
     """
-    old, new = by_session(before), by_session(after)
+    old, new = group_by_session(before), group_by_session(after)
     shared = [session for session in old if session in new]
     if not shared:
         return 0.0, None
-    sums = np.hstack([points_of([run[session] for session in shared]) for run in (old, new)])
+    sums = np.hstack([sum_points([run[session] for session in shared]) for run in (old, new)])
 
     def change(points: Any, turns: Any, new_points: Any, new_turns: Any) -> Any:
         return new_points / new_turns - points / turns
@@ -266,13 +289,17 @@ def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn
     return found, session_interval(sums, change) if len(shared) > 1 else None
 
 
-def points_of(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
-    """Points and number of turns of each dialog, shape (dialogs, 2)."""
+def sum_points(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
+    """Sum the points and count the turns of each dialog, shape (dialogs, 2)."""
     return np.array([(sum(map(truthfulness_points, dialog)), len(dialog)) for dialog in dialogs], dtype=np.float64)
 
 
 def risk_coverage(probability: Floats, right: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Share of candidates that are given and share of wrong ones among those, as the threshold falls; equal probabilities go together."""
+    """Compute the risk-coverage curve of candidates, as the threshold on their probability falls.
+
+    Returns:
+        Share of candidates that are given, and share of wrong ones among them. Equal probabilities make one point.
+    """
     order = np.argsort(-probability, kind="stable")
     wrong = np.cumsum(~right[order])
     given = np.arange(1, len(order) + 1)
@@ -283,15 +310,21 @@ def risk_coverage(probability: Floats, right: npt.NDArray[np.bool_]) -> tuple[Fl
 def scores_dictionary(
     turns: Sequence[JudgedTurn], about: Mapping[str, Any] | None = None, rules: Rules = OURS
 ) -> dict[str, Any]:
-    """Return the content of scores_dictionary.json: the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, intervals,
-    groups and what the scores were made with (``about``: judge, tokenizer, preset, ...).
+    """Return the content of scores_dictionary.json.
+
+    It has the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, intervals, groups, and what the scores were made with.
+
+    Args:
+        turns: Judged turns.
+        about: What the scores were made with: judge, tokenizer, preset, ...
+        rules: Rules of the scores.
     """
-    ego, totals = ego_subset(turns), counted(turns, rules)
-    domains = grouped(totals, lambda judged: judged.turn.domain)
+    ego, totals = select_ego(turns), select_counted(turns, rules)
+    domains = group_turns(totals, lambda judged: judged.turn.domain)
     intervals: dict[str, Any] = {"all": bootstrap_intervals(turns, rules), "ego": bootstrap_intervals(ego, rules)}
     groups: dict[str, Any] = {}
     for name in ("query_category", "domain", "dynamism"):
-        scored = group_scores(turns, attrgetter(name), rules)
+        scored = score_groups(turns, attrgetter(name), rules)
         groups[f"by_{name.removeprefix('query_')}"] = {group: scores.to_dict() for group, scores in scored.items()}
     for split in SPLITS:
         if parts := split.groups(totals):
@@ -305,7 +338,7 @@ def scores_dictionary(
             "ego": mean_overlap(judged.turn for judged in ego),
         },
         "intervals_95": intervals,
-        "domain_weighted_truthfulness": domain_weighted(
+        "domain_weighted_truthfulness": weight_by_domain(
             {name: [*map(truthfulness_points, group)] for name, group in domains.items()}
         ),
         **groups,

@@ -11,10 +11,10 @@ from evaluation.scores.scoring import (
     SPLITS,
     Interval,
     Slice,
-    by_session,
-    grouped,
-    points_of,
+    group_by_session,
+    group_turns,
     session_interval,
+    sum_points,
     truthfulness_points,
 )
 
@@ -27,47 +27,47 @@ SLICES: dict[str, Slice] = {
     "picture": lambda judged: "egocentric" if judged.turn.is_ego else "other",
     **{split.key.removeprefix("by_"): split.group for split in SPLITS},
 }
-"""By name: the labels of the data set, the number of the turn, the kind of picture, and the facts that a data set states."""
+"""Slices by name: labels of the data set, number of the turn, kind of picture, and facts that a data set states."""
 
 
 def mean_points(turns: Sequence[JudgedTurn]) -> float:
-    """Truthfulness, also of a single turn, which the organiser's formula calls 0."""
+    """Return the truthfulness, also of a single turn, for which the organiser's formula gives 0."""
     return fmean(map(truthfulness_points, turns))
 
 
-def group_sizes(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, int]:
-    """Number of turns by group, in alphabetical order; turns of which nothing is known are left out."""
-    return {name: len(group) for name, group in sorted(grouped(turns, key).items())}
+def count_groups(turns: Iterable[JudgedTurn], key: Slice) -> dict[str, int]:
+    """Count the turns by group, in alphabetical order; turns without a group are left out."""
+    return {name: len(group) for name, group in sorted(group_turns(turns, key).items())}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Turns of one group: how many, their truthfulness, and its 95% interval where there are two sessions."""
+    """Size of a group of turns, its truthfulness, and the 95% interval if it has two sessions."""
 
     turns: int
     truthfulness: float
     interval_95: Interval | None
 
 
-def group_of(turns: Sequence[JudgedTurn]) -> Group:
-    """These turns as a group; whole sessions are resampled for the interval."""
-    sums = points_of(by_session(turns).values())
+def summarise_group(turns: Sequence[JudgedTurn]) -> Group:
+    """Sum up turns as a group; whole sessions are resampled for the interval."""
+    sums = sum_points(group_by_session(turns).values())
     interval = session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None
     return Group(len(turns), mean_points(turns), interval)
 
 
-def groups_of(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
-    """The groups of a slice by name, in alphabetical order."""
-    return {name: group_of(group) for name, group in sorted(grouped(turns, key).items())}
+def summarise_groups(turns: Sequence[JudgedTurn], key: Slice) -> dict[str, Group]:
+    """Sum up the groups of a slice by name, in alphabetical order."""
+    return {name: summarise_group(group) for name, group in sorted(group_turns(turns, key).items())}
 
 
 def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> float | None:
-    """Mean truthfulness of the domains, each weighted by its size; None where no domain is known.
+    """Average the truthfulness of the domains, weighted by their sizes; None if no domain is known.
 
-    Over all turns of the task this is the truthfulness itself. An entry that answered some domains more completely than
-    others is put right by it; a domain without any answer is left out.
+    Over all turns of the task this is the truthfulness itself. It corrects for an entry that answered some domains more completely than
+    others. A domain without any answer is left out.
     """
-    groups = grouped(turns, SLICES["domain"])
+    groups = group_turns(turns, SLICES["domain"])
     known = {name: sizes[name] for name in groups if name in sizes}
     if not known:
         return None

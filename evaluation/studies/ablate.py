@@ -10,20 +10,20 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from evaluation.run.launching import settings_table
+from evaluation.run.launching import read_settings
 from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (
     P_NOTE,
     Column,
     ResultTable,
     build_table,
-    figure_column,
-    p_value,
-    time_columns,
-    with_interval,
+    format_p,
+    format_with_interval,
+    make_figure_column,
+    make_time_columns,
 )
 from evaluation.studies.variant_runs import ComparisonOptions, compare
-from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, parts_of, without
+from evaluation.studies.variants import MORE_PARTS, PARTS, Variant, leave_out, select_parts
 
 _EXAMPLES = """examples:
   everything of QA-Dragon's tables, on the mini set:
@@ -37,45 +37,45 @@ truthfulness is against the whole preset, compared session by session; interval 
 """
 
 
-def variants_of(
+def make_variants(
     preset: str, profile: str, names: Sequence[str], chat_model: str | None = None, base_url: str | None = None
 ) -> list[Variant]:
-    """The whole preset, and the preset without each named part; without each part it has where none is named.
+    """Return the whole preset, and the preset without each named part, or without each part it has.
 
     Raises:
         EvaluationError: There is no such preset or profile, or the preset lacks a named part.
     """
-    settings = settings_table(preset, profile, chat_model, base_url)
-    left_out = [without(name, preset, settings) for name in names or [part.name for part in parts_of(settings)]]
+    settings = read_settings(preset, profile, chat_model, base_url)
+    left_out = [leave_out(name, preset, settings) for name in names or [part.name for part in select_parts(settings)]]
     return [Variant(preset, preset), *left_out]
 
 
-def tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
-    """The table of a data set; a variant is compared with the whole preset that it is made of."""
+def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
+    """Build the table of a data set; each variant is compared with the whole preset it is made of."""
 
     def change(result: Result) -> str:
         found = result.against
-        return "" if found is None else with_interval(found.change, found.interval, signed=True)
+        return "" if found is None else format_with_interval(found.change, found.interval, signed=True)
 
     def p(result: Result) -> str:
-        return "" if result.against is None else p_value(result.against)
+        return "" if result.against is None else format_p(result.against)
 
     columns = [
-        figure_column("Accuracy (%)", "acc.", "accuracy"),
-        figure_column("Overlap (%)", "overlap", "overlap"),
-        figure_column("Missing (%)", "miss.", "missing"),
-        figure_column("Hallucination (%)", "hall.", "hallucination"),
-        figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
+        make_figure_column("Accuracy (%)", "acc.", "accuracy"),
+        make_figure_column("Overlap (%)", "overlap", "overlap"),
+        make_figure_column("Missing (%)", "miss.", "missing"),
+        make_figure_column("Hallucination (%)", "hall.", "hallucination"),
+        make_figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),
         Column("Change [95%]", "change", change),
         Column("p", "p", p),
-        *time_columns(results),
+        *make_time_columns(results),
     ]
     table = build_table(f"{task}, {results[0].figures.turns} turns", "Method", columns, results)
     return [replace(table, notes=(*table.notes, P_NOTE))]
 
 
 class AblateOptions(ComparisonOptions):
-    """Run a preset whole and then without each of its parts, and tabulate what that does."""
+    """Run a preset whole and then without each of its parts, and tabulate the effect."""
 
     group = "what is left out"
 
@@ -90,16 +90,18 @@ class AblateOptions(ComparisonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
+    """Run, print and write the tables; return the exit status (see ``variant_runs.compare``)."""
     options = AblateOptions.parse(arguments, epilog=_EXAMPLES)
 
     def variants() -> list[Variant]:
         model = (options.model_name, options.base_url)
         return [
-            made for preset in options.preset for made in variants_of(preset, options.profile, options.without, *model)
+            made
+            for preset in options.preset
+            for made in make_variants(preset, options.profile, options.without, *model)
         ]
 
-    return compare(variants, lambda variant: variant.preset, tables, options, "ablation")
+    return compare(variants, lambda variant: variant.preset, build_tables, options, "ablation")
 
 
 if __name__ == "__main__":

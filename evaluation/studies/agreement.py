@@ -17,25 +17,25 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from evaluation.commands import exit_status, output
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import read_manifest
-from evaluation.judge.judging import JUDGING, to_judge
+from evaluation.judge.judging import JUDGING, count_to_judge
 from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
-from evaluation.report.run_card import card
-from evaluation.run.launching import local_judge
+from evaluation.report.run_card import make_card
+from evaluation.run.launching import make_local_judge
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.judged_entries import (
     Saved,
     SavedOptions,
-    as_judged,
+    add_labels,
     find_saved,
-    judged_entry,
+    judge_entry,
     load_labels,
-    with_labels,
+    read_own_verdicts,
 )
-from evaluation.studies.result_tables import ResultTable, card_table, cut, publish
+from evaluation.studies.result_tables import ResultTable, build_card_table, publish, shorten
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -52,13 +52,13 @@ labels.csv (or .jsonl) has a line a turn: interaction_id, label, and session_id 
 """
 
 OWN = "own"
-"""Names the verdicts of a run's own table."""
+"""Name of the verdicts in a run's own table."""
 
 _MAX_CHARACTERS = 60
 _MAX_SHOWN = 20
 
 Verdicts = Mapping[Key, bool]
-"""Whether an answer is right; a turn on which a rater says nothing is not in it."""
+"""Whether an answer is right, by turn; turns that a rater did not decide are missing."""
 
 
 _RIGHT = frozenset({"correct", "right", "1", "1.0", "true", "yes", "perfect", "acceptable", "0.5"})
@@ -67,10 +67,10 @@ _NEITHER = frozenset({"missing", "miss", ""})
 
 
 def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
-    """Labels by hand of these turns; those that say that the answer is missing are left out.
+    """Read the labels by hand of these turns, without those that call the answer missing.
 
     Raises:
-        EvaluationError: The file cannot be read, lacks a column, or has a label that is not known, or an interaction_id of two sessions.
+        EvaluationError: The file cannot be read, lacks a column, or has an unknown label, or an interaction_id of two sessions.
     """
     try:
         if path.suffix == ".jsonl":
@@ -103,12 +103,12 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two raters over the turns that both decided.
+    """Agreement of two raters over the turns that both decided.
 
     Attributes:
-        share: Of the turns on which they agree.
-        kappa: Cohen's kappa; None where both said the same of every turn, so that no agreement by chance can be told.
-        interval: Its 95% bootstrap interval over sessions.
+        share: Share of the turns on which they agree.
+        kappa: Cohen's kappa; None if both said the same of every turn, so that the agreement by chance is unknown.
+        interval: 95% bootstrap interval of kappa over sessions.
         confusion: [[both wrong, wrong but right by the second], [right but wrong by the second, both right]].
     """
 
@@ -121,8 +121,8 @@ class Agreement:
     confusion: tuple[tuple[int, int], tuple[int, int]]
 
 
-def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreement | None:
-    """How far two raters agree; None where no turn was decided by both."""
+def measure_agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreement | None:
+    """Measure the agreement of two raters; None if no turn was decided by both."""
     from sklearn.metrics import cohen_kappa_score, confusion_matrix
 
     keys = [key for key in first if key in second]
@@ -139,7 +139,10 @@ def agreement(one: str, other: str, first: Verdicts, second: Verdicts) -> Agreem
 
 
 def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -> Interval | None:
-    """Whole sessions are resampled; a sample in which both say the same of every turn counts as full agreement."""
+    """Compute the bootstrap interval of kappa over whole sessions.
+
+    A sample in which both raters say the same of every turn counts as full agreement.
+    """
     sums: dict[str, Any] = {}
     for (session, _), said, also in zip(keys, a, b, strict=True):
         sums[session] = sums.get(session, 0.0) + np.array([1, said == also, said, also])
@@ -154,13 +157,16 @@ def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -
     return session_interval(np.array(list(sums.values())), kappa)
 
 
-def decided(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
-    """The verdicts that a judge made: misses and exact answers, on which no judge is asked, would only flatter it."""
+def select_judged(judged: Sequence[JudgedTurn]) -> dict[Key, bool]:
+    """Return the verdicts that a judge made itself.
+
+    Misses and exact answers, which no judge is asked about, would only flatter it.
+    """
     return {turn.turn.key: turn.semantic for turn in judged if turn.semantic is not None and not turn.judge_failed}
 
 
 class AgreementOptions(SavedOptions):
-    """Let several judges judge the same answers, and say how far they agree with each other and with labels by hand."""
+    """Let several judges judge the same answers, and measure their agreement with each other and with labels by hand."""
 
     answers: Annotated[str, Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
         description="response.jsonl of any agent, or a run's folder"
@@ -173,19 +179,19 @@ class AgreementOptions(SavedOptions):
     labels: Annotated[Path | None, Flag(metavar="FILE")] = Field(None, description="labels by hand, CSV or JSON lines")
 
 
-def ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
-    """What each judge, and the person, said of each answer, by rater.
+def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -> dict[str, Verdicts]:
+    """Collect the verdicts of each judge, and the labels by hand, by rater.
 
     Raises:
         EvaluationError: There are fewer than two raters, or one of them has nothing to say.
         JudgeError: A judge is not available.
     """
     sets = load_labels(options)
-    saved = with_labels([saved], sets)[0]
+    saved = add_labels([saved], sets)[0]
     names = [name.strip() for name in options.judges.split(",") if name.strip()]
     if len(names) + (options.labels is not None) < 2:
         raise EvaluationError("two raters are needed: name several --judges, or --labels")
-    open_turns = to_judge(saved.turns, options.rules)
+    open_turns = count_to_judge(saved.turns, options.rules)
     shares = {name: Share(open_turns) for name in names if name != OWN}
     with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
         found = _verdicts(saved, names, options, sets, bar, console)
@@ -205,29 +211,36 @@ def _verdicts(
     found: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
-            own = as_judged([saved], options.rules)
+            own = read_own_verdicts([saved], options.rules)
             if own is None:
                 raise EvaluationError(f"{saved.label} has no table of judged turns for these answers and rules")
-            found[f"{OWN}: {own.judge}"] = decided(own.entries[0].turns)
+            found[f"{OWN}: {own.judge}"] = select_judged(own.entries[0].turns)
             continue
         model, _, words = name.partition("@")
         if words and (words != "organiser" or options.organiser is None):
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
         asked = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
-        judge = asked.judge(model, options.cache, local_judge)
-        entry = judged_entry(saved, judge, options, sets, bar.of(name, name))
-        found[judge.name] = decided(entry.turns)
+        judge = asked.judge(model, options.cache, make_local_judge)
+        entry = judge_entry(saved, judge, options, sets, bar.bars_for(name, name))
+        found[judge.name] = select_judged(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
         if failed:
-            with bar.aside():
+            with bar.hide():
                 console.print(f"[red]{judge.name}: {failed} judgements failed and are left out[/]")
     return found
 
 
-def tables(
+def build_tables(
     saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
 ) -> list[ResultTable]:
-    """Agreement and confusion of each pair, and answers on which raters differ: ``limit`` of them, cut to a line; None: all, whole."""
+    """Build the tables of agreement and confusion of each pair, and of answers on which raters differ.
+
+    Args:
+        saved: The answers.
+        found: Verdicts by rater.
+        pairs: Agreement of each pair of raters.
+        limit: Number of differing answers to show, cut to a line; None: all of them, whole.
+    """
     letters = dict(zip(found, ascii_uppercase, strict=False))
     heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
     heads += ["both right", "both wrong", "right by first", "right by second"]
@@ -236,7 +249,7 @@ def tables(
             f"{letters[pair.one]}, {letters[pair.other]}",
             str(pair.turns),
             f"{100 * pair.share:.1f}",
-            _kappa(pair),
+            _format_kappa(pair),
             *(str(pair.confusion[one][other]) for one, other in ((1, 1), (0, 0), (1, 0), (0, 1))),
         )
         for pair in pairs
@@ -252,7 +265,7 @@ def tables(
         longest = None if limit is None else _MAX_CHARACTERS
         rows = [
             (
-                *(cut(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
+                *(shorten(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
                 *(words[said.get(turn.key)] for said in found.values()),
             )
             for turn in differing[:limit]
@@ -263,39 +276,39 @@ def tables(
     return made
 
 
-def _kappa(pair: Agreement) -> str:
+def _format_kappa(pair: Agreement) -> str:
     if pair.kappa is None:
         return "-"
     return f"{pair.kappa:.2f}" + ("" if pair.interval is None else " [{:.2f}, {:.2f}]".format(*pair.interval))
 
 
-def pairs_of(found: Mapping[str, Verdicts]) -> list[Agreement]:
-    """The agreement of each two raters that decided on the same turns."""
-    pairs = (agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
+def compare_raters(found: Mapping[str, Verdicts]) -> list[Agreement]:
+    """Measure the agreement of each two raters that decided on the same turns."""
+    pairs = (measure_agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
     return [pair for pair in pairs if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Judge, compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or output()
+    """Judge, compare, print and write; return the exit status: 0, or 2 after an expected error."""
+    options, console = AgreementOptions.parse(arguments, epilog=_EXAMPLES), console or make_console()
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: AgreementOptions, console: Console) -> None:
     saved = find_saved(options.answers)
-    found = ratings(saved, options, console)
-    pairs = pairs_of(found)
-    for table in tables(saved, found, pairs, _MAX_SHOWN):
+    found = collect_ratings(saved, options, console)
+    pairs = compare_raters(found)
+    for table in build_tables(saved, found, pairs, _MAX_SHOWN):
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
-        made_with = card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
-        shown = [*tables(saved, found, pairs), card_table({saved.label: made_with})]
+        made_with = make_card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
+        shown = [*build_tables(saved, found, pairs), build_card_table({saved.label: made_with})]
         publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
 
 

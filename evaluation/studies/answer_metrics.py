@@ -12,13 +12,13 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from evaluation.commands import exit_status, output
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.records import JudgedTurn, TurnFacts
 from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
-from evaluation.studies.figures import figures_of
+from evaluation.studies.figures import compute_figures
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, load_labels, read_entries
-from evaluation.studies.result_tables import ResultTable, rate, show_and_publish
+from evaluation.studies.result_tables import ResultTable, format_rate, show_and_publish
 
 _EXAMPLES = """examples:
   two runs over the mini set, whose short right answers are references too:
@@ -40,7 +40,11 @@ SINGLE_SOURCES = frozenset({"kg", "web", "image"})
 
 @dataclass(frozen=True)
 class TurnWords:
-    """Metrics of one answer, 0 to 1, and whether one modality of evidence answers its question (None: unknown)."""
+    """Metrics of one answer, 0 to 1.
+
+    Attributes:
+        single: Whether one modality of evidence answers the question; None if unknown.
+    """
 
     f1: float
     em: float
@@ -51,7 +55,7 @@ class TurnWords:
 
 @dataclass(frozen=True)
 class Means:
-    """Means over some turns; None where there are no turns."""
+    """Means over some turns; None for no turns."""
 
     turns: int
     f1: float | None
@@ -61,10 +65,13 @@ class Means:
 
 
 def is_single_modality(facts: TurnFacts) -> bool | None:
-    """Return whether evidence of one modality answers a turn; None where the data set does not say, or nothing answers it.
+    """Return whether evidence of one modality answers a turn.
 
     "Semantic Coherence-Aware Evidence Filtering", section 4.1.2: a question that text, image or table answers alone is of a single
     modality.
+
+    Returns:
+        None if the data set does not say, or nothing answers the turn.
     """
     if facts.source in SINGLE_SOURCES:
         return True
@@ -83,7 +90,7 @@ def measure(judged: JudgedTurn, accept: Sequence[str] = ()) -> TurnWords:
     )
 
 
-def mean_of(turns: Sequence[TurnWords]) -> Means:
+def average(turns: Sequence[TurnWords]) -> Means:
     """Average each metric over turns."""
 
     def mean(value: Callable[[TurnWords], float]) -> float | None:
@@ -98,18 +105,18 @@ def mean_of(turns: Sequence[TurnWords]) -> Means:
     )
 
 
-def by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
-    """Average over questions of one modality, of several, and over all turns, those of unknown modality included."""
+def average_by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
+    """Average over turns of one modality, of several, and over all, those of unknown modality included."""
     groups: dict[Modality, Sequence[TurnWords]] = {
         "single": [turn for turn in turns if turn.single is True],
         "multi": [turn for turn in turns if turn.single is False],
         "overall": turns,
     }
-    return {name: mean_of(groups[name]) for name in MODALITIES}
+    return {name: average(groups[name]) for name in MODALITIES}
 
 
-def content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return what answer_metrics.json holds: rates are 0 to 1, None where there is no turn."""
+def build_content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the content of answer_metrics.json: rates are 0 to 1, None for no turns."""
     return {
         "judge": entries.judge,
         "verdicts": entries.verdicts,
@@ -118,26 +125,26 @@ def content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    figures = figures_of(entry.turns, entry.folders)
+    figures = compute_figures(entry.turns, entry.folders)
     measured = [measure(judged, accept.get(judged.turn.interaction_id, ())) for judged in entry.turns]
     return {
         "label": entry.label,
         "accuracy": figures.accuracy,
         "seconds_a_turn": figures.seconds,
-        **{name: vars(means) for name, means in by_modality(measured).items()},
+        **{name: vars(means) for name, means in average_by_modality(measured).items()},
     }
 
 
-def tables(found: Mapping[str, Any]) -> list[ResultTable]:
-    """Lay out the metrics of all entries, and F1 and EM by modality as the paper's table 1 has them."""
+def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
+    """Build the tables of all metrics, and of F1 and EM by modality as in the paper's table 1."""
     entries = found["entries"]
     words = ("overlap", "f1", "em", "vqa")
     rows = [
         (
             each["label"],
             str(each["overall"]["turns"]),
-            rate(each["accuracy"]),
-            *(_cell(each["overall"][name]) for name in words),
+            format_rate(each["accuracy"]),
+            *(_format_cell(each["overall"][name]) for name in words),
             "-" if each["seconds_a_turn"] is None else f"{each['seconds_a_turn']:.2f}",
         )
         for each in entries
@@ -157,7 +164,7 @@ def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
             *(
                 cell
                 for name in MODALITIES
-                for cell in (str(each[name]["turns"]), _cell(each[name]["f1"]), _cell(each[name]["em"]))
+                for cell in (str(each[name]["turns"]), _format_cell(each[name]["f1"]), _format_cell(each[name]["em"]))
             ),
         )
         for each in entries
@@ -168,8 +175,8 @@ def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
     return ResultTable("F1 and EM by modality (%)", heads, rows, notes=(note,))
 
 
-def _cell(value: float | None) -> str:
-    return "-" if value is None else rate(value)
+def _format_cell(value: float | None) -> str:
+    return "-" if value is None else format_rate(value)
 
 
 class MetricsOptions(OneJudgeOptions):
@@ -181,24 +188,24 @@ class MetricsOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Measure, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Measure, print and write; return the exit status: 0, or 2 after an expected error."""
     options = MetricsOptions.parse(arguments, epilog=_EXAMPLES)
-    console = console or output(aside=options.as_json)
+    console = console or make_console(aside=options.as_json)
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: MetricsOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
     accept = {key: forms for each in load_labels(options) for key, forms in each.accept.items()}
-    found = content(entries, accept)
+    found = build_content(entries, accept)
     place = options.out and options.out / "answer_metrics"
     title = f"Metrics of the papers (verdicts: {entries.verdicts})"
-    show_and_publish(place, found, title, tables(found), console, cards=entries.cards, as_json=options.as_json)
+    show_and_publish(place, found, title, build_tables(found), console, cards=entries.cards, as_json=options.as_json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.calibrate``: the gate of a preset, fitted on validation runs and measured on sessions it has not seen."""
+"""``python -m evaluation.studies.calibrate``: fits the gate of a preset on validation runs, and measures it on unseen sessions."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from agents.base.linear_head import HeadError
 from agents.base.named import canonical, find_file, name_of
 from agents.methods.gate import Gate
 from agents.settings.shared_options import JsonOptions
-from evaluation.commands import exit_status, output, print_json
-from evaluation.files.folder_lock import writing_into
-from evaluation.files.manifest import commit, read_manifest, write_json
+from evaluation.commands import make_console, print_json, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
+from evaluation.files.manifest import current_commit, read_manifest, write_json
 from evaluation.files.outputs import SCORES, read_about
-from evaluation.files.responses import json_object
+from evaluation.files.responses import parse_json_object
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
-from evaluation.run.launching import MODELS, PRESETS, ROOT, gate_models, local_judge, settings_table
+from evaluation.run.launching import MODELS, PRESETS, ROOT, gate_models, make_local_judge, read_settings
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
     Truthfulness,
-    algorithm1_confidences,
+    apply_gate,
     auroc,
-    decided_by,
+    cross_validate,
     fit,
-    gate_of,
-    given_by,
-    held_out,
+    fit_algorithm1_confidences,
+    fit_white_box_line,
+    make_gate,
+    measure_truthfulness,
+    predict_probability,
+    select_usable,
     signal_auroc,
-    truthfulness,
-    usable,
-    white_box_line,
 )
 from evaluation.studies.plots import plot_gate
-from evaluation.studies.result_tables import ResultTable, written
+from evaluation.studies.result_tables import ResultTable, name_files
 
 _HOW = """how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
@@ -64,11 +64,11 @@ their dialogs have seen "I don't know" instead. docs/calibration.md says more.
 
 @dataclass(frozen=True)
 class FitData:
-    """Judged candidates of one preset and profile, and where they come from."""
+    """Judged candidates of one preset and profile, and their origin."""
 
     turns: Turns
     profile: str
-    chat_model: str | None  # what took the place of the profile's chat model
+    chat_model: str | None  # replaces the profile's chat model
     splits: tuple[str, ...]
     runs: tuple[str, ...]
     judges: tuple[str, ...]
@@ -76,12 +76,12 @@ class FitData:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The chat model and that of image search, which what is fitted belongs to."""
+        """The chat model and the one of image search, for which the fit holds."""
         return gate_models(self.profile, self.chat_model)
 
     @property
     def about(self) -> dict[str, Any]:
-        """For the files that are written."""
+        """Origin of the fit, for the files that are written."""
         return {
             "runs": list(self.runs),
             "split": ", ".join(self.splits),
@@ -96,8 +96,8 @@ class FitData:
 
 
 _RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
-    "white_box": lambda turns: {"verify.white_box": "line", **white_box_line(turns)},
-    "algorithm1": algorithm1_confidences,
+    "white_box": lambda turns: {"verify.white_box": "line", **fit_white_box_line(turns)},
+    "algorithm1": fit_algorithm1_confidences,
 }
 
 
@@ -116,7 +116,7 @@ class HeldBackOptions(Options):
 
 
 class CalibrateOptions(HeldBackOptions, JsonOptions):
-    """Fit the gate that decides where a preset abstains, show what it is worth, and write it into the preset, for the models of the run."""
+    """Fit the gate by which a preset abstains, show its worth, and write it into the preset, for the models of the run."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
         (), description=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot"
@@ -152,42 +152,42 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit or measure, print, plot, write. Returns the exit status: 0, or 2 for what cannot be done."""
+    """Fit or measure, print, plot and write; return the exit status: 0, or 2 after an expected error."""
     options = CalibrateOptions.parse(arguments, epilog=_HOW)
-    console = output(aside=options.as_json)
+    console = make_console(aside=options.as_json)
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
 
     def run() -> None:
-        with writing_into((options.runs or options.measure)[0]):
+        with lock_folders((options.runs or options.measure)[0]):
             study(options, console)
 
-    return exit_status(run, console, (EvaluationError, HeadError))
+    return run_to_exit_status(run, console, (EvaluationError, HeadError))
 
 
 def _fit_gate(options: CalibrateOptions, console: Console) -> None:
-    material = _material(options.runs, options, fitting=True)
+    material = _read_material(options.runs, options, fitting=True)
     turns = material.turns
-    names = usable(turns)
+    names = select_usable(turns)
     if not names:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     right = turns.right
-    honest = held_out(turns, names, folds=options.folds, repeats=options.repeats)
+    honest = cross_validate(turns, names, folds=options.folds, repeats=options.repeats)
     fitted = fit(
         turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses, turns.negative_signals
     )
     each = (honest.at_half, honest.at_fitted, honest.at_both)
-    at_half, at_fitted, at_both = (truthfulness(turns, points) for points in each)
+    at_half, at_fitted, at_both = (measure_truthfulness(turns, points) for points in each)
     one = at_fitted.mean > at_half.mean
-    gain = truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
+    gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
     both = gain.low > 0  # a further parameter has to gain beyond chance
     egocentric, threshold = fitted.of_each if both else (None, fitted.threshold if one else BREAK_EVEN)
-    about = {"preset": options.preset, **material.about, "commit": commit(), "strength": fitted.strength}
-    gate = gate_of(fitted, names, threshold, about, egocentric)
+    about = {"preset": options.preset, **material.about, "commit": current_commit(), "strength": fitted.strength}
+    gate = make_gate(fitted, names, threshold, about, egocentric)
 
     rows = {
-        "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(right))),
-        "the preset as it is": truthfulness(turns, turns.earned(_given_now(turns, options.preset, material))),
-        "gate, on the same turns": truthfulness(turns, turns.earned(given_by(turns, gate))),
+        "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(right))),
+        "the preset as it is": measure_truthfulness(turns, turns.score(_apply_preset(turns, options.preset, material))),
+        "gate, on the same turns": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
         f"gate, cross-validated, threshold {BREAK_EVEN}": at_half,
         f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": at_fitted,
     }
@@ -226,22 +226,22 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
         console.print(f"used with: --set finalise.gate={path.absolute()}", markup=False, soft_wrap=True)
         return
     values = {"finalise.gate": f"presets/gates/{path.name}"}
-    _into_preset(options, material, MODELS.join(material.models), values, console)
+    _write_into_preset(options, material, MODELS.join(material.models), values, console)
 
 
 def _measure(options: CalibrateOptions, console: Console) -> None:
-    """What a gate that was fitted elsewhere is worth on a run; nothing is fitted."""
-    material = _material(options.measure, options, fitting=False)
+    """Measure a fitted gate on a run; nothing is fitted."""
+    material = _read_material(options.measure, options, fitting=False)
     turns = material.turns
     gate = Gate.load(options.gate or _gate_file(options, material))
-    said, own = decided_by(turns, gate.probability), gate.threshold_egocentric
+    said, own = predict_probability(turns, gate.probability), gate.threshold_egocentric
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
-        "every candidate is given": truthfulness(turns, turns.earned(np.ones_like(turns.right))),
-        f"gate, threshold {BREAK_EVEN}": truthfulness(turns, turns.earned(said >= BREAK_EVEN)),
-        f"gate, its threshold ({thresholds})": truthfulness(turns, turns.earned(given_by(turns, gate))),
+        "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
+        f"gate, threshold {BREAK_EVEN}": measure_truthfulness(turns, turns.score(said >= BREAK_EVEN)),
+        f"gate, its threshold ({thresholds})": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
     }
-    areas = {name: signal_auroc(turns, name) for name in usable(turns)}
+    areas = {name: signal_auroc(turns, name) for name in select_usable(turns)}
     areas["gate"] = auroc(turns, said)
     _show(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
@@ -249,7 +249,11 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
 
 
 def _refuse_other_weights(material: FitData) -> None:
-    """EvaluationError where a run's chat model is not what the profile has now: the gate would become that of other weights."""
+    """Check that the runs' chat model is the one of the profile, for whose weights the gate is stored.
+
+    Raises:
+        EvaluationError: A run was made with another chat model.
+    """
     expected = Path(material.models[0]).name
     for weights in material.weights:
         if expected not in weights:
@@ -265,19 +269,19 @@ def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
 
 
 def _fit_rule(options: CalibrateOptions, console: Console) -> None:
-    """The settings of a paper's own rule."""
-    material = _material(options.runs, options, fitting=True)
+    """Fit the settings of a paper's own rule."""
+    material = _read_material(options.runs, options, fitting=True)
     values = _RULES[options.fit](material.turns)
     for key, value in values.items():
         console.print(f"{key} = {value}", markup=False, highlight=False)
     if options.as_json:
         print_json({**material.about, "settings": dict(values)})
     if not options.dry_run:
-        _into_preset(options, material, material.models[0], values, console)
+        _write_into_preset(options, material, material.models[0], values, console)
 
 
-def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: bool) -> FitData:
-    """The judged candidates of some runs.
+def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting: bool) -> FitData:
+    """Read the judged candidates of some runs.
 
     Raises:
         EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles differ.
@@ -287,9 +291,9 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
     for run, about in zip(runs, made, strict=True):
         if about.get("preset") != canonical(options.preset):
             raise EvaluationError(f"{run} was made with preset {about.get('preset')!r}, not {options.preset!r}")
-        if fitting and _split(about) != FITTED_SPLIT:
+        if fitting and _split_name(about) != FITTED_SPLIT:
             raise EvaluationError(
-                f"{run} is of the split {_split(about)!r}: only {FITTED_SPLIT} is fitted on, or the figures of other splits are worth "
+                f"{run} is of the split {_split_name(about)!r}: only {FITTED_SPLIT} is fitted on, or the figures of other splits are worth "
                 "nothing; --measure evaluates a fitted gate on this run"
             )
     profiles = sorted({str(about.get("profile")) for about in made})
@@ -297,17 +301,17 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
     if len(profiles) != 1 or len(chat_models) != 1:
         named = ", ".join(filter(None, [*profiles, *chat_models]))
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
-    judges = [_judge_of(run, options) for run in runs]
+    judges = [_choose_judge(run, options) for run in runs]
     decisions = [
         decision
         for run, judge in zip(runs, judges, strict=True)
         for decision in read_decisions(run, judge, _accept_forms(run, options))
     ]
-    trained_on = _sessions_in(options.leave_out)
-    turns = Turns.of([decision for decision in decisions if decision.session not in trained_on])
+    trained_on = _read_sessions(options.leave_out)
+    turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
     if not turns.gate_decides.any():
         raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
-    splits, names = {_split(about) for about in made}, {judge.name for judge in judges}
+    splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
     weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
@@ -315,47 +319,53 @@ def _material(places: Sequence[Path], options: CalibrateOptions, *, fitting: boo
     )  # fmt: skip
 
 
-def _sessions_in(files: Sequence[Path]) -> set[str]:
-    """The sessions that files of JSON lines name; EvaluationError where a line names none."""
+def _read_sessions(files: Sequence[Path]) -> set[str]:
+    """Read the session ids in files of JSON lines.
+
+    Raises:
+        EvaluationError: A line has no session id.
+    """
     found: set[str] = set()
     for file in files:
         try:
-            found |= {json_object(line)["session_id"] for line in file.read_bytes().splitlines()}
+            found |= {parse_json_object(line)["session_id"] for line in file.read_bytes().splitlines()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise EvaluationError(f"{file} is no file of JSON lines that have a session_id: {error!r}") from error
     return found
 
 
-def _split(about: Mapping[str, Any]) -> str:
-    """The split that a run is of: its data set is noted as NAME@REVISION/SPLIT."""
+def _split_name(about: Mapping[str, Any]) -> str:
+    """Return the split of a run, whose data set is noted as NAME@REVISION/SPLIT."""
     return str(about.get("dataset", "")).rpartition("/")[2]
 
 
-def _given_now(turns: Turns, preset: str, material: FitData) -> BoolArray:
-    """The candidates that the preset gives with the gate or the cut that it has now; its rules are those of the run."""
-    finalise = settings_table(preset, material.profile, material.chat_model)["finalise"]
+def _apply_preset(turns: Turns, preset: str, material: FitData) -> BoolArray:
+    """Return which candidates the preset gives with its current gate or cut; its rules are the run's."""
+    finalise = read_settings(preset, material.profile, material.chat_model)["finalise"]
     if finalise["gate"] is not None:
-        return given_by(turns, Gate.load(ROOT / finalise["gate"]))
+        return apply_gate(turns, Gate.load(ROOT / finalise["gate"]))
     if finalise["max_idk"] is not None:
-        given: BoolArray = ~(turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"])  # unknown is given
+        given: BoolArray = ~(
+            turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"]
+        )  # an unknown value passes
         return given
     return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
 
 
-def _judge_of(run: Path, options: CalibrateOptions) -> Judge:
-    """The judge of the run, unless another is named."""
+def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
+    """Return the judge of the run, unless another is named."""
     model = options.eval_model or str(read_about(run).get("judge", "")).partition(" (")[0]
     if not model:
         raise EvaluationError(f"{run / SCORES} does not say who judged; name the judge with --eval-model")
-    return choose_judge(model, cache=options.cache, local=local_judge)
+    return choose_judge(model, cache=options.cache, local=make_local_judge)
 
 
 def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
     if options.dataset is None:
         return {}
-    from evaluation.data.crag_dataset import find_local, read_accept, source_of
+    from evaluation.data.crag_dataset import find_local, parse_dataset_name, read_accept
 
-    kind, revision, _ = source_of(str(read_manifest(run).get("dataset", "")))
+    kind, revision, _ = parse_dataset_name(str(read_manifest(run).get("dataset", "")))
     return read_accept(find_local(options.dataset, kind, revision).folders)
 
 
@@ -397,21 +407,27 @@ def _write(
         print_json(content)
     drawn = {signal: area for signal, area in known.items() if area is not None}
     plots = plot_gate(place, probability, material.turns.right, drawn)
-    console.print(f"written: {written(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
+    console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
 
 
-def _into_preset(
+def _write_into_preset(
     options: CalibrateOptions, material: FitData, models: str, values: Mapping[str, float | str], console: Console
 ) -> None:
     path = find_file(options.preset, "preset", PRESETS, EvaluationError)
     about = material.about
     comment = f"fitted on {about['turns']} turns of {about['sessions']} sessions of {about['split']} (evaluation.studies.calibrate)"
-    write_whole(path, with_values(path, models, values, comment))
+    write_whole(path, set_values(path, models, values, comment))
     console.print(f'written: {path}, [models."{models}"]', markup=False, soft_wrap=True)
 
 
-def with_values(path: Path, models: str, values: Mapping[str, float | str], comment: str) -> str:
-    """The text of a preset with dotted settings (``values``) replaced in its table for models, and a comment behind each.
+def set_values(path: Path, models: str, values: Mapping[str, float | str], comment: str) -> str:
+    """Return the text of a preset with settings replaced in its table for some models.
+
+    Args:
+        path: File of the preset.
+        models: Name of the table below ``[models]``.
+        values: New values by dotted setting.
+        comment: Comment behind each value.
 
     Raises:
         EvaluationError: The file is missing or no TOML, a name stands for something else in it, or a value would not end up in its place.
@@ -419,7 +435,7 @@ def with_values(path: Path, models: str, values: Mapping[str, float | str], comm
     said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
     by_hand = EvaluationError(f'{path} cannot be edited; write [models."{models}"] by hand: {said}')
     try:
-        read_toml(path)  # whose faults are told better
+        read_toml(path)  # its error messages are better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise EvaluationError(f"there is no preset {path}") from error

@@ -11,10 +11,17 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from evaluation.run.launching import preset_names, settings_table
+from evaluation.run.launching import preset_names, read_settings
 from evaluation.scores.scoring import SPLITS
-from evaluation.studies.figures import Result, check_base, figures_of
-from evaluation.studies.result_tables import TURNS, ResultTable, build_table, figure_column, paired_tables, time_columns
+from evaluation.studies.figures import Result, check_base, compute_figures
+from evaluation.studies.result_tables import (
+    TURNS,
+    ResultTable,
+    build_paired_tables,
+    build_table,
+    make_figure_column,
+    make_time_columns,
+)
 from evaluation.studies.variant_runs import ComparisonOptions, compare
 from evaluation.studies.variants import Variant, parse_variant
 
@@ -27,10 +34,10 @@ _EXAMPLES = """examples:
 """
 
 
-def variants_of(
+def make_variants(
     names: str, also: Sequence[str], profile: str, chat_model: str | None = None, base_url: str | None = None
 ) -> list[Variant]:
-    """The presets of a comma-separated list (``all``: every one), then those given as variants.
+    """Return the presets of a comma-separated list (``all``: every one), then those given as variants.
 
     Raises:
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
@@ -38,33 +45,35 @@ def variants_of(
     chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
     variants = [*(Variant(name, name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
     for variant in variants:
-        settings_table(variant.preset, profile, chat_model, base_url)  # a slip in a name is told before anything is run
+        read_settings(variant.preset, profile, chat_model, base_url)  # report a misspelt name before anything is run
     return variants
 
 
 RATES = (
-    figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
-    figure_column("Missing (%)", "missing", "missing", intervals=True),
-    figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
-    figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
+    make_figure_column("Accuracy (%)", "accuracy", "accuracy", intervals=True),
+    make_figure_column("Missing (%)", "missing", "missing", intervals=True),
+    make_figure_column("Hallucination (%)", "halluc.", "hallucination", intervals=True),
+    make_figure_column("Truthfulness (%)", "truthfulness", "truthfulness", intervals=True),
 )
 """The four rates of CRUISE's table 1."""
 
 
-def tables(task: str, results: Sequence[Result], *, groups: bool = False) -> list[ResultTable]:
-    """A table of the results, in which dialogs also have the score with the early stop, and the tests against the base; where asked for
-    one for each split that the data set knows."""
-    columns = [*RATES, *time_columns(results)]
+def build_tables(task: str, results: Sequence[Result], *, groups: bool = False) -> list[ResultTable]:
+    """Build the table of the results, the tests against the base, and with ``groups`` a table a split.
+
+    Dialogs have the score with the early stop too. Splits are those that the data set knows.
+    """
+    columns = [*RATES, *make_time_columns(results)]
     if task == "multi-turn":
-        columns.insert(len(RATES), figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
+        columns.insert(len(RATES), make_figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
     title = f"{task}, {results[0].figures.turns} turns [95% bootstrap intervals over sessions]"
-    made = [build_table(title, "Preset", columns, results), *paired_tables("Preset", results)]
+    made = [build_table(title, "Preset", columns, results), *build_paired_tables("Preset", results)]
     for split in SPLITS if groups else ():
         parts = [
             replace(
                 result,
                 variant=replace(result.variant, label=f"{result.variant.label}, {name}"),
-                figures=figures_of(turns),
+                figures=compute_figures(turns),
                 turns=turns,
             )
             for result in results
@@ -77,7 +86,7 @@ def tables(task: str, results: Sequence[Result], *, groups: bool = False) -> lis
 
 
 class CompareOptions(ComparisonOptions):
-    """Run several presets and put their scores beside each other."""
+    """Run several presets and compare their scores."""
 
     group = "what is compared"
 
@@ -95,18 +104,18 @@ class CompareOptions(ComparisonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run, print and write the tables; returns the exit status (see ``variant_runs.compare``)."""
+    """Run, print and write the tables; return the exit status (see ``variant_runs.compare``)."""
     options = CompareOptions.parse(arguments, epilog=_EXAMPLES)
     model = (options.model_name, options.base_url)
 
     def variants() -> list[Variant]:
-        chosen = variants_of(options.presets, options.also, options.profile, *model)
+        chosen = make_variants(options.presets, options.also, options.profile, *model)
         labels = [variant.label for variant in chosen]
         bases.append(labels[0] if options.against is None else check_base(options.against, labels))
         return chosen
 
     bases: list[str] = []
-    shown = partial(tables, groups=options.groups)
+    shown = partial(build_tables, groups=options.groups)
     return compare(variants, lambda _: bases[0], shown, options, "comparison")
 
 

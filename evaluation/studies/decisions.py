@@ -23,23 +23,23 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 FITTED_SPLIT = "validation"
-"""The only split that anything is fitted on; public_test is for figures."""
+"""The only split that anything is fitted on. public_test is for figures."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One turn.
+    """Candidate of one turn with its signals.
 
     Attributes:
-        session: Turns of one session are not independent.
-        points: What answering would bring: 1 for a right candidate, -1 for a wrong one, 0 where it is no answer. Where the truth is
+        session: Session of the turn; turns of one session are not independent.
+        points: Points for answering: 1 for a right candidate, -1 for a wrong one, 0 if it is no answer. If the truth is
             "I don't know" any answer is wrong.
-        gate_decides: Whether the gate decides; not where there is no candidate or a rule forbids it.
-        signals: What was known of the candidate, by name: those of ``agents.methods.gate.GateSignals``, and what other stages found.
-        direct: Answered without evidence, so that the white-box line does not apply.
-        egocentric: About a photo of smart glasses, as the agent tells them.
+        gate_decides: Whether the gate decides. It does not if there is no candidate or a rule forbids it.
+        signals: Signals of the candidate by name: those of ``agents.methods.gate.GateSignals``, and those of other stages.
+        direct: Whether it was answered without evidence, so that the white-box line does not apply.
+        egocentric: Whether it is about a photo of smart glasses, as the agent recognises them.
     """
 
     session: str
@@ -54,7 +54,10 @@ class Decision:
 class Turns:
     """Decisions as columns of one length.
 
-    ``session`` is its number, ``signals`` are NaN where unknown; ``negative_signals`` are higher for wrong answers.
+    Attributes:
+        session: Number of the session.
+        signals: Values by name, NaN if unknown.
+        negative_signals: Signals that are higher for wrong answers.
     """
 
     session: npt.NDArray[np.int64]
@@ -66,8 +69,8 @@ class Turns:
     negative_signals: frozenset[str] = NEGATIVE_SIGNALS
 
     @classmethod
-    def of(cls, decisions: Sequence[Decision]) -> Turns:
-        """The columns of a list of decisions."""
+    def from_decisions(cls, decisions: Sequence[Decision]) -> Turns:
+        """Convert decisions to columns."""
         _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
         gate_decides, direct, egocentric = (
             np.array([getattr(turn, name) for turn in decisions], dtype=np.bool_)
@@ -98,22 +101,28 @@ class Turns:
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        """The session of each candidate."""
+        """Session of each candidate."""
         return self.session[self.gate_decides]
 
     def matrix(self, names: Sequence[str]) -> FloatArray:
-        """The named signals of the candidates, shape (candidates, signals)."""
+        """Return the named signals of the candidates, shape (candidates, signals)."""
         return np.column_stack([self.signals[name][self.gate_decides] for name in names])
 
-    def earned(self, given: BoolArray) -> FloatArray:
-        """Points of every turn where ``given`` says which candidates are given; their mean is the truthfulness."""
+    def score(self, given: BoolArray) -> FloatArray:
+        """Return the points of every turn if these candidates are given; their mean is the truthfulness.
+
+        Args:
+            given: Which candidates are given, shape (candidates,).
+        """
         points = np.zeros(len(self.points))
         points[self.gate_decides] = np.where(given, self.points[self.gate_decides], 0.0)
         return points
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """The folders of judged runs: those given, or their sub-folders (``single-turn``, ``multi-turn``).
+    """Find the folders of judged runs: those given, or their sub-folders.
+
+    Sub-folders are those of the data sets (``single-turn``, ``multi-turn``).
 
     Raises:
         EvaluationError: A place holds no judged run.
@@ -128,10 +137,10 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
 
 
 def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
-    """The decisions of the run in a folder.
+    """Read the decisions of the run in a folder.
 
-    A candidate that was given has been judged already; one that was held back by the gate is judged now, by the judge of the run with its
-    accept forms. Turns that the deadline cut short are left out: they say nothing of the method.
+    A given candidate has been judged already. One that the gate held back is judged now, by the judge of the run with its
+    accept forms. Turns that the deadline cut short are left out, since they tell nothing about the method.
 
     Raises:
         EvaluationError: The folder holds no judged run, or its traces are of another version or hold no candidates.

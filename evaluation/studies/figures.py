@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.files.outputs import read_about, read_turn_table
-from evaluation.files.run_log import costs_of, latency, read_run_log
-from evaluation.files.traces import traces_in
+from evaluation.files.run_log import read_run_log, select_costs, summarise_latency
+from evaluation.files.traces import read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.rules import OURS, RULES
 from evaluation.scores.answer_words import mean_overlap
-from evaluation.scores.scoring import Interval, bootstrap_intervals, counted, score
+from evaluation.scores.scoring import Interval, bootstrap_intervals, score, select_counted
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
 
@@ -24,11 +24,11 @@ class Figures:
 
     Attributes:
         overlap: See ``answer_words.overlap``.
-        seconds: Mean wall time a turn over the calls that took no reply from a cache; None where there is no such call, or no run log.
+        seconds: Mean wall time a turn over the calls that took no reply from a cache; None without such a call or a run log.
         timed_turns: Turns of those calls.
-        seconds_cached: Mean wall time a turn over all calls where some took replies from a cache; None otherwise.
-        reply_hits: Replies that came from a cache; None where the run had none.
-        reply_misses: Replies that the model was asked for beside a cache.
+        seconds_cached: Mean wall time a turn over all calls, if some took replies from a cache; None otherwise.
+        reply_hits: Replies that came from a cache; None if the run had none.
+        reply_misses: Replies that the cache did not hold.
         cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scoring.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
@@ -52,11 +52,12 @@ class Figures:
 
 @dataclass(frozen=True)
 class Result:
-    """What a variant reached on one data set.
+    """Result of a variant on one data set.
 
     Attributes:
         about: What its run was made with.
-        base: Label of the result of the same data set that it was compared with, "" for none; ``against``: how it differs.
+        base: Label of the result of the same data set that it was compared with, "" for none.
+        against: Its difference from that result.
     """
 
     variant: Variant
@@ -68,10 +69,10 @@ class Result:
     against: Paired | None = None
 
 
-def against_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
-    """The results, each compared with the one of its data set that has the label ``base_of`` it, where there is that and it is another.
+def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
+    """Compare each result with its base, the result of its data set whose label ``base_of`` returns.
 
-    p is adjusted for the number of results that have the same base.
+    A result without a base, or that is its own, is not compared. p is adjusted for the number of results that have the same base.
     """
     placed = {(result.task, result.variant.label): place for place, result in enumerate(results)}
     compared: dict[int, list[int]] = {}
@@ -88,17 +89,21 @@ def against_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) 
 
 
 def check_base(label: str, labels: Sequence[str]) -> str:
-    """The label that ``--against`` names. Raises EvaluationError where it is none of ``labels``."""
+    """Return the label that ``--against`` names.
+
+    Raises:
+        EvaluationError: It is none of ``labels``.
+    """
     if label not in labels:
         raise EvaluationError(f"--against takes one of {', '.join(labels)}, not {label!r}")
     return label
 
 
-def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
-    """The figures of judged turns, with what answering cost where one of the folders has a run log of them."""
+def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Figures:
+    """Compute the figures of judged turns, with the costs of answering if a folder has a run log of them."""
     answered = [judged.turn for judged in turns]
     costs = {key: line for folder in folders for key, line in read_run_log(folder).items()}
-    times, scores, traces = latency(costs_of(answered, costs)), score(turns), traces_in(folders)
+    times, scores, traces = summarise_latency(select_costs(answered, costs)), score(turns), read_all_traces(folders)
     spent: dict[str, Any] = {}
     if times is not None:
         spent = {
@@ -123,10 +128,10 @@ def figures_of(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -> Fig
 
 
 def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
-    """The figures of the run in a folder by its own rules, and the turns they are of, as those rules count them.
+    """Compute the figures of the run in a folder by its own rules, and return them with its turns.
 
     Raises:
         EvaluationError: The folder holds no judged run.
     """
-    turns = counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
-    return figures_of(turns, [run]), turns
+    turns = select_counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
+    return compute_figures(turns, [run]), turns

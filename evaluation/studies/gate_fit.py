@@ -21,14 +21,17 @@ from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Inverse strengths of the L2 penalty that are tried (scikit-learn's C); some hundred turns bear no weaker one."""
+"""Inverse strengths of the L2 penalty that are tried (scikit-learn's C). Some hundred turns bear no weaker penalty."""
 
 BREAK_EVEN = 0.5
-"""The threshold of a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
+"""Threshold for a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
 
 
-def _too_few(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
-    """Why nothing can be fitted to these candidates, and about how many sessions it takes for each part to have right and wrong ones."""
+def _too_few_error(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
+    """Return the error of a fit without enough candidates.
+
+    It estimates how many sessions give each part right and wrong ones.
+    """
     of_each, sessions = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
     said = "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions"
     more = (
@@ -55,7 +58,7 @@ class HeldOut:
     """Out-of-fold predictions and scores of a gate, averaged over repeated divisions into folds.
 
     Attributes:
-        probability: Of being right, shape (candidates,).
+        probability: Probability of being right, shape (candidates,).
         auroc: Mean over the divisions.
         at_half: Points of every turn with the threshold at one half.
         at_fitted: Points of every turn with a threshold that was fitted on the other sessions too.
@@ -69,24 +72,29 @@ class HeldOut:
     at_both: FloatArray
 
 
-def truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
-    """Mean of the points of every turn; whole sessions are resampled for the interval."""
+def measure_truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
+    """Average the points of all turns; whole sessions are resampled for the interval."""
     sizes = np.bincount(turns.session).astype(np.float64)
     sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
     low, high = session_interval(sums, lambda total, size: total / size)
     return Truthfulness(float(points.mean()), low, high)
 
 
-def usable(turns: Turns) -> list[str]:
-    """The signals that tell candidates of this run apart at all."""
+def select_usable(turns: Turns) -> list[str]:
+    """Return the signals that have several values over the candidates of this run."""
     known = {name: values[turns.gate_decides & np.isfinite(values)] for name, values in turns.signals.items()}
     return [name for name, values in known.items() if len(np.unique(values)) > 1]
 
 
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
-    """Area under the ROC curve of right against wrong candidates, and of how many candidates that know the value.
+    """Compute the AUROC of right against wrong candidates.
 
-    ``values``: higher means more likely correct, NaN for unknown; shape (candidates,). NaN where the known ones are all right or all wrong.
+    Args:
+        turns: The candidates.
+        values: A value that is higher for candidates that are more likely right, NaN if unknown, shape (candidates,).
+
+    Returns:
+        The AUROC, NaN if the candidates with a value are all right or all wrong; and their number.
     """
     known = np.isfinite(values)
     right = turns.right[known]
@@ -96,13 +104,13 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
 
 
 def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
-    """The same of one signal, in the direction in which it is meant."""
+    """Compute the AUROC of one signal, sign-corrected (see ``auroc``)."""
     values = turns.signals[name][turns.gate_decides]
     return auroc(turns, -values if name in turns.negative_signals else values)
 
 
-def best_threshold(probability: FloatArray, points: FloatArray) -> float:
-    """The threshold with the highest sum of points; of equals the one nearest to one half."""
+def choose_threshold(probability: FloatArray, points: FloatArray) -> float:
+    """Return the threshold with the highest sum of points; of several the nearest to one half."""
     values = np.unique(probability)
     cuts = np.concatenate([[0.0, BREAK_EVEN, 1.0], (values[1:] + values[:-1]) / 2])
     sums = np.array([points[probability >= cut].sum() for cut in cuts])
@@ -111,10 +119,13 @@ def best_threshold(probability: FloatArray, points: FloatArray) -> float:
 
 
 class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-learn is untyped
-    """A logistic regression with sign constraints: a signal whose weight has the wrong sign is left out (weight 0).
+    """Logistic regression with sign constraints: a signal whose weight has the wrong sign gets weight 0.
 
-    With few candidates a signal without worth gets a weight of either sign; the meaning of each is known beforehand: ``signs`` has 1 for a
-    column that is higher for correct answers, -1 for one that is lower. ``C`` is the inverse strength of the L2 penalty.
+    With few candidates a worthless signal gets a weight of either sign, but the meaning of each is known beforehand.
+
+    Args:
+        signs: 1 for a column that is higher for correct answers, -1 for one that is lower.
+        C: Inverse strength of the L2 penalty.
     """
 
     def __init__(self, signs: tuple[float, ...] = (), C: float = 1.0) -> None:  # noqa: N803 - scikit-learn's name
@@ -122,7 +133,7 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
         self.signs = signs
 
     def fit(self, matrix: FloatArray, right: BoolArray, sample_weight: FloatArray | None = None) -> SignedRegression:
-        """Fit on standardised signals, again without those whose weight has the wrong sign until there is none."""
+        """Fit on standardised signals, and again without those of the wrong sign until none is left."""
         signs = np.asarray(self.signs)
         kept = np.ones(len(signs))
         while True:
@@ -136,8 +147,11 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
 
 @dataclass(frozen=True)
 class Fit:
-    """A regression with the strength and the thresholds that cross-validation over the same sessions chose: ``threshold`` for all
-    candidates, ``of_each`` for those about photos of smart glasses and for the others.
+    """A regression with the strength and thresholds that cross-validation over the same sessions chose.
+
+    Attributes:
+        threshold: Threshold of all candidates.
+        of_each: Thresholds of the candidates about photos of smart glasses, and of the others.
     """
 
     model: Pipeline
@@ -156,37 +170,47 @@ def fit(
     of_glasses: BoolArray | None = None,
     negative_signals: Collection[str] = NEGATIVE_SIGNALS,
 ) -> Fit:
-    """The regression with the strength of the lowest held-out log loss, and the thresholds that are best on its held-out probabilities.
+    """Fit the regression with the strength and thresholds that cross-validation chooses.
+
+    The strength has the lowest held-out log loss. The thresholds are best on its held-out probabilities.
 
     Args:
-        of_glasses: Which candidates are about photos of smart glasses, shape (candidates,); None: none is.
-        negative_signals: The signals that are higher for wrong candidates.
+        matrix: Signals, shape (candidates, signals).
+        right: Whether each candidate is right, shape (candidates,).
+        groups: Session of each candidate, shape (candidates,).
+        names: Names of the signals.
+        folds: Parts of the cross-validation.
+        seed: Seed of the division into parts.
+        of_glasses: Which candidates are about photos of smart glasses, shape (candidates,); None: none of them.
+        negative_signals: Signals that are higher for wrong candidates.
 
     Raises:
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
     """
-    splits = list(_splitter(right, groups, folds, seed).split(matrix, right, groups))
+    splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
     def unseen(model: Pipeline) -> FloatArray:
         found: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
         return found
 
     try:
-        tried = {strength: unseen(_model(strength, names, negative_signals)) for strength in STRENGTHS}
-    except ValueError as error:  # a part without which the others are all right or all wrong
-        raise _too_few(right, groups, folds) from error
+        tried = {strength: unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
+    except ValueError as error:  # without some part all others are right, or all wrong
+        raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)
     glasses = np.zeros_like(right) if of_glasses is None else of_glasses
-    of_each = tuple(best_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
-    threshold = best_threshold(tried[strength], points)
+    of_each = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
+    threshold = choose_threshold(tried[strength], points)
     return Fit(
-        _model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
+        _make_model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
     )
 
 
-def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
-    """Each session decided by a gate whose weights, strength and threshold come from other sessions (nested cross-validation).
+def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
+    """Decide each session by a gate fitted on other sessions (nested cross-validation).
+
+    Weights, strength and threshold come from the other sessions.
 
     Raises:
         EvaluationError: Right or wrong candidates stand in too few sessions.
@@ -196,7 +220,7 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
     at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
-        for others, held in _splitter(right, groups, folds, repeat).split(matrix, right, groups):
+        for others, held in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
             fitted = fit(
                 matrix[others],
                 right[others],
@@ -212,16 +236,24 @@ def held_out(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int
             of_each[held] = np.where(glasses[held], *fitted.of_each)
         probability += once / repeats
         areas.append(float(roc_auc_score(right, once)))
-        at_half += turns.earned(once >= BREAK_EVEN) / repeats
-        at_fitted += turns.earned(once >= threshold) / repeats
-        at_both += turns.earned(once >= of_each) / repeats
+        at_half += turns.score(once >= BREAK_EVEN) / repeats
+        at_fitted += turns.score(once >= threshold) / repeats
+        at_both += turns.score(once >= of_each) / repeats
     return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted, at_both)
 
 
-def gate_of(
+def make_gate(
     fitted: Fit, names: Sequence[str], threshold: float, about: dict[str, object], egocentric: float | None = None
 ) -> Gate:
-    """The gate that a fit makes, as it is written; ``egocentric`` is the threshold of photos of smart glasses, None for no other one."""
+    """Make the gate of a fit, as it is written.
+
+    Args:
+        fitted: The fit.
+        names: Names of its signals.
+        threshold: Least probability of a given candidate.
+        about: Origin of the fit.
+        egocentric: Threshold for photos of smart glasses; None: the same.
+    """
     scaler, regression = fitted.model["scale"], fitted.model["regress"]
     return Gate(
         classes=CLASSES,
@@ -236,23 +268,24 @@ def gate_of(
     )
 
 
-def decided_by(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
-    """What a gate says of each candidate, shape (candidates,)."""
+def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
+    """Compute a gate's probability of each candidate, shape (candidates,)."""
     rows = zip(*(values[turns.gate_decides] for values in turns.signals.values()), strict=True)
     return np.array([probability(dict(zip(turns.signals, map(float, row), strict=True))) for row in rows])
 
 
-def given_by(turns: Turns, gate: Gate) -> BoolArray:
-    """Which candidates a gate gives, shape (candidates,)."""
+def apply_gate(turns: Turns, gate: Gate) -> BoolArray:
+    """Return which candidates a gate gives, shape (candidates,)."""
     minimum = np.where(turns.of_glasses, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
-    given: BoolArray = decided_by(turns, gate.probability) >= minimum
+    given: BoolArray = predict_probability(turns, gate.probability) >= minimum
     return given
 
 
-def white_box_line(turns: Turns) -> dict[str, float]:
-    """The line of QA-Dragon's white-box verifier (section 3.7.2): weights of the lowest and the mean token probability, and its threshold.
+def fit_white_box_line(turns: Turns) -> dict[str, float]:
+    """Fit the line of QA-Dragon's white-box verifier (section 3.7.2).
 
-    A logistic regression over both; the line is where a right answer is as likely as a wrong one.
+    A logistic regression over the lowest and the mean token probability gives their weights. The threshold is where a right answer is as
+    likely as a wrong one.
 
     Raises:
         EvaluationError: The traces hold no token probabilities, or all of these candidates are right or all wrong.
@@ -270,11 +303,12 @@ def white_box_line(turns: Turns) -> dict[str, float]:
     }
 
 
-def algorithm1_confidences(turns: Turns) -> dict[str, float]:
-    """tau_low and tau_high of Algorithm 1 of CRUISE (section 3.4): the confidences from which consistent answers earn most points.
+def fit_algorithm1_confidences(turns: Turns) -> dict[str, float]:
+    """Fit tau_low and tau_high of Algorithm 1 of CRUISE (section 3.4).
 
-    Of equals the highest; 1, certainty, where none earns any: candidates of confidence 1 pass even then. Without context at least as
-    much is asked for as with it, where any candidates have context.
+    Each is the confidence from which consistent answers earn most points. Of several the highest is taken, and 1, certainty, if none earns
+    any: candidates of confidence 1 pass even then. Without context at least the confidence with context is required, if any candidates have
+    context.
 
     Raises:
         EvaluationError: No candidate was checked for consistency and by the chain of verification.
@@ -296,16 +330,16 @@ def algorithm1_confidences(turns: Turns) -> dict[str, float]:
     return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
-def _model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
-    """Missing values get the mean, so that after standardising they say nothing."""
+def _make_model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
+    """Build the pipeline; missing values become the mean, which is neutral after standardising."""
     regression = SignedRegression(tuple(-1.0 if name in negative_signals else 1.0 for name in names), strength)
     impute = SimpleImputer(keep_empty_features=True)
     return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
 
 
-def _splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
-    """Parts that keep sessions whole and have right and wrong candidates each, as far as there are."""
+def _make_splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
+    """Return parts that keep sessions whole and have right and wrong candidates each, if there are enough."""
     possible = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
     if possible < 2:
-        raise _too_few(right, groups, folds)
+        raise _too_few_error(right, groups, folds)
     return StratifiedGroupKFold(possible, shuffle=True, random_state=seed)

@@ -14,14 +14,14 @@ from rich.console import Console
 
 from agents.base.command_options import Flag, Options
 from agents.base.files import write_whole
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.responses import read_responses
-from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, sure_verdict
+from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, judge_if_sure
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.progress import turn_bar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgeItem, Key
-from evaluation.run.launching import yes_or_no
-from evaluation.studies.agreement import agreement, pairs_of, read_labels, tables
+from evaluation.run.launching import make_yes_or_no
+from evaluation.studies.agreement import build_tables, compare_raters, measure_agreement, read_labels
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray
 from evaluation.studies.judged_entries import Saved
 
@@ -34,14 +34,17 @@ the model are kept below --cache, so that the command goes on where it was stopp
 """
 
 
-def best_cut(probability: FloatArray, right: BoolArray) -> float:
-    """The cut with the highest kappa, halfway between two answers' P(yes); of equals the one in the widest gap.
+def choose_cut(probability: FloatArray, right: BoolArray) -> float:
+    """Return the cut with the highest kappa, halfway between the P(yes) of two answers.
+
+    Of several cuts the one in the widest gap is taken.
 
     Args:
-        probability: P(yes) of each answer, shape (answers,); ``right``: its label, same shape.
+        probability: P(yes) of each answer, shape (answers,).
+        right: Label of each answer, shape (answers,).
 
     Raises:
-        EvaluationError: Not both labels are there.
+        EvaluationError: All labels are the same.
     """
     from sklearn.metrics import cohen_kappa_score
 
@@ -54,12 +57,16 @@ def best_cut(probability: FloatArray, right: BoolArray) -> float:
     return float(max(zip(kappas, gaps, cuts, strict=True))[2])
 
 
-def asked(
+def ask_model(
     model: YesOrNo, turns: Sequence[AnsweredTurn], console: Console, *, progress: bool
 ) -> tuple[dict[Key, bool], dict[Key, float]]:
-    """What the rule is sure of, and the model's P(yes) of the other answers; those on which it says neither are left out."""
-    rule, items = RuleJudge(), {turn.key: item_of(turn) for turn in turns}
-    sure = {key: verdict.correct for key, item in items.items() if (verdict := sure_verdict(rule, item)) is not None}
+    """Decide on answers by the rule where it is sure, and ask the model about the others.
+
+    Returns:
+        The rule's verdicts, and the model's P(yes) of the other answers. Answers of which it says neither yes nor no are left out.
+    """
+    rule, items = RuleJudge(), {turn.key: make_item(turn) for turn in turns}
+    sure = {key: verdict.correct for key, item in items.items() if (verdict := judge_if_sure(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
     said: dict[Key, float] = {}
     with turn_bar("asking", len(keys), shown=progress) as bar:
@@ -79,7 +86,7 @@ def fit(
     """Ask the model about every labelled answer and fit its cut.
 
     Returns:
-        The cut, the answers that it was not fitted on, and what judge, rule and hand said of those.
+        The cut, the answers that it was not fitted on, and the verdicts of judge, rule and hand on those.
 
     Raises:
         EvaluationError: The labels cannot be read, or there are not enough of them on either side.
@@ -93,14 +100,14 @@ def fit(
         raise EvaluationError(f"{labels} needs the field split")
     fitted_on = {turn.key for turn, split in zip(turns, table["split"], strict=True) if split == FITTED_SPLIT}
     turns = [turn for turn in turns if turn.key in by_hand]
-    sure, said = asked(model, turns, console, progress=progress)
+    sure, said = ask_model(model, turns, console, progress=progress)
     keys = [key for key in said if key in fitted_on]
-    cut = best_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
+    cut = choose_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
     judge = sure | {key: probability >= cut for key, probability in said.items()}
 
     def measured(part: str, wanted: bool) -> Tally:
         verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is wanted}
-        found = agreement("judge", "hand", verdicts, by_hand)
+        found = measure_agreement("judge", "hand", verdicts, by_hand)
         if found is None:
             raise EvaluationError(f"{labels} holds no label of {part}")
         (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
@@ -122,14 +129,14 @@ def fit(
     held, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
     verdicts: dict[str, Mapping[Key, bool]] = {
         f"local:{model.profile}": {turn.key: judge[turn.key] for turn in held if turn.key in judge},
-        rule.name: {turn.key: rule.judge(item_of(turn)).correct for turn in held},
+        rule.name: {turn.key: rule.judge(make_item(turn)).correct for turn in held},
         "by hand": {turn.key: by_hand[turn.key] for turn in held},
     }
     return made, Saved("held out", (), tuple(held)), verdicts
 
 
-def item_of(turn: AnsweredTurn) -> JudgeItem:
-    """What a judge sees of a labelled answer: accept forms would decide it without any model."""
+def make_item(turn: AnsweredTurn) -> JudgeItem:
+    """Return a judge's view of a labelled answer, without accept forms, which would need no model."""
     return JudgeItem(turn.query, turn.ground_truth, turn.agent_response)
 
 
@@ -147,15 +154,18 @@ class JudgeFitOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None, model: YesOrNo | None = None) -> int:
-    """Fit, print and write; ``model`` is asked instead of the profile's. Returns the exit status: 0, 2 for what cannot be done."""
-    options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or output()
-    return exit_status(lambda: _run(options, console, model), console)
+    """Fit, print and write; return the exit status: 0, or 2 after an expected error.
+
+    ``model`` is asked instead of the profile's.
+    """
+    options, console = JudgeFitOptions.parse(arguments, epilog=_HOW), console or make_console()
+    return run_to_exit_status(lambda: _run(options, console, model), console)
 
 
 def _run(options: JudgeFitOptions, console: Console, model: YesOrNo | None) -> None:
-    chosen = model or yes_or_no(options.profile, options.cache)
+    chosen = model or make_yes_or_no(options.profile, options.cache)
     made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
-    for shown in tables(held, said, pairs_of(said)):
+    for shown in build_tables(held, said, compare_raters(said)):
         shown.show(console)
     asked = f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about"
     for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):

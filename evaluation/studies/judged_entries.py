@@ -16,15 +16,23 @@ from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
-from evaluation.judge.judging import JUDGING, Judge, judge_turns, to_judge
+from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
-from evaluation.records import DEFAULT_REVISION, LABELS, AnsweredTurn, EvaluationError, JudgedTurn, Key, answered
-from evaluation.report.run_card import card
+from evaluation.records import (
+    DEFAULT_REVISION,
+    LABELS,
+    AnsweredTurn,
+    EvaluationError,
+    JudgedTurn,
+    Key,
+    make_answered_turn,
+)
+from evaluation.report.run_card import make_card
 from evaluation.rules import OURS, Rules
-from evaluation.run.launching import local_judge
-from evaluation.scores.scoring import counted
+from evaluation.run.launching import make_local_judge
+from evaluation.scores.scoring import select_counted
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -32,14 +40,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Saved:
-    """Answers as they were found: one file, or the files of a run over both data sets."""
+    """Saved answers: one file, or the files of a run over both data sets.
+
+    Attributes:
+        place: Folder that gives the label; None if the label was given or is the name of a file.
+    """
 
     label: str
     files: tuple[Path, ...]
     turns: tuple[AnsweredTurn, ...]
-    place: Path | None = (
-        None  # the folder that it is called by; None where it was given a label, or is called by its file
-    )
+    place: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,8 @@ class Entry:
     """Judged answers.
 
     Attributes:
-        turns: As the totals of the rules count them (``scoring.counted``).
-        folders: Where run log and traces may lie beside the answers.
+        turns: The turns that the totals of the rules count (``scoring.select_counted``).
+        folders: Folders beside the answers that may hold run log and traces.
         about: What the run noted of how the answers were made; empty for other agents.
     """
 
@@ -60,7 +70,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries whose answers one judge judged by the same rules (by their name); ``verdicts`` says which, and when."""
+    """Entries that one judge judged by the same rules; ``verdicts`` says which judge, and when."""
 
     entries: tuple[Entry, ...]
     judge: str
@@ -69,17 +79,17 @@ class Entries:
 
     @property
     def cards(self) -> dict[str, dict[str, str]]:
-        """The card of each entry."""
+        """Card of each entry."""
         judged = {"judge": self.judge, "rules": self.rules}
         made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
         return {
-            entry.label: card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            entry.label: make_card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
             for entry in self.entries
         }
 
 
 class EntryOptions(JudgeOptions):
-    """How saved answers are judged, as local_evaluation.py has it."""
+    """How saved answers are judged, as in local_evaluation.py."""
 
     group = "who judges"
 
@@ -89,7 +99,7 @@ class EntryOptions(JudgeOptions):
 
 
 class LabelOptions(Options):
-    """Where what is known of the questions is found."""
+    """Source of the questions' labels."""
 
     group = "what is known of the questions"
 
@@ -123,33 +133,40 @@ class OneJudgeOptions(SavedOptions, JsonOptions):
 
 
 def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Console) -> Entries:
-    """The answers named on a command line, judged: each ``PATH`` or ``LABEL=PATH``, a file of answers or a run's folder.
+    """Read and judge the answers named on a command line.
+
+    Args:
+        specs: ``PATH`` or ``LABEL=PATH`` each: a file of answers, or a run's folder.
+        options: Judge and data sets.
+        console: Gets the cost of the judge.
 
     Raises:
         EvaluationError: Something named is not there or malformed, or two entries have one label.
         JudgeError: The judge is not available.
     """
-    saved = distinguished([find_saved(spec) for spec in specs])
+    saved = distinguish_labels([find_saved(spec) for spec in specs])
     labels = [each.label for each in saved]
     double = sorted({label for label in labels if labels.count(label) > 1})
     if double:
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
     sets = load_labels(options)
-    saved = with_labels(saved, sets)
+    saved = add_labels(saved, sets)
     rules = options.rules
-    if options.eval_model is None and (known := as_judged(saved, rules)) is not None:
+    if options.eval_model is None and (known := read_own_verdicts(saved, rules)) is not None:
         return known
-    judge = options.judge(options.eval_model, options.cache, local_judge)
-    shares = {each.label: Share(to_judge(each.turns, rules)) for each in saved}
+    judge = options.judge(options.eval_model, options.cache, make_local_judge)
+    shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
     with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
-        entries = tuple(judged_entry(each, judge, options, sets, bar.of(each.label, each.label)) for each in saved)
+        entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
     return Entries(entries, judge.name, rules.name, f"judged now by {judge.name}; rules: {rules.name}")
 
 
 def find_saved(spec: str) -> Saved:
-    """The answers of ``PATH`` or ``LABEL=PATH``: a JSON-lines file, a run's folder, or one with a folder for each data set.
+    """Read the answers of ``PATH`` or ``LABEL=PATH``.
+
+    The path is a JSON-lines file, a run's folder, or one with a folder for each data set.
 
     Raises:
         EvaluationError: There are no answers, or they are malformed.
@@ -170,8 +187,11 @@ def find_saved(spec: str) -> Saved:
     return Saved(label or str(path), tuple(files), tuple(turns), place)
 
 
-def distinguished(saved: Sequence[Saved]) -> list[Saved]:
-    """Those called by the same folder's name, such as A/single-turn and B/single-turn, with the folders above in which they differ."""
+def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
+    """Add to equal labels of folders the parent folders in which they differ.
+
+    So A/single-turn and B/single-turn are not both called single-turn.
+    """
     labels = Counter(each.label for each in saved)
     same = [each for each in saved if labels[each.label] > 1 and each.place is not None]
     places = {each.place for each in same}
@@ -183,7 +203,7 @@ def distinguished(saved: Sequence[Saved]) -> list[Saved]:
 
 
 def load_labels(options: SavedOptions) -> list[CragDataset]:
-    """The data sets of ``--dataset`` that are there, single-turn and multi-turn; none where it is not given.
+    """Load the data sets of ``--dataset`` that are there, single-turn and multi-turn; none without it.
 
     Raises:
         EvaluationError: It is given, and neither is there.
@@ -204,37 +224,43 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
     return found
 
 
-def with_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
-    """The answers with the labels that they lack: those of the data sets, else of an entry that has them.
+def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
+    """Add missing labels to the answers, from the data sets or from an entry that has them.
 
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
-    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _number(turn.domain))
+    saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
     known = {turn.key: turn for turn in saying}
-    asked = (answered(session, turn, "") for each in sets for session in each.sessions for turn in session.turns)
+    asked = (
+        make_answered_turn(session, turn, "") for each in sets for session in each.sessions for turn in session.turns
+    )
     known |= {turn.key: turn for turn in asked}
-    made = [tuple(_labelled(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
+    made = [tuple(_add_labels(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
     return [replace(each, turns=turns) for each, turns in zip(saved, made, strict=True)]
 
 
-def _labelled(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
+def _add_labels(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
     lacking = {
         name: getattr(known, name)
         for name in LABELS
-        if getattr(known, name) and (not getattr(turn, name) or _number(getattr(turn, name)))
+        if getattr(known, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
-    # Where the file says nothing its "not egocentric" means nothing.
+    # In a file without labels "not egocentric" is only a default.
     bare = not any(getattr(turn, name) for name in LABELS)
     is_ego = known.is_ego if bare else turn.is_ego
     return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
 
 
-def _number(label: str) -> bool:
+def _is_number(label: str) -> bool:
     return label.lstrip("-").isdigit()
 
 
-def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
-    """The verdicts of the runs' own tables; None unless each has one, of the same answers, and the same judge made all by these rules."""
+def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
+    """Read the verdicts from the runs' own tables.
+
+    Returns:
+        None unless each run has a table of the same answers, and the same judge made all of them by these rules.
+    """
     entries, judges = [], set()
     for each in saved:
         verdicts: dict[Key, JudgedTurn] = {}
@@ -250,7 +276,7 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
         judged_answers = {key: judged.turn.agent_response for key, judged in verdicts.items()}
         if any(judged_answers.get(turn.key) != turn.agent_response for turn in each.turns):
             return None  # the answers were changed after they were judged
-        entries.append(_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
+        entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
     if judges or not judge:
         return None
@@ -258,10 +284,14 @@ def as_judged(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
     return Entries(tuple(entries), judge, rules.name, said)
 
 
-def judged_entry(
+def judge_entry(
     saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
 ) -> Entry:
-    """Judge the answers of one entry. Raises JudgeError where the judge is not available."""
+    """Judge the answers of one entry.
+
+    Raises:
+        JudgeError: The judge is not available.
+    """
     rules = options.rules
     judged = judge_turns(
         saved.turns,
@@ -273,13 +303,13 @@ def judged_entry(
         progress=not options.no_progress,
         bars=bars,
     )
-    return _entry(saved, judged, rules)
+    return _make_entry(saved, judged, rules)
 
 
-def _entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    # Beside another file lies another run's log.
+def _make_entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
+    # A log beside a file of another name belongs to another run.
     folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)
-    return Entry(saved.label, tuple(counted(judged, rules)), folders, about)
+    return Entry(saved.label, tuple(select_counted(judged, rules)), folders, about)

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.leaderboard``: saved answers of any agents, judged alike and ranked."""
+"""``python -m evaluation.studies.leaderboard``: saved answers of any agents, judged by one judge and ranked."""
 
 from __future__ import annotations
 
@@ -11,25 +11,33 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from evaluation.commands import exit_status, output, print_json
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, print_json, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.scores.scoring import score
-from evaluation.scores.slices import SLICES, Group, group_of, group_sizes, groups_of, mean_points, weighted_total
-from evaluation.studies.figures import Result, against_bases, check_base, figures_of
+from evaluation.scores.slices import (
+    SLICES,
+    Group,
+    count_groups,
+    mean_points,
+    summarise_group,
+    summarise_groups,
+    weighted_total,
+)
+from evaluation.studies.figures import Result, check_base, compare_with_bases, compute_figures
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
     TURNS,
     Column,
     ResultTable,
+    build_card_table,
+    build_paired_tables,
     build_table,
-    card_table,
-    figure_column,
-    paired_tables,
+    format_rate,
+    format_with_interval,
+    make_figure_column,
+    make_time_columns,
     publish,
-    rate,
-    time_columns,
-    with_interval,
     write_tables,
 )
 from evaluation.studies.variants import Variant
@@ -48,7 +56,7 @@ class Place:
     """An entry on the leaderboard of a task.
 
     Attributes:
-        whole: All of its turns.
+        whole: Group of all its turns.
         total: Truthfulness by domain, weighted by the domains' numbers of turns in the whole task; None without domains.
         slices: Groups of turns by the name of the slice.
     """
@@ -60,23 +68,23 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The entry's name."""
+        """Name of the entry."""
         return self.result.variant.label
 
     @property
     def not_judged(self) -> int:
-        """Answers for which the judge gave no usable reply."""
+        """Number of answers for which the judge gave no usable reply."""
         return sum(judged.judge_failed for judged in self.result.turns)
 
 
 @dataclass(frozen=True)
 class Board:
-    """The entries of a task by truthfulness, best first.
+    """Entries of a task by truthfulness, best first.
 
     Attributes:
         base: The entry that the others are tested against.
-        turns: How many turns any entry answered.
-        slices: Size of each group by the name of the slice; slices in which all turns are alike are left out.
+        turns: Number of turns that any entry answered.
+        slices: Size of each group by the name of the slice; slices of one group are left out.
     """
 
     task: str
@@ -86,21 +94,26 @@ class Board:
     places: tuple[Place, ...]
 
 
-def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
-    """A leaderboard of the questions (sessions of one turn) and one of the dialogs.
+def build_boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
+    """Build a leaderboard of the questions (sessions of one turn) and one of the dialogs.
 
-    ``against`` labels the entry that the others are tested against (EvaluationError: there is none); None: the best of each task.
+    Args:
+        entries: Judged answers.
+        against: Label of the entry that the others are tested against; None: the best of each task.
+
+    Raises:
+        EvaluationError: No entry has the label.
     """
     labels = [entry.label for entry in entries]
     if against is not None:
         check_base(against, labels)
     made = []
-    for task in ("single-turn", "multi-turn"):  # by whether it is the only turn of its session
+    for task in ("single-turn", "multi-turn"):  # a session of one turn belongs to single-turn
         results = [
             Result(
                 Variant(entry.label, str(entry.about.get("preset", ""))),
                 task,
-                figures_of(turns, entry.folders),
+                compute_figures(turns, entry.folders),
                 turns,
                 about=entry.about,
             )
@@ -108,30 +121,30 @@ def boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
             if (turns := [turn for turn in entry.turns if (turn.turn.total_turn_count > 1) == (task == "multi-turn")])
         ]
         if results:
-            made.append(_board(task, results, against))
+            made.append(_build_board(task, results, against))
     return made
 
 
-def _board(task: str, results: Sequence[Result], against: str | None) -> Board:
+def _build_board(task: str, results: Sequence[Result], against: str | None) -> Board:
     ranked = sorted(results, key=lambda result: -mean_points(result.turns))
     base = next((each for each in ranked if each.variant.label == against), ranked[0])
     everything = {judged.turn.key: judged for result in results for judged in result.turns}
-    sizes = {name: group_sizes(everything.values(), key) for name, key in SLICES.items()}
+    sizes = {name: count_groups(everything.values(), key) for name, key in SLICES.items()}
     slices = {name: groups for name, groups in sizes.items() if len(groups) > 1}
     places = tuple(
         Place(
             result,
-            group_of(result.turns),
+            summarise_group(result.turns),
             weighted_total(result.turns, sizes["domain"]),
-            {name: groups_of(result.turns, SLICES[name]) for name in slices},
+            {name: summarise_groups(result.turns, SLICES[name]) for name in slices},
         )
-        for result in against_bases(ranked, lambda _: base.variant.label)
+        for result in compare_with_bases(ranked, lambda _: base.variant.label)
     )
     return Board(task, base.variant.label, len(everything), slices, places)
 
 
-def content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
-    """What leaderboard.json holds: rates are 0 to 1, truthfulness -1 to 1."""
+def build_content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
+    """Return the content of leaderboard.json: rates are 0 to 1, truthfulness -1 to 1."""
     tasks = {
         board.task: {"turns": board.turns, "against": board.base, "entries": [*map(_place_content, board.places)]}
         for board in made
@@ -158,24 +171,26 @@ def _place_content(place: Place) -> dict[str, Any]:
     }
 
 
-def tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
-    """The ranking of a task, the tests against the base, and with ``groups`` the truthfulness of every entry in each group."""
+def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
+    """Build the tables of the ranking, the tests against the base, and with ``groups`` of each group."""
     results = [place.result for place in board.places]
     placed = {place.label: place for place in board.places}
 
     def total(result: Result) -> str:
         found = placed[result.variant.label].total
-        return "-" if found is None else rate(found)
+        return "-" if found is None else format_rate(found)
 
     columns = [
-        Column("Truthfulness (%) [95%]", "truthfulness", lambda result: _cell(placed[result.variant.label].whole)),
-        figure_column("Accuracy (%)", "acc.", "accuracy"),
-        figure_column("Missing (%)", "miss.", "missing"),
-        figure_column("Hallucination (%)", "hall.", "hallucination"),
+        Column(
+            "Truthfulness (%) [95%]", "truthfulness", lambda result: _format_cell(placed[result.variant.label].whole)
+        ),
+        make_figure_column("Accuracy (%)", "acc.", "accuracy"),
+        make_figure_column("Missing (%)", "miss.", "missing"),
+        make_figure_column("Hallucination (%)", "hall.", "hallucination"),
         Column("By domain (%)", "domains", total),
     ]
     if board.task == "multi-turn":
-        columns.append(figure_column("Dialog score (%) [95%]", "dialogs", "conversation", intervals=True))
+        columns.append(make_figure_column("Dialog score (%) [95%]", "dialogs", "conversation", intervals=True))
     short = {place.label: board.turns - len(place.result.turns) for place in board.places}
     lacking = [f"{label} {number}" for label, number in short.items() if number]
     notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
@@ -183,32 +198,32 @@ def tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
         columns.append(Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)))
         notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
     timed = any(result.figures.seconds is not None for result in results)
-    times = time_columns(results) if timed else [TURNS]
+    times = make_time_columns(results) if timed else [TURNS]
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
-    tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in paired_tables("Entry", results)]
-    return [replace(ranking, notes=notes), *tests, *(_slices(board) if groups else ())]
+    tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in build_paired_tables("Entry", results)]
+    return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]
 
 
 _CHOSEN = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
 
 
-def _slices(board: Board) -> Iterator[ResultTable]:
-    """Truthfulness by group, a column for each entry."""
+def _build_slice_tables(board: Board) -> Iterator[ResultTable]:
+    """Yield the tables of truthfulness by group, with a column for each entry."""
     for name, sizes in board.slices.items():
         heads = (name, "turns", *(place.label for place in board.places))
         rows = [
-            (group, str(size), *(_cell(place.slices[name].get(group)) for place in board.places))
+            (group, str(size), *(_format_cell(place.slices[name].get(group)) for place in board.places))
             for group, size in sizes.items()
         ]
         yield ResultTable(f"{board.task}, truthfulness (%) by {name} [95%]", heads, rows)
 
 
-def _cell(group: Group | None) -> str:
-    return "-" if group is None else with_interval(group.truthfulness, group.interval_95)
+def _format_cell(group: Group | None) -> str:
+    return "-" if group is None else format_with_interval(group.truthfulness, group.interval_95)
 
 
 class LeaderboardOptions(OneJudgeOptions):
-    """Judge saved answers of one or many agents alike, and rank them."""
+    """Judge saved answers of one or many agents by one judge, and rank them."""
 
     answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="FILE_OR_RUN")] = Field(
         description="response.jsonl of any agent, or a run's folder; LABEL=PATH names it"
@@ -222,33 +237,33 @@ class LeaderboardOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Judge, rank, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Judge, rank, print and write; return the exit status: 0, or 2 after an expected error."""
     options = LeaderboardOptions.parse(arguments, epilog=_EXAMPLES)
-    console = console or output(aside=options.as_json)
+    console = console or make_console(aside=options.as_json)
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: LeaderboardOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
-    made = boards(entries.entries, options.against)
-    found = [table for board in made for table in tables(board, groups=options.groups)]
+    made = build_boards(entries.entries, options.against)
+    found = [table for board in made for table in build_tables(board, groups=options.groups)]
     for table in found:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.as_json:
-        print_json(content(made, entries))
+        print_json(build_content(made, entries))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         place, results = options.out / "leaderboard", [place.result for board in made for place in board.places]
-        shown = [*found, card_table(entries.cards)]
+        shown = [*found, build_card_table(entries.cards)]
         files = [*write_tables(place, shown, results), *plot_truthfulness(place, results)]
         title = f"Leaderboard (verdicts: {entries.verdicts})"
-        publish(place, content(made, entries), title, shown, console, files)
+        publish(place, build_content(made, entries), title, shown, console, files)
 
 
 if __name__ == "__main__":

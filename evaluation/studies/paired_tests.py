@@ -11,19 +11,19 @@ from evaluation.records import JudgedTurn
 from evaluation.scores.scoring import Interval, truthfulness_change, truthfulness_points
 
 RESAMPLES = 9999
-"""Random sign flips of a test; where all of them are fewer (13 sessions or less) they are all made, and p is exact."""
+"""Random sign flips of a test. With 13 sessions or less all flips are fewer than these; then all are made, and p is exact."""
 
 
 @dataclass(frozen=True)
 class Paired:
-    """One run against another.
+    """Comparison of one run with another.
 
     Attributes:
         turns: Turns that both have; nothing else is compared.
-        change: Of the truthfulness, from the other run to this one, -2 to 2.
-        interval: Its 95% bootstrap interval over sessions; None for fewer than two sessions.
-        p: Two-sided, of the permutation test; None for fewer than two sessions.
-        adjusted_p: ``p`` adjusted for the number of runs compared with the same base, where that was done.
+        change: Change of the truthfulness, from the other run to this one, -2 to 2.
+        interval: 95% bootstrap interval of the change over sessions; None for fewer than two sessions.
+        p: Two-sided p of the permutation test; None for fewer than two sessions.
+        adjusted_p: ``p`` adjusted for the number of runs compared with the same base; None if not adjusted.
     """
 
     turns: int
@@ -33,33 +33,36 @@ class Paired:
     adjusted_p: float | None = None
 
 
-def shared_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
-    """The turns that both runs answered, in the order of the first."""
+def pair_turns(one: Sequence[JudgedTurn], other: Sequence[JudgedTurn]) -> list[tuple[JudgedTurn, JudgedTurn]]:
+    """Return the turns that both runs answered, in the order of the first."""
     by_key = {judged.turn.key: judged for judged in other}
     return [(judged, by_key[judged.turn.key]) for judged in one if judged.turn.key in by_key]
 
 
 def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paired:
-    """How a run differs from a base on the turns that both answered."""
-    pairs = shared_turns(base, run)
+    """Compare a run with a base on the turns that both answered."""
+    pairs = pair_turns(base, run)
     change, interval = truthfulness_change([before for before, _ in pairs], [after for _, after in pairs])
     return Paired(len(pairs), change, interval, permutation_p(pairs))
 
 
 def compare_all(base: Sequence[JudgedTurn], runs: Sequence[Sequence[JudgedTurn]]) -> list[Paired]:
-    """How each run differs from a base (``compare_runs``), with p adjusted for the number of runs."""
+    """Compare each run with a base (``compare_runs``), with p adjusted for the number of runs."""
     compared = [compare_runs(base, run) for run in runs]
-    corrected = adjusted([each.p for each in compared])
+    corrected = adjust_p_values([each.p for each in compared])
     return [replace(each, adjusted_p=p) for each, p in zip(compared, corrected, strict=True)]
 
 
 def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | None:
-    """Two-sided p of a paired permutation test of the truthfulness; None for fewer than two sessions.
+    """Compute the two-sided p of a paired permutation test of the truthfulness.
 
-    If the runs were alike, the two could be swapped in any session without changing what is to be expected: the
-    differences of the sessions' points have random signs. Whole sessions are swapped, because the turns of a dialog hang
-    together; and points (1, 0, -1) are compared, because turning a hallucination into "I don't know" is progress.
+    If the runs were alike, the two could be swapped in any session without changing the expectation: the
+    differences of the sessions' points have random signs. Whole sessions are swapped, because the turns of a dialog are
+    dependent. Points (1, 0, -1) are compared, because turning a hallucination into "I don't know" is progress.
     McNemar's test and the sign test would count the turns as independent, and the first knows right and wrong alone.
+
+    Returns:
+        None for fewer than two sessions.
     """
     from scipy.stats import permutation_test
 
@@ -80,9 +83,11 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
     return float(found.pvalue)
 
 
-def adjusted(values: Sequence[float | None]) -> list[float | None]:
-    """The p-values of several comparisons with one base, adjusted by Benjamini and Hochberg (1995): what is called a difference
-    below 0.05 is none in at most 5% of the cases."""
+def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
+    """Adjust the p-values of several comparisons with one base by Benjamini and Hochberg (1995).
+
+    At most 5% of the differences that are then reported below 0.05 are expected to be none.
+    """
     from scipy.stats import false_discovery_control
 
     known = [value for value in values if value is not None]

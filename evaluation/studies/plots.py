@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _ROW_INCHES = 0.45
 _DOTS_AN_INCH = 120
 _DATED = {"png": (), "svg": ("Date",), "pdf": ("CreationDate",)}
-"""The formats of figures, and what is left out of their metadata since it changes from day to day."""
+"""Formats of figures, with the fields of their metadata that are left out because they change from day to day."""
 
 _STEADY: dict[Any, Any] = {"svg.hashsalt": "crag-mm-agent", "pdf.fonttype": 42}
-"""Settings of matplotlib: ids in SVG files are random without a salt; venues refuse the Type 3 fonts that PDF files have by default."""
+"""Settings of matplotlib. Ids in SVG files are random without a salt; venues refuse the Type 3 fonts that PDF files have by default."""
 
 _BINS = 8
-"""Of the reliability diagram; each holds as many candidates."""
+"""Bins of the reliability diagram, each with as many candidates."""
 
 
 def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
-    """A dot with its 95% interval for each variant, one panel a data set; returns the files (``save``)."""
+    """Plot each variant as a dot with its 95% interval, one panel a data set; return the files (``save``)."""
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(result.task for result in results))
@@ -56,9 +56,16 @@ def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
 
 
 def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> list[Path]:
-    """Three panels: reliability, risk against coverage, and the AUROC of the signals by name (``areas``).
+    """Plot reliability, risk against coverage, and the AUROC of the signals, in three panels.
 
-    ``probability``: of being right (``right``), of each candidate; held out where the gate was fitted on the same run. Returns the files.
+    Args:
+        place: Path of the files, without suffix.
+        probability: Probability of each candidate of being right, held out if the gate was fitted on the same run.
+        right: Whether each candidate is right.
+        areas: AUROC by name of the signal.
+
+    Returns:
+        The files.
     """
     from matplotlib.figure import Figure
     from sklearn.calibration import calibration_curve
@@ -86,7 +93,7 @@ def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Map
 
 
 def save(figure: Figure, place: Path) -> list[Path]:
-    """Write a figure as PLACE.png, .svg and .pdf, the same bytes each time it is drawn; returns the files."""
+    """Write a figure as PLACE.png, .svg and .pdf, reproducible to the byte; return the files."""
     from matplotlib import rc_context
 
     paths = []

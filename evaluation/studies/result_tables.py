@@ -18,7 +18,7 @@ from agents.base.files import one_line, write_whole
 from evaluation.commands import print_json
 from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
-from evaluation.report.run_card import card
+from evaluation.report.run_card import make_card
 from evaluation.scores.scoring import Interval
 from evaluation.studies.figures import Figures, Result
 from evaluation.studies.paired_tests import Paired
@@ -29,7 +29,13 @@ _SIGNED = re.compile(r"^[+-][\d.]+")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, a shorter one for terminals, and its text for a result."""
+    """Column of a table.
+
+    Attributes:
+        heading: Its heading.
+        short: A shorter heading for terminals.
+        cell: Returns its text for a result.
+    """
 
     heading: str
     short: str
@@ -38,7 +44,12 @@ class Column:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of finished text; ``words``: of words, not of figures; ``short``: other headings for a terminal."""
+    """A table of finished text.
+
+    Attributes:
+        words: Whether it holds words, not figures.
+        short: Other headings for a terminal.
+    """
 
     title: str
     headings: Sequence[str]
@@ -48,7 +59,7 @@ class ResultTable:
     short: Sequence[str] = ()
 
     def show(self, console: Console) -> None:
-        """Print it."""
+        """Print the table."""
         table = Table(title=escape(self.title), title_justify="left")
         for position, heading in enumerate(self.short or self.headings):
             side: Literal["left", "right"] = "left" if position == 0 or self.words else "right"
@@ -60,27 +71,34 @@ class ResultTable:
             console.print(note, style="dim", markup=False, highlight=False)
 
     def latex(self) -> str:
-        """The table as a ``tabular`` with the rules of booktabs, numbers and intervals as formulas; title and notes are comments."""
+        """Return the table as a ``tabular`` with the rules of booktabs.
+
+        Numbers and intervals are formulas; title and notes are comments.
+        """
         styled = pd.DataFrame(self.rows, columns=list(self.headings)).style.hide(axis="index")
-        styled.format(_formulas, escape="latex").format_index(_formulas, axis=1, escape="latex")
+        styled.format(_format_formulas, escape="latex").format_index(_format_formulas, axis=1, escape="latex")
         side = "l" if self.words else "r"
         tabular = styled.to_latex(hrules=True, column_format="l" + side * (len(self.headings) - 1))
         return "".join(f"% {one_line(text)}\n" for text in (self.title, *self.notes)) + tabular
 
     def markdown(self) -> str:
-        """The table in Markdown, under a heading."""
+        """Return the table in Markdown, under a heading."""
         side = "---|" if self.words else "---:|"
-        lines = [f"### {self.title}", "", _line(self.headings), "|---|" + side * (len(self.headings) - 1)]
+        lines = [f"### {self.title}", "", _format_line(self.headings), "|---|" + side * (len(self.headings) - 1)]
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join([*lines, *map(_line, self.rows), *notes]) + "\n"
+        return "\n".join([*lines, *map(_format_line, self.rows), *notes]) + "\n"
 
 
 def write_tables(place: Path, tables: Sequence[ResultTable], results: Sequence[Result]) -> list[Path]:
-    """Write the tables as PLACE.md, those of figures as PLACE.tex, and the rows of ``figure_rows`` as PLACE.csv; returns the files."""
+    """Write the tables as PLACE.md, those of figures as PLACE.tex, and ``build_figure_rows`` as PLACE.csv.
+
+    Returns:
+        The files.
+    """
     texts = {
         ".md": "\n".join(table.markdown() for table in tables),
         ".tex": "\n".join(table.latex() for table in tables if not table.words),
-        ".csv": pd.DataFrame(figure_rows(results)).to_csv(index=False),
+        ".csv": pd.DataFrame(build_figure_rows(results)).to_csv(index=False),
     }
     for suffix, text in texts.items():
         write_whole(place.with_suffix(suffix), text)
@@ -95,12 +113,15 @@ def publish(
     console: Console,
     files: Sequence[Path] = (),
 ) -> None:
-    """Write PLACE.json and PLACE.html, and say that they and ``files`` are written; the PNG files of those stand above the tables."""
+    """Write PLACE.json and PLACE.html, and print their names and those of ``files``.
+
+    PNG files among ``files`` stand above the tables in the page.
+    """
     made = place.with_suffix(".json")
     write_json(made, content)
     pictures = [base64.b64encode(file.read_bytes()).decode() for file in files if file.suffix == ".png"]
     page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
-    console.print(f"written: {written(page, made, *files)}", markup=False, soft_wrap=True)
+    console.print(f"written: {name_files(page, made, *files)}", markup=False, soft_wrap=True)
 
 
 def show_and_publish(
@@ -113,45 +134,51 @@ def show_and_publish(
     cards: Mapping[str, Mapping[str, str]],
     as_json: bool,
 ) -> None:
-    """Print the tables of a study, its content as JSON where that is asked for, and ``publish`` both with the cards of its runs."""
+    """Print the tables of a study, and its content if ``as_json``; ``publish`` both with its cards.
+
+    Nothing is published if ``place`` is None.
+    """
     for table in tables:
         table.show(console)
     if as_json:
         print_json(content)
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
-        publish(place, content, title, [*tables, card_table(cards)], console)
+        publish(place, content, title, [*tables, build_card_table(cards)], console)
 
 
-def written(*files: Path) -> str:
-    """Files of one name, the first with its folder and the others by how they end."""
+def name_files(*files: Path) -> str:
+    """Return files of one name in short: the first with its folder, the others by their suffix."""
     return f"{files[0]} ({', '.join(file.suffix for file in files[1:])})"
 
 
-def card_table(cards: Mapping[str, Mapping[str, str]]) -> ResultTable:
-    """The cards of runs by their labels (``run_card.card``)."""
+def build_card_table(cards: Mapping[str, Mapping[str, str]]) -> ResultTable:
+    """Build the table of the cards of runs by their labels (``run_card.make_card``)."""
     fields = list(dict.fromkeys(name for each in cards.values() for name in each))
     rows = [(label, *(each.get(name, "") for name in fields)) for label, each in cards.items()]
     return ResultTable("What was run", ("Run", *fields), rows, words=True)
 
 
-def result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
-    """The card of each variant, over all of its data sets."""
+def make_result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
+    """Make the card of each variant, over all of its data sets."""
     made: dict[str, list[Result]] = {}
     for result in results:
         made.setdefault(result.variant.label, []).append(result)
     return {
-        label: card([each.about for each in found], sum(len(each.turns) for each in found))
+        label: make_card([each.about for each in found], sum(len(each.turns) for each in found))
         for label, found in made.items()
     }
 
 
-def paired_tables(first: str, results: Sequence[Result]) -> list[ResultTable]:
-    """For each base of the results of one data set a table of those that were compared with it (``figures.against_bases``)."""
+def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTable]:
+    """Build a table of comparisons for each base of the results of one data set.
+
+    See ``figures.compare_with_bases``.
+    """
     made = []
     for base in dict.fromkeys(result.base for result in results if result.base):
         rows = [
-            (label, with_interval(found.change, found.interval, signed=True), p_value(found), str(found.turns))
+            (label, format_with_interval(found.change, found.interval, signed=True), format_p(found), str(found.turns))
             for label, found in (
                 (each.variant.label, each.against) for each in results if each.base == base and each.against is not None
             )
@@ -167,26 +194,29 @@ P_NOTE = (
 )
 
 
-def p_value(paired: Paired | None) -> str:
-    """The adjusted p, or a dash."""
+def format_p(paired: Paired | None) -> str:
+    """Format the adjusted p, or a dash."""
     return "-" if paired is None or paired.adjusted_p is None else f"{paired.adjusted_p:.3f}"
 
 
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:
-    """A row a result; ``first`` heads the column of labels."""
+    """Build a table with a row for each result; ``first`` heads the column of labels."""
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
         [(result.variant.label, *(column.cell(result) for column in columns)) for result in results],
-        notes_on(results),
+        describe_runs(results),
         short=(first, *(column.short for column in columns)),
     )
 
 
-def notes_on(results: Sequence[Result]) -> tuple[str, ...]:
-    """What the runs of a table were made with, and what their seconds are; one value of each kind where all agree."""
+def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
+    """Return notes on what the runs of a table were made with, and on their seconds.
+
+    Values on which all runs agree stand once.
+    """
     chats = [(result.about.get("models") or {}).get("chat") for result in results]
-    said = card(
+    said = make_card(
         [{**each.about, "models": {"chat model": chat or ""}} for each, chat in zip(results, chats, strict=True)], 0
     )
     made = [
@@ -214,15 +244,15 @@ _INTERVALS = {
     "truthfulness": "truthfulness_score",
     "conversation": "mean_multi_turn_conversation_score",
 }
-"""Figures by name, and the names of their intervals."""
+"""Names of the intervals by figure."""
 
 
-def figure_column(heading: str, short: str, figure: str, *, intervals: bool = False) -> Column:
-    """A rate of ``Figures`` by its name, with its interval where asked for."""
+def make_figure_column(heading: str, short: str, figure: str, *, intervals: bool = False) -> Column:
+    """Make the column of a rate in ``Figures``, with its interval if asked to."""
 
     def cell(result: Result) -> str:
         interval = result.figures.intervals.get(_INTERVALS[figure]) if intervals else None
-        return with_interval(getattr(result.figures, figure), interval)
+        return format_with_interval(getattr(result.figures, figure), interval)
 
     return Column(heading, short, cell)
 
@@ -230,36 +260,39 @@ def figure_column(heading: str, short: str, figure: str, *, intervals: bool = Fa
 TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
 
 
-def time_columns(results: Sequence[Result]) -> list[Column]:
-    """Number of turns and seconds a turn; with a reply cache too, where replies came from one."""
-    columns = [TURNS, Column("Seconds a turn", "s/turn", lambda result: _seconds(result.figures))]
+def make_time_columns(results: Sequence[Result]) -> list[Column]:
+    """Make the columns of turns and seconds a turn, and of seconds with a reply cache if one was used."""
+    columns = [TURNS, Column("Seconds a turn", "s/turn", lambda result: _format_seconds(result.figures))]
     if any(result.figures.seconds_cached is not None for result in results):
         heading = "Seconds a turn, with reply cache"
-        columns.append(Column(heading, "s/turn cached", lambda result: _number(result.figures.seconds_cached)))
+        columns.append(Column(heading, "s/turn cached", lambda result: _format_number(result.figures.seconds_cached)))
     return columns
 
 
-def rate(value: float) -> str:
-    """A rate in percent, without the sign, as the papers print it."""
+def format_rate(value: float) -> str:
+    """Format a rate in percent, without the sign, as the papers print it."""
     return f"{100 * value:.2f}"
 
 
-def with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
-    """A rate and its interval in percent."""
-    said = f"{100 * value:+.2f}" if signed else rate(value)
+def format_with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
+    """Format a rate and its interval in percent."""
+    said = f"{100 * value:+.2f}" if signed else format_rate(value)
     return said if interval is None else f"{said} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
 
 
-def _seconds(figures: Figures) -> str:
-    """Seconds a turn without a reply cache, or a dash; over how many turns, and how many were cut short by the deadline."""
-    said = _number(figures.seconds)
+def _format_seconds(figures: Figures) -> str:
+    """Format the seconds a turn without a reply cache, or a dash.
+
+    Brackets say over how many turns, and how many turns were cut short by the deadline.
+    """
+    said = _format_number(figures.seconds)
     if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
         said = f"{said} ({figures.timed_turns})"
     return f"{said} ({figures.cut_short} cut short)" if figures.cut_short else said
 
 
-def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
-    """One row a result with every figure and interval, in fractions of one, and its paired test."""
+def build_figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
+    """Return a row for each result, with all figures and intervals as fractions, and its paired test."""
     rows = []
     for result in results:
         figures = result.figures
@@ -281,20 +314,23 @@ def figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
     return rows
 
 
-def cut(text: str, longest: int | None) -> str:
-    """A text of at most so many characters; the whole text for None."""
+def shorten(text: str, longest: int | None) -> str:
+    """Cut a text to a number of characters; None: no limit."""
     return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _formulas(cell: object) -> str:
-    """A LaTeX cell with its intervals and a number with a sign as formulas; what an end of line would take for its option is in braces."""
+def _format_formulas(cell: object) -> str:
+    """Format a LaTeX cell, with intervals and signed numbers as formulas.
+
+    Braces protect a first character that an end of line would take for its option.
+    """
     text = _SIGNED.sub(r"$\g<0>$", _INTERVAL.sub(r"$\g<0>$", str(cell)))
     return f"{{{text[0]}}}{text[1:]}" if text[:1] in ("[", "*") else text
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _line(cells: Sequence[str]) -> str:
+def _format_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.stage_truth``: which stage fails, by what CRAG-MM-Diagnostics knows of each question."""
+"""``python -m evaluation.studies.stage_truth``: which stage fails, by the annotations of CRAG-MM-Diagnostics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.record import BoxFound, TurnRecord
-from evaluation.commands import exit_status, output
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.diagnostics import (
     FORMS,
     INDEX_SPLIT,
@@ -27,13 +27,13 @@ from evaluation.data.diagnostics import (
     is_same_name,
     load_diagnostics,
 )
-from evaluation.files.folder_lock import writing_into
-from evaluation.files.traces import traces_in
-from evaluation.judge.plain_text import plain, tokens
+from evaluation.files.folder_lock import lock_folders
+from evaluation.files.traces import read_all_traces
+from evaluation.judge.plain_text import normalise_text, tokenise
 from evaluation.records import EvaluationError, JudgedTurn
-from evaluation.scores.slices import group_of
+from evaluation.scores.slices import summarise_group
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
-from evaluation.studies.result_tables import ResultTable, rate, show_and_publish, with_interval
+from evaluation.studies.result_tables import ResultTable, format_rate, format_with_interval, show_and_publish
 
 _EXAMPLES = """examples:
   what each stage of the default agent finds, and what knowing the name or the box would bring:
@@ -43,13 +43,13 @@ _EXAMPLES = """examples:
 """
 
 MIN_IOU = 0.5
-"""Intersection over union from which a box is right (the authors' evaluation)."""
+"""Least intersection over union of a right box (the authors' evaluation)."""
 
 RANKS = (5, 10, 20, 30)
-"""Of pictures found, among which the true entity is looked for (the authors' evaluation)."""
+"""Numbers of pictures among which the true entity is looked for (the authors' evaluation)."""
 
 WHOLE_PHOTO: Box = (0.0, 0.0, 1.0, 1.0)
-"""Stands for a turn without a box, as in the authors' evaluation; the agent searches the whole photo then."""
+"""Box of a turn without one, as in the authors' evaluation; the agent searches the whole photo then."""
 
 Failure = Literal["search", "entity", "evidence", "withheld", "answer"]
 FAILURES: Mapping[Failure, str] = {
@@ -59,7 +59,7 @@ FAILURES: Mapping[Failure, str] = {
     "withheld": "the answer was withheld",
     "answer": "the answer is wrong all the same",
 }
-"""In the order of the pipeline; a turn that is not right counts for the first that holds."""
+"""Failures in the order of the pipeline. A turn that is not right counts for the first that holds."""
 
 _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 """Forms that ask about the whole photo, so that boxes can be compared."""
@@ -67,13 +67,13 @@ _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 
 @dataclass(frozen=True)
 class TurnTruth:
-    """What the stages of one turn found, against what is known of its question.
+    """Findings of the stages of one turn, compared with the annotation of its question.
 
     Attributes:
-        first_box: IoU of the best scored box with the true one, 0 to 1; None where boxes cannot be compared.
+        first_box: IoU of the best scored box with the true one, 0 to 1; None if boxes cannot be compared.
         best_box: IoU of the box that fits best.
-        rank: Place, from 1, of the first picture found that shows the true entity; None where none does.
-        is_settled: Whether the true entity was settled on.
+        rank: Place, from 1, of the first picture found that shows the true entity; None if none does.
+        is_settled: Whether the true entity was selected.
         is_queried: Whether a web query names it.
         is_in_evidence: Whether a chunk that was kept names it.
         failure: First stage that fails; None for a right answer.
@@ -102,15 +102,18 @@ def _area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
+def compare_turn(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
     """Compare the record of a turn with its annotation.
 
     Args:
-        size: Width and height of the photo that the agent got, in pixels; None where its boxes cannot be compared.
+        judged: The turn with its verdict.
+        record: Record of the turn.
+        known: Annotation of its question.
+        size: Width and height of the photo that the agent got, in pixels; None if its boxes cannot be compared.
     """
     first = best = None
     if size is not None:
-        boxes = [_as_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
+        boxes = [_to_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
         first, best = iou(boxes[0], known.box), max(iou(box, known.box) for box in boxes)
     ranks = [
         place
@@ -141,17 +144,20 @@ def truth_of(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tu
 
 def is_named(name: str, text: str) -> bool:
     """Return whether a text holds the words of a name in a row, but for case, accents and plurals."""
-    wanted, said = tokens(plain(name)), tokens(plain(text))
+    wanted, said = tokenise(normalise_text(name)), tokenise(normalise_text(text))
     return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said) - len(wanted) + 1))
 
 
-def _as_shares(box: BoxFound, size: tuple[int, int]) -> Box:
+def _to_shares(box: BoxFound, size: tuple[int, int]) -> Box:
     width, height = size
     return (box.left / width, box.top / height, box.right / width, box.bottom / height)
 
 
-def form_of(entry: Entry) -> Form | None:
-    """Return the form of CRAG-MM-Diagnostics that a run answered; None for answers of another agent, which do not say.
+def parse_form(entry: Entry) -> Form | None:
+    """Return the form of CRAG-MM-Diagnostics that a run answered.
+
+    Returns:
+        None for answers of another agent, which do not say.
 
     Raises:
         EvaluationError: The run answered another data set.
@@ -165,8 +171,8 @@ def form_of(entry: Entry) -> Form | None:
     raise EvaluationError(f"{entry.label} answered {name}, not CRAG-MM-Diagnostics; run it with --diagnostics")
 
 
-def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
-    """Return what stage_truth.json holds: rates are 0 to 1, None where nothing can be said."""
+def build_content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
+    """Return the content of stage_truth.json: rates are 0 to 1, None if undefined."""
     return {
         "judge": entries.judge,
         "verdicts": entries.verdicts,
@@ -175,21 +181,21 @@ def content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
 
 
 def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
-    form = form_of(entry)
+    form = parse_form(entry)
     known = data.annotations
     turns = [judged for judged in entry.turns if judged.turn.interaction_id in known]
     if not turns:
         raise EvaluationError(
             f"{entry.label} answers no question of this data set; name the copy that it answered with --dataset"
         )
-    records = traces_in(entry.folders)
+    records = read_all_traces(entry.folders)
     sizes = _photo_sizes(data) if form in _WITH_PHOTO and records else {}
     truths = [
-        truth_of(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
+        compare_turn(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
         for judged in turns
         if judged.turn.key in records and known[interaction := judged.turn.interaction_id].entity
     ]
-    whole = group_of(turns)
+    whole = summarise_group(turns)
     return {
         "label": entry.label,
         "form": form,
@@ -198,7 +204,7 @@ def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
         "missing": fmean(judged.miss for judged in turns),
         "truthfulness": whole.truthfulness,
         "truthfulness_interval_95": whole.interval_95,
-        "stages": summary(truths) if truths else None,
+        "stages": sum_up(truths) if truths else None,
     }
 
 
@@ -207,8 +213,8 @@ def _photo_sizes(data: DiagnosticsDataset) -> dict[str, tuple[int, int]]:
     return {name: image.size for name, image in images.items() if image is not None}
 
 
-def summary(truths: Sequence[TurnTruth]) -> dict[str, Any]:
-    """Sum up turns that have a record: shares of them, and the first stage that fails where the answer is not right."""
+def sum_up(truths: Sequence[TurnTruth]) -> dict[str, Any]:
+    """Sum up turns that have a record: shares of them, and the first stages that fail."""
     boxed = [truth for truth in truths if truth.best_box is not None]
     failures = Counter(truth.failure for truth in truths if truth.failure is not None)
     settled, other = (
@@ -236,17 +242,17 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def tables(found: Mapping[str, Any]) -> list[ResultTable]:
-    """Lay out accuracy by form, what each stage found, and where answers that are not right first went wrong."""
+def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
+    """Build the tables of accuracy by form, of each stage's findings, and of first failures."""
     entries = found["entries"]
     rows = [
         (
             each["label"],
             each["form"] or "-",
             str(each["turns"]),
-            rate(each["accuracy"]),
-            rate(each["missing"]),
-            with_interval(each["truthfulness"], each["truthfulness_interval_95"]),
+            format_rate(each["accuracy"]),
+            format_rate(each["missing"]),
+            format_with_interval(each["truthfulness"], each["truthfulness_interval_95"]),
         )
         for each in entries
     ]
@@ -270,7 +276,7 @@ def tables(found: Mapping[str, Any]) -> list[ResultTable]:
         "accuracy_if_not": "right if not",
     }
     cells = [
-        (label, str(stages["turns"]), *("-" if stages[name] is None else rate(stages[name]) for name in columns))
+        (label, str(stages["turns"]), *("-" if stages[name] is None else format_rate(stages[name]) for name in columns))
         for label, stages in traced
     ]
     note = (
@@ -292,7 +298,7 @@ def tables(found: Mapping[str, Any]) -> list[ResultTable]:
 
 
 class StageTruthOptions(OneJudgeOptions):
-    """Say which stage of the agent fails on CRAG-MM-Diagnostics."""
+    """Show which stage of the agent fails on CRAG-MM-Diagnostics."""
 
     answers: Annotated[tuple[str, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folders of runs with --diagnostics, or answers of another agent to its questions; LABEL=PATH names one"
@@ -304,24 +310,24 @@ class StageTruthOptions(OneJudgeOptions):
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Compare, print and write. Returns the exit status: 0, 2 for what cannot be done."""
+    """Compare, print and write; return the exit status: 0, or 2 after an expected error."""
     options = StageTruthOptions.parse(arguments, epilog=_EXAMPLES)
-    console = console or output(aside=options.as_json)
+    console = console or make_console(aside=options.as_json)
 
     def run() -> None:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             _run(options, console)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)
 
 
 def _run(options: StageTruthOptions, console: Console) -> None:
     data = load_diagnostics("original", options.split, options.dataset, options.cache)
-    # Labels of the questions come from this data set alone, which is none of CRAG-MM's layout.
+    # --dataset is no CRAG-MM layout here, so that no labels can be loaded from it.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
-    found = content(entries, data)
+    found = build_content(entries, data)
     place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"
-    show_and_publish(place, found, title, tables(found), console, cards=entries.cards, as_json=options.as_json)
+    show_and_publish(place, found, title, build_tables(found), console, cards=entries.cards, as_json=options.as_json)
 
 
 if __name__ == "__main__":

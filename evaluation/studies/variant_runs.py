@@ -13,25 +13,25 @@ from rich.console import Console
 from agents.base.command_options import Flag
 from agents.base.files import doing
 from agents.settings.shared_options import JsonOptions
-from evaluation.commands import exit_status, output, print_json
-from evaluation.files.folder_lock import writing_into
+from evaluation.commands import make_console, print_json, run_to_exit_status
+from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about
 from evaluation.files.responses import RESPONSES
 from evaluation.progress import MakeBar, Share, StudyBar
 from evaluation.records import EvaluationError
 from evaluation.run import command
 from evaluation.run.generate import ANSWERS
-from evaluation.run.launching import settings_table
+from evaluation.run.launching import read_settings
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
-from evaluation.studies.figures import Result, against_bases, read_figures
+from evaluation.studies.figures import Result, compare_with_bases, read_figures
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
     ResultTable,
-    card_table,
-    figure_rows,
-    result_cards,
+    build_card_table,
+    build_figure_rows,
+    make_result_cards,
+    name_files,
     write_tables,
-    written,
 )
 from evaluation.studies.variants import Variant, check_labels
 
@@ -40,7 +40,7 @@ TASKS = {"single": "single-turn", "multi": "multi-turn"}
 
 
 class TaskOptions(AskedOptions):
-    """Which questions of which data sets are asked."""
+    """Questions that are asked, of which data sets."""
 
     group = "what is asked"
 
@@ -48,7 +48,7 @@ class TaskOptions(AskedOptions):
 
 
 class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions):
-    """What all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
+    """Options that all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
 
     group = "the result"
 
@@ -61,8 +61,12 @@ class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions)
     no_progress: bool = Field(False, description="no progress bar")
 
 
-def tasks_of(options: ComparisonOptions) -> list[str]:
-    """The data sets asked for, by the names that local_evaluation.py has for them. Raises EvaluationError where there is no such task."""
+def parse_tasks(options: ComparisonOptions) -> list[str]:
+    """Return the data sets of ``--tasks``, as local_evaluation.py names them.
+
+    Raises:
+        EvaluationError: There is no such task.
+    """
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
@@ -73,7 +77,7 @@ def tasks_of(options: ComparisonOptions) -> list[str]:
 def run_all(
     variants: Sequence[Variant], tasks: Sequence[str], options: ComparisonOptions, console: Console
 ) -> tuple[list[Result], bool]:
-    """Run each variant over each task and read what it reached; one that cannot be run does not stop the others.
+    """Run each variant over each task and read the results; a failed variant does not stop the others.
 
     What a run prints goes into ``log.txt`` in ``options.out``.
 
@@ -86,19 +90,21 @@ def run_all(
     """
     check_labels(variants)
     made, failed = [], False
-    runs = {variant.label: options_of(variant, tasks, options) for variant in variants}
-    with StudyBar(ANSWERS, shares_of(runs.values()), shown=not options.no_progress) as bar:
+    runs = {variant.label: make_run_options(variant, tasks, options) for variant in variants}
+    with StudyBar(ANSWERS, count_turns(runs.values()), shown=not options.no_progress) as bar:
         for number, variant in enumerate(variants, 1):
             run = runs[variant.label]
             names = [str(folder) for _, folder in run.folders]
             try:
-                _run(run, variant, options.out / LOG, bar.of(f"[{number}/{len(variants)}] {variant.label}", *names))
+                _run(
+                    run, variant, options.out / LOG, bar.bars_for(f"[{number}/{len(variants)}] {variant.label}", *names)
+                )
                 for task, folder in run.folders:
                     figures, turns = read_figures(folder)
                     made.append(Result(variant, task, figures, turns, read_about(folder)))
             except EvaluationError as error:
                 failed = True
-                with bar.aside():
+                with bar.hide():
                     console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
             bar.end(*names)
     return made, failed
@@ -114,7 +120,7 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
     """
     for variant in variants:
         try:
-            settings_table(
+            read_settings(
                 variant.preset,
                 options.profile,
                 options.model_name,
@@ -126,10 +132,10 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
             raise EvaluationError(f"{variant.label}: {error}") from error
 
 
-def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
-    """The turns that each run has in each of its folders, and how many of them a run that is resumed finds answered there.
+def count_turns(runs: Iterable[RunOptions]) -> dict[str, Share]:
+    """Count the turns of each run in each of its folders, and those that a resumed run finds answered.
 
-    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``queue_schedule``).
+    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``schedule_by_queue``).
 
     Raises:
         EvaluationError: A data set cannot be loaded.
@@ -139,7 +145,7 @@ def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
     for run in runs:
         for kind, folder in run.folders:
             if kind not in totals:
-                sessions = command.load(kind, run).sessions[: run.num_conversations.of(kind)]
+                sessions = command.load(kind, run).sessions[: run.num_conversations.limit(kind)]
                 totals[kind] = sum(len(session.turns) for session in sessions)
             answers = folder / RESPONSES
             there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0
@@ -147,8 +153,8 @@ def shares_of(runs: Iterable[RunOptions]) -> dict[str, Share]:
     return shares
 
 
-def options_of(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
-    """A run of a variant, as local_evaluation.py takes it."""
+def make_run_options(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
+    """Return the options of local_evaluation.py for a run of a variant."""
     folder, both = options.out / variant.folder, len(tasks) > 1
     shared = {name: getattr(options, name) for name in RunOptions.model_fields.keys() & ComparisonOptions.model_fields}
     run = {
@@ -170,7 +176,7 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
         start = file.tell()
         file.write(f"== {variant.label}\n")
         status = command.evaluate(run, Console(file=file, width=120), bars=bars)
-        gc.collect()  # agents hold themselves in cycles: the language model of one run must go before the next is loaded
+        gc.collect()  # agents are in reference cycles: free the language model of one run before the next is loaded
         if status == command.INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
@@ -187,26 +193,30 @@ def compare(
     options: ComparisonOptions,
     stem: str,
 ) -> int:
-    """Run the variants, print their tables, and write them with a plot and the cards of the runs as files STEM in ``options.out``.
+    """Run the variants, print their tables, and write them with a plot and the cards of the runs.
 
-    ``base_of`` gives the label of the variant that one is tested against; ``tables`` are those of a task and of what the variants
-    reached on it.
+    Args:
+        variants: Returns the variants to run.
+        base_of: Returns the label of the variant that one is tested against.
+        tables: Builds the tables of a task from the results of the variants.
+        options: Options of the command.
+        stem: Name of the files in ``options.out``, without suffix.
 
     Returns:
-        Exit status: 0, 1 where a run failed, 2 for what cannot be done, 130 when stopped by Ctrl-C.
+        Exit status: 0, 1 if a run failed, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
-    console = output(aside=options.as_json)
+    console = make_console(aside=options.as_json)
 
     def run() -> int:
-        with writing_into(options.out):
+        with lock_folders(options.out):
             return run_alone()
 
     def run_alone() -> int:
         try:
-            chosen, tasks = variants(), tasks_of(options)
+            chosen, tasks = variants(), parse_tasks(options)
             check_settings(chosen, options)
             reached, failed = run_all(chosen, tasks, options, console)
-            results = against_bases(reached, base_of)
+            results = compare_with_bases(reached, base_of)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on from here")
             return command.INTERRUPTED
@@ -216,11 +226,11 @@ def compare(
             for table in made:
                 table.show(console)
             place = options.out / stem
-            files = write_tables(place, [*made, card_table(result_cards(results))], results)
+            files = write_tables(place, [*made, build_card_table(make_result_cards(results))], results)
             files += plot_truthfulness(place, results)
-            console.print(f"written: {written(*files)}", markup=False, soft_wrap=True)
+            console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
             if options.as_json:
-                print_json({"results": figure_rows(results)})
+                print_json({"results": build_figure_rows(results)})
         return int(failed)
 
-    return exit_status(run, console)
+    return run_to_exit_status(run, console)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evaluation.records import EvaluationError
+from evaluation.run.launching import stage_groups
 
 _COMMA = re.compile(r",(?![^\[\]]*\])")  # one inside a list separates nothing
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A preset and what is changed of it.
+    """A preset with changes.
 
     Attributes:
-        label: How it is called in tables.
+        label: Name in tables.
         without: Stages or groups of stages that are left out.
         settings: Settings that are replaced, as ``queries.split=none``.
     """
@@ -29,7 +30,7 @@ class Variant:
 
     @property
     def folder(self) -> str:
-        """A folder name of the label."""
+        """Label as the name of a folder."""
         return re.sub(r"[^a-z0-9]+", "_", self.label.lower()).strip("_") or "run"
 
 
@@ -38,20 +39,25 @@ class Part:
     """A part of a preset that an ablation leaves out.
 
     Attributes:
-        name: As the papers' tables call it.
-        stages: The stages it consists of; it is in a preset that has one of them.
-        switch: For a part that is a setting within a stage: the setting's key and the value that switches it off. It is
-            in a preset that has the stage and another value.
+        name: Name in the papers' tables.
+        own_stages: Its stages; none: those of the group of its name (``Stage.groups``). A preset has the part if it has one of them.
+        switch: For a part that is a setting within a stage: the setting's key and the value that switches it off. A preset has the part
+            if it has the stage and another value.
         besides: Settings that the rest needs once the part is gone.
     """
 
     name: str
-    stages: tuple[str, ...]
+    own_stages: tuple[str, ...] = ()
     switch: tuple[str, Literal[False, "none"]] | None = None
     besides: tuple[str, ...] = ()
 
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages it consists of; it is in a preset that has one of them."""
+        return self.own_stages or stage_groups()[self.name]
+
     def is_in(self, settings: Mapping[str, Any]) -> bool:
-        """Whether a preset, by its settings as plain values, has the part."""
+        """Return whether a preset, by its settings as plain values, has the part."""
         if not set(self.stages) & set(settings["stages"]):
             return False
         if self.switch is None:
@@ -62,13 +68,13 @@ class Part:
             value = value.get(name) if isinstance(value, Mapping) else None
         return bool(value != off)
 
-    def left_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
-        """The preset without the part."""
+    def leave_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
+        """Return the preset without the part."""
         label = f"{preset} w/o {self.name}"
         if self.switch is not None:
             key, off = self.switch
             return Variant(label, preset, settings=(f"{key}={str(off).lower()}", *self.besides))
-        present = tuple(stage for stage in self.stages if stage in settings["stages"])
+        present = tuple(stage for stage in settings["stages"] if stage in self.stages)
         return Variant(label, preset, without=present, settings=self.besides)
 
 
@@ -76,31 +82,33 @@ PARTS = (
     Part("domain router", ("domain",)),
     Part("search router", ("route",)),
     Part("tool router", ("tools",)),
-    Part("cropping", ("objects", "ground")),
+    Part("cropping"),
     Part("fusion search", ("queries",), ("queries.fuse_entity", False)),
     Part("query splitting", ("queries",), ("queries.split", "none")),
     Part("coarse reranking", ("two_stage_rerank",), ("two_stage_rerank.coarse", False)),
     Part("fine reranking", ("two_stage_rerank",), ("two_stage_rerank.fine", False)),
 )
-"""What QA-Dragon's tables 2 and 4 leave out, and the parts of its section 3 that they leave in."""
+"""Parts that QA-Dragon's tables 2 and 4 leave out, and parts of its section 3 that they do not."""
 
 MORE_PARTS = (
     Part("segmentation", ("ground",), ("ground.masks", False)),
     Part("steps", ("steps",)),
-    Part("reranking", ("rerank", "two_stage_rerank")),
-    # A rule that needs a verifier that was not run would always abstain.
+    Part("reranking"),
+    # Without the verifier a rule that needs it would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )
-"""Parts left out only where they are asked for by name."""
+"""Parts left out only if named."""
 
 
-def parts_of(settings: Mapping[str, Any]) -> list[Part]:
-    """The parts of ``PARTS`` that a preset has."""
+def select_parts(settings: Mapping[str, Any]) -> list[Part]:
+    """Return the parts of ``PARTS`` that a preset has."""
     return [part for part in PARTS if part.is_in(settings)]
 
 
-def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
-    """The preset without what a name says: a part (``fusion search``), a stage or group of stages, or ``KEY=VALUE``.
+def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
+    """Return the preset without a part (``fusion search``) or a stage, or with a setting ``KEY=VALUE``.
+
+    The stage may be a group of stages.
 
     Raises:
         EvaluationError: The name is that of a part which the preset does not have.
@@ -114,15 +122,17 @@ def without(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
                 had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
                 lacks = f"preset {preset!r} has no {part.name}"
                 raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
-            return part.left_out(preset, settings)
+            return part.leave_out(preset, settings)
     return Variant(f"{preset} w/o {name}", preset, without=(name,))
 
 
 def parse_variant(text: str) -> Variant:
-    """A variant as it is written on a command line: ``LABEL=PRESET[,-STAGE...][,KEY=VALUE...]``; a value may be a list.
+    """Parse a variant of a command line: ``LABEL=PRESET[,-STAGE...][,KEY=VALUE...]``.
+
+    A value may be a list.
 
     Raises:
-        EvaluationError: It is written in another way.
+        EvaluationError: It has another form.
     """
     label, _, rest = text.partition("=")
     preset, *changes = [piece.strip() for piece in _COMMA.split(rest)]
@@ -140,7 +150,11 @@ def parse_variant(text: str) -> Variant:
 
 
 def check_labels(variants: Sequence[Variant]) -> None:
-    """Raise EvaluationError where two variants would write into the same folder."""
+    """Check that no two variants would write into the same folder.
+
+    Raises:
+        EvaluationError: Two of them would.
+    """
     seen: dict[str, Variant] = {}
     for variant in variants:
         other = seen.setdefault(variant.folder, variant)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.verification_chain import Branch, final_branch, stands
+from agents.decision.algorithm1 import Branch, final_branch, stands
 
 WEAK, STRONG = 0.05, 0.4  # S_ret below and above tau_ret = 0.1
 LOW, MIDDLE, SURE = 0.89, 0.95, 1.0  # S_CoV below tau_low = 0.9, between both, and tau_high = 1.0

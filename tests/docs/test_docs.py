@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from agents.profiles.profile import PRESETS, PROFILES, ROOT, names
-from agents.settings.presets import GROUPS, load_settings
+from agents.settings.presets import load_settings
+from agents.stage import stage_groups
 from apps.crag import COMMANDS
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
@@ -198,7 +199,7 @@ def test_settings_and_stages_exist(page: Path) -> None:
                     load_settings(preset, "embedded", overrides=[setting.strip("'")])
     parts = {part.name for part in (*PARTS, *MORE_PARTS)}  # of evaluation.studies.ablate
     stages = {stage for preset in names(PRESETS) for stage in load_settings(preset, "embedded").stages}
-    assert found(page, r"--without ([\w-]+)(?![\w-]*[.=])") - new - parts <= {*stages, *GROUPS}
+    assert found(page, r"--without ([\w-]+)(?![\w-]*[.=])") - new - parts <= {*stages, *stage_groups()}
 
 
 @pytest.mark.parametrize("preset", names(PRESETS))

@@ -23,7 +23,7 @@ NO_SEARCH = ["--suppress-web-search-api", "--suppress-image-search-api"]
 
 
 class Looking(ScriptedAgent):
-    """Notes the size of each picture that it gets, None for none."""
+    """Agent that notes the size of each picture it gets, None for none."""
 
     def __init__(self) -> None:
         super().__init__(lambda *_: "I don't know")
@@ -41,7 +41,7 @@ class Looking(ScriptedAgent):
 
 
 def run(profile: str, folder: Path) -> dict[str, Any]:
-    """Exit statuses and pictures; requests for the public data set bear the profile's name as the revision."""
+    """Return exit statuses and pictures; a request for the public set has the profile as its revision."""
     options = ["--profile", profile, "--eval-model", "rule", "--no_progress", "--no-report", *NO_SEARCH]
     options += ["--cache", str(folder / "caches" / profile), "--output-dir", str(folder / "results" / profile)]
     console = Console(file=sys.stderr, width=400)

@@ -28,7 +28,7 @@ search of its machine does, and Ray starts it again or not."""
 
 
 class TellingAgent(CragAgent):
-    """The agent of a preset, whose answers depend on all earlier ones of the dialog; tells its process and each query."""
+    """Agent of a preset that tells its process and each query; its answers depend on all earlier ones."""
 
     folder: Path
 
@@ -54,7 +54,7 @@ class TellingAgent(CragAgent):
 
 
 def build(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
-    """An agent without weights, in place of ``CragAgent.from_config``."""
+    """Build an agent without weights, in place of ``CragAgent.from_config``."""
     ready = {"chat": ScriptedChat(_reply), "reranker": WordOverlapReranker()}
     models = ModelSet(config.profile, config.cache, ready=ready)
     agent = TellingAgent.from_config(config, pipeline, models=models)
@@ -66,7 +66,7 @@ def build(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
 
 
 def process_of(actor: Any) -> int:
-    """The process of an actor of Ray."""
+    """Return the process of an actor of Ray."""
     import ray
 
     return int(ray.get(actor.process.remote()))
@@ -86,14 +86,14 @@ def _end_search(actor: Any, *, for_good: bool) -> None:
 
 
 def build_nothing(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
-    """Fails as an agent does whose model is missing."""
+    """Fail as an agent does whose model is missing."""
     from agents.models.base import ModelError
 
     raise ModelError("there are no weights")
 
 
 def _reply(request: ChatRequest) -> ChatReply:
-    """Right, wrong or missing, by all that was said before: a run that loses or changes an answer gets other scores."""
+    """Reply right, wrong or not at all, by all earlier messages: a run that loses one gets other scores."""
     prompt = request.messages[-1].content
     number = prompt.split("What is number ")[-1].split(" of ")[0]
     answers = (f"Number {number}.", f"It is number 1{number}", "I don't know", "A café in “Zürich”")

@@ -19,13 +19,13 @@ TURNS = (3, 2, 2)
 
 
 def answer(query: str, history: Sequence[Message]) -> str:
-    """Right, arguable or missing by the number of the question."""
+    """Answer right, arguably or not at all, by the number of the question."""
     return {"What is number 0?": "number 0.", "What is number 1?": "It is number 1"}.get(query, "I don't know")
 
 
 @contextmanager
 def scripted_world(folder: Path) -> Iterator[Path]:
-    """A data set in a folder, and the scripted agent in place of CragAgent."""
+    """Write a data set into a folder, and put the scripted agent in place of CragAgent."""
     rows = [row(name, turns, "v0.1.2", picture(), None) for name, turns in zip("abc", TURNS, strict=True)]
     write_dataset(folder, rows, "v0.1.2")
     with pytest.MonkeyPatch.context() as patch:
@@ -38,7 +38,7 @@ def scripted_world(folder: Path) -> Iterator[Path]:
 
 
 def run_it(world: Path, output: Path, *arguments: str, console: Console | None = None) -> int:
-    """``local_evaluation.py`` over the data set of a world; its exit status."""
+    """Run ``local_evaluation.py`` over the data set of a world; return its exit status."""
     places = ["--dataset", str(world), "--cache", str(world / "cache"), "--output-dir", str(output)]
     always = ["--dataset-type", "multi-turn", "--eval-model", "rule", "--no_progress"]
     return command.main([*always, *places, *arguments], console=console)

@@ -20,7 +20,7 @@ TURNS = (3, 1, 4, 2, 6, 2, 5)
 
 
 class WaitingAgent(ScriptedAgent):
-    """Says "waiting" and reads a line before the batch after the given number."""
+    """Agent that says "waiting" and reads a line before the batch after the given number."""
 
     def __init__(self, batches: int) -> None:
         super().__init__()

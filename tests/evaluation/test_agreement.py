@@ -12,18 +12,18 @@ from rich.console import Console
 from evaluation.files.outputs import write_outputs
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 from evaluation.studies import agreement as study
-from evaluation.studies.agreement import agreement, decided, read_labels
+from evaluation.studies.agreement import measure_agreement, read_labels, select_judged
 from tests.evaluation.worlds import judged
 
 
 def said(verdicts: str) -> dict[Key, bool]:
-    """Verdicts on sessions of one turn; a dash: none."""
+    """Make verdicts on sessions of one turn; a dash: none."""
     return {(f"s{n}", "i"): verdict == "r" for n, verdict in enumerate(verdicts) if verdict != "-"}
 
 
 def test_kappa_by_hand() -> None:
     # 20 both right, 5 right by the first alone, 10 by the second alone, 15 both wrong: the textbook's 0.4
-    found = agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
+    found = measure_agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
     assert found is not None
     assert (found.turns, found.share, found.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
     assert found.confusion == ((15, 10), (5, 20))
@@ -31,29 +31,29 @@ def test_kappa_by_hand() -> None:
 
 
 def test_only_turns_that_both_decided_count() -> None:
-    found = agreement("a", "b", said("rrw-"), said("r-ww"))
+    found = measure_agreement("a", "b", said("rrw-"), said("r-ww"))
     assert found is not None and (found.turns, found.share, found.kappa) == (2, 1.0, pytest.approx(1.0))
-    assert agreement("a", "b", said("r-"), said("-r")) is None
+    assert measure_agreement("a", "b", said("r-"), said("-r")) is None
 
 
 def test_raters_who_never_vary_have_no_kappa() -> None:
-    found = agreement("a", "b", said("rrr"), said("rrr"))
+    found = measure_agreement("a", "b", said("rrr"), said("rrr"))
     assert found is not None and (found.share, found.kappa, found.interval) == (1.0, None, None)
-    one_varies = agreement("a", "b", said("rrr"), said("rrw"))
+    one_varies = measure_agreement("a", "b", said("rrr"), said("rrw"))
     assert one_varies is not None and one_varies.kappa == pytest.approx(0.0)
 
 
 def test_turns_of_a_dialog_are_one_observation() -> None:
     first = {("s", str(n)): n % 2 == 0 for n in range(10)}
-    found = agreement("a", "b", first, first | {("s", "0"): False})
+    found = measure_agreement("a", "b", first, first | {("s", "0"): False})
     assert found is not None and found.interval is None
 
 
 def test_misses_exact_answers_and_failures_are_not_decided() -> None:
     turns = judged("chm", "s")
     exact, failed = replace(turns[0], semantic=None, exact=True), replace(turns[1], judge_failed=True)
-    assert decided([exact, failed, turns[2]]) == {}
-    assert decided(turns) == {("s", "s-0"): True, ("s", "s-1"): False}
+    assert select_judged([exact, failed, turns[2]]) == {}
+    assert select_judged(turns) == {("s", "s-0"): True, ("s", "s-1"): False}
 
 
 def turns_of(*keys: Key) -> list[AnsweredTurn]:

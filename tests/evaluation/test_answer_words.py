@@ -16,7 +16,7 @@ from evaluation.files.outputs import write_outputs
 from evaluation.records import TurnFacts
 from evaluation.scores.answer_words import exact_match, mean_overlap, overlap, squad_words, vqa, word_f1
 from evaluation.studies import answer_metrics
-from evaluation.studies.answer_metrics import by_modality, is_single_modality, measure
+from evaluation.studies.answer_metrics import average_by_modality, is_single_modality, measure
 from tests.evaluation.worlds import judged, picture, row, write_dataset
 
 
@@ -120,13 +120,13 @@ def test_means_by_modality() -> None:
             strict=True,
         )
     ]
-    found = by_modality([measure(turn, ["red"] if turn is turns[3] else []) for turn in turns])
+    found = average_by_modality([measure(turn, ["red"] if turn is turns[3] else []) for turn in turns])
     assert [found[name].turns for name in ("single", "multi", "overall")] == [1, 2, 4]
     assert found["single"].em == 1.0 and found["single"].f1 == 1.0
     assert found["multi"].em == 0.0 and found["multi"].f1 == pytest.approx((2 / 3 + 0) / 2)
     assert found["overall"].em == pytest.approx(2 / 4)  # the accept form makes the last one right
     assert found["overall"].overlap == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)  # against the ground truth alone
-    assert by_modality([])["single"].f1 is None
+    assert average_by_modality([])["single"].f1 is None
 
 
 def _run(tmp_path: Path, *arguments: str) -> tuple[int, str, Any]:

@@ -23,18 +23,18 @@ def test_few_dialogs_are_shared_and_a_freed_place_is_taken() -> None:
     work = Assignment(schedule([2, 1, 3, 1, 1], 16), batch_size=16, replicas=2)
     assert work.next_batch(0) == [Slot(0, 0), Slot(1, 0), Slot(2, 0)]  # half of five, not all that a batch could hold
     assert work.next_batch(1) == [Slot(3, 0), Slot(4, 0)]
-    work.answered(1)
+    work.mark_answered(1)
     assert work.next_batch(1) == []  # the others' dialogs stay with them
-    work.answered(0)
+    work.mark_answered(0)
     assert work.next_batch(0) == [Slot(0, 1), Slot(2, 1)]
 
 
 def test_what_a_dead_replica_held_is_asked_again_from_where_it_was() -> None:
     work = Assignment(schedule([2, 2, 1, 1], 2), batch_size=2, replicas=2)
     assert [work.next_batch(0), work.next_batch(1)] == [[Slot(0, 0), Slot(1, 0)], [Slot(2, 0), Slot(3, 0)]]
-    work.answered(0)
-    work.lost(0)  # with the second turns of both under way
-    work.answered(1)
+    work.mark_answered(0)
+    work.mark_lost(0)  # with the second turns of both under way
+    work.mark_answered(1)
     assert work.next_batch(1) == [Slot(0, 1)]  # its share of the two dialogs that are left
     assert work.next_batch(0) == [Slot(1, 1)]
 
@@ -57,12 +57,12 @@ def test_every_turn_is_answered_once_in_the_order_of_its_dialog(
         batch = work.next_batch(number)
         assert len(batch) <= size
         if dies:
-            work.lost(number)
+            work.mark_lost(number)
             deaths[number] += 1
         elif batch:
-            work.answered(number)
+            work.mark_answered(number)
             answered += [(number, slot) for slot in batch]
-    assert work.finished
+    assert work.is_finished
     asked = [slot for _, slot in answered]
     assert Counter(asked) == Counter(slot for batch in schedule(turns, size) for slot in batch)
     for session in range(len(turns)):

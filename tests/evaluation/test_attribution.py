@@ -21,14 +21,14 @@ from evaluation.attribution.mavis import (
     Document,
     LongAnswer,
     Sentence,
+    average_scores,
     completeness,
     f1,
-    of_modality,
     precision,
     recall,
     relevance,
     score,
-    summary,
+    score_modality,
 )
 from evaluation.attribution.model_grader import ModelGrader
 from evaluation.attribution.rule_grader import RuleGrader
@@ -50,7 +50,7 @@ ANSWER = LongAnswer(
 
 
 class Table:
-    """Grades from a table: facts and sentences by name, support by sentence and numbers."""
+    """Grader that reads grades from a table: facts and sentences by name, support by sentence and numbers."""
 
     name = "table"
     grades: ClassVar[dict[Any, float]] = {
@@ -84,10 +84,10 @@ def test_the_equations_of_section_4_by_hand() -> None:
 
 def test_modalities_by_hand() -> None:
     """Text: document 1 of 1 and 4 is used, its one citation is graded 1. Image: 2 and 3 of 2 and 3, graded .5 and .5."""
-    text, image = (of_modality(ANSWER, modality, Table()) for modality in ("text", "image"))
+    text, image = (score_modality(ANSWER, modality, Table()) for modality in ("text", "image"))
     assert (text.retrieved, text.used, text.utilisation, text.groundedness) == (2, 1, 0.5, 1.0)
     assert (image.retrieved, image.used, image.utilisation, image.groundedness) == (2, 2, 1.0, 0.5)
-    none = of_modality(LongAnswer("q", "g", (Sentence("a"),), ()), "text", Table())
+    none = score_modality(LongAnswer("q", "g", (Sentence("a"),), ()), "text", Table())
     assert (none.utilisation, none.groundedness) == (None, None)
 
 
@@ -96,11 +96,11 @@ def test_f1_is_that_of_each_answer_as_in_the_papers_table_4() -> None:
     assert f1(0.26, 0.78) == pytest.approx(0.39)
     assert f1(0.0, 0.0) == 0.0
     full = LongAnswer("q", "g", (Sentence("a", (1,)),), DOCUMENTS)
-    row = summary([score(ANSWER, Table()), score(full, Table())])
+    row = average_scores([score(ANSWER, Table()), score(full, Table())])
     assert row["groundedness"] == pytest.approx((f1(0.375, 0.3125) + 1.0) / 2)
     assert row["recall"] == pytest.approx((0.375 + 1.0) / 2)
     assert row["answers"] == 2
-    assert summary([])["recall"] is None
+    assert average_scores([])["recall"] is None
 
 
 def test_an_empty_answer_is_worth_nothing() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.run.batches import MAX_BATCH_SIZE, Slot, queue_schedule, schedule
+from evaluation.run.batches import MAX_BATCH_SIZE, Slot, schedule, schedule_by_queue
 
 COUNTS = st.lists(st.integers(0, 6), max_size=40)
 SIZES = st.integers(1, 16)
@@ -77,12 +77,12 @@ def _names(batches: list[list[Slot]]) -> list[str]:
 def test_the_organisers_queue_by_hand(
     counts: list[int], size: int, conversations: int | None, batches: list[str]
 ) -> None:
-    assert _names(queue_schedule(counts, size, conversations)) == batches
+    assert _names(schedule_by_queue(counts, size, conversations)) == batches
 
 
 @given(COUNTS, st.integers(-1, 20))
 def test_the_organisers_queue_asks_every_turn_once_and_in_order(counts: list[int], size: int) -> None:
-    batches = queue_schedule(counts, size)
+    batches = schedule_by_queue(counts, size)
     batch_of = {slot: number for number, batch in enumerate(batches) for slot in batch}
     assert sum(map(len, batches)) == sum(counts) == len(batch_of)
     assert all(1 <= len(batch) <= min(max(size, 1), MAX_BATCH_SIZE) for batch in batches)

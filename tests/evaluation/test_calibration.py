@@ -21,22 +21,22 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate
-from evaluation.studies.calibrate import with_values
+from evaluation.studies.calibrate import set_values
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
     SignedRegression,
-    algorithm1_confidences,
-    best_threshold,
-    decided_by,
+    apply_gate,
+    choose_threshold,
+    cross_validate,
     fit,
-    gate_of,
-    given_by,
-    held_out,
+    fit_algorithm1_confidences,
+    fit_white_box_line,
+    make_gate,
+    measure_truthfulness,
+    predict_probability,
+    select_usable,
     signal_auroc,
-    truthfulness,
-    usable,
-    white_box_line,
 )
 from tests.evaluation.worlds import judged, write_records
 
@@ -65,7 +65,7 @@ def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
             rows.append(
                 decision(1.0 if right else -1.0, f"s{number}", p_yes=p_yes, evidence_score=float(random.random()))
             )
-    return Turns.of(rows)
+    return Turns.from_decisions(rows)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -85,16 +85,16 @@ def test_a_signal_never_speaks_against_its_meaning(sign: float) -> None:
 
 def test_a_signal_that_separates_is_found_and_noise_is_not_preferred() -> None:
     turns = _world(40, informative=True)
-    names = usable(turns)
+    names = select_usable(turns)
     assert names == ["p_yes", "evidence_score"]
     fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    gate = gate_of(fitted, names, 0.5, {})
+    gate = make_gate(fitted, names, 0.5, {})
     weights = dict(zip(gate.features, gate.coefficients[0], strict=True))
     assert weights["p_yes"] > 5 * abs(weights["evidence_score"])
-    honest = held_out(turns, names, repeats=1)
+    honest = cross_validate(turns, names, repeats=1)
     assert honest.auroc > 0.9
-    everything = truthfulness(turns, turns.earned(np.ones_like(turns.right)))
-    assert truthfulness(turns, honest.at_half).low > everything.high
+    everything = measure_truthfulness(turns, turns.score(np.ones_like(turns.right)))
+    assert measure_truthfulness(turns, honest.at_half).low > everything.high
     assert signal_auroc(turns, "p_yes")[0] == pytest.approx(
         roc_auc_score(turns.right, turns.signals["p_yes"]), abs=1e-12
     )
@@ -102,31 +102,31 @@ def test_a_signal_that_separates_is_found_and_noise_is_not_preferred() -> None:
 
 def test_held_out_figures_of_noise_promise_nothing() -> None:
     turns = _world(40, informative=False)
-    names = usable(turns)
-    honest = held_out(turns, names, repeats=2)
+    names = select_usable(turns)
+    honest = cross_validate(turns, names, repeats=2)
     assert honest.auroc < 0.65
     fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
     said = fitted.model.predict_proba(turns.matrix(names))[:, 1]
-    assert honest.at_fitted.mean() < turns.earned(said >= best_threshold(said, turns.points)).mean()
+    assert honest.at_fitted.mean() < turns.score(said >= choose_threshold(said, turns.points)).mean()
 
 
 def test_the_written_gate_says_what_was_fitted_with_gaps_too() -> None:
     turns = _world(20, informative=True)
     turns.signals["p_yes"][::7] = np.nan
-    names = usable(turns)
+    names = select_usable(turns)
     fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    gate = gate_of(fitted, names, 0.5, {})
+    gate = make_gate(fitted, names, 0.5, {})
     expected = fitted.model.predict_proba(turns.matrix(names))[:, 1]
-    np.testing.assert_allclose(decided_by(turns, gate.probability), expected, atol=1e-9)
+    np.testing.assert_allclose(predict_probability(turns, gate.probability), expected, atol=1e-9)
 
 
 def test_the_threshold_earns_most_and_stays_near_one_half() -> None:
     probability, points = np.array([0.2, 0.4, 0.45, 0.9]), np.array([-1.0, -1.0, 1.0, 1.0])
-    assert best_threshold(probability, points) == pytest.approx(0.425)
+    assert choose_threshold(probability, points) == pytest.approx(0.425)
     assert (
-        best_threshold(probability, np.array([-1.0, -1.0, -1.0, 1.0])) == 0.5
+        choose_threshold(probability, np.array([-1.0, -1.0, -1.0, 1.0])) == 0.5
     )  # anything from 0.45 to 0.9 does as well
-    assert best_threshold(probability, np.full(4, -1.0)) == 1.0
+    assert choose_threshold(probability, np.full(4, -1.0)) == 1.0
 
 
 def _photos(sessions: int, *, differ: bool) -> Turns:
@@ -138,33 +138,33 @@ def _photos(sessions: int, *, differ: bool) -> Turns:
         p_yes = float(random.random())
         right = (p_yes >= (0.7 if egocentric or not differ else 0.3)) == (random.random() < 0.9)
         rows.append(decision(1.0 if right else -1.0, f"s{number}", p_yes=p_yes, egocentric=egocentric))
-    return Turns.of(rows)
+    return Turns.from_decisions(rows)
 
 
 def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ() -> None:
     turns = _photos(120, differ=True)
     fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.of_glasses)
     assert fitted.of_each[0] > fitted.of_each[1] + 0.1
-    honest = held_out(turns, ["p_yes"], repeats=1)
+    honest = cross_validate(turns, ["p_yes"], repeats=1)
     assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
-    gate = gate_of(fitted, ["p_yes"], fitted.of_each[1], {}, fitted.of_each[0])
-    given = given_by(turns, gate)
+    gate = make_gate(fitted, ["p_yes"], fitted.of_each[1], {}, fitted.of_each[0])
+    given = apply_gate(turns, gate)
     p_yes = turns.signals["p_yes"]
     assert not given[turns.egocentric & (p_yes < 0.5)].any()
     assert given[~turns.egocentric & (p_yes > 0.5)].all()
 
 
 def test_a_division_that_tells_nothing_gains_nothing() -> None:
-    honest = held_out(_photos(120, differ=False), ["p_yes"], repeats=1)
+    honest = cross_validate(_photos(120, differ=False), ["p_yes"], repeats=1)
     assert honest.at_both.mean() <= max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.01
-    nothing_to_divide = held_out(_world(20, informative=True), ["p_yes"], repeats=1)
+    nothing_to_divide = cross_validate(_world(20, informative=True), ["p_yes"], repeats=1)
     assert (nothing_to_divide.at_both == nothing_to_divide.at_fitted).all()
 
 
 def test_what_a_rule_forbids_is_never_given() -> None:
-    turns = Turns.of([decision(0, "a", gate_decides=False, p_yes=1.0), decision(1, "b", p_yes=0.5)])
-    assert list(turns.earned(np.array([True]))) == [0.0, 1.0]
-    assert list(turns.earned(np.array([False]))) == [0.0, 0.0]
+    turns = Turns.from_decisions([decision(0, "a", gate_decides=False, p_yes=1.0), decision(1, "b", p_yes=0.5)])
+    assert list(turns.score(np.array([True]))) == [0.0, 1.0]
+    assert list(turns.score(np.array([False]))) == [0.0, 0.0]
 
 
 def test_one_session_is_never_on_both_sides() -> None:
@@ -173,23 +173,25 @@ def test_one_session_is_never_on_both_sides() -> None:
     for number in range(12):
         right = number % 2 == 0
         rows += [decision(1.0 if right else -1.0, f"s{number}", p_yes=(number * 5 % 12) / 12) for _ in range(6)]
-    turns = Turns.of(rows)
-    assert held_out(turns, ["p_yes"], repeats=1).auroc < 0.8
+    turns = Turns.from_decisions(rows)
+    assert cross_validate(turns, ["p_yes"], repeats=1).auroc < 0.8
 
 
 @pytest.mark.parametrize("points", [(1.0, 1.0), (1.0, -1.0)])
 def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
-    turns = Turns.of([decision(value, f"s{number}", p_yes=0.1 * number) for number, value in enumerate(points)])
+    turns = Turns.from_decisions(
+        [decision(value, f"s{number}", p_yes=0.1 * number) for number, value in enumerate(points)]
+    )
     with pytest.raises(
         EvaluationError, match=r"for 5 folds in 5 or more; here in . and . of 2; take a larger run"
     ) as told:
-        held_out(turns, ["p_yes"])
+        cross_validate(turns, ["p_yes"])
     assert ("about 10 sessions" in str(told.value)) == (len({*points}) == 2)
 
 
 def test_truthfulness_resamples_sessions() -> None:
-    turns = Turns.of([decision(1, "a"), decision(1, "a"), decision(-1, "b"), decision(-1, "b")])
-    found = truthfulness(turns, turns.points)
+    turns = Turns.from_decisions([decision(1, "a"), decision(1, "a"), decision(-1, "b"), decision(-1, "b")])
+    found = measure_truthfulness(turns, turns.points)
     assert (found.mean, found.low, found.high) == (0.0, -1.0, 1.0)
 
 
@@ -214,7 +216,7 @@ def test_the_white_box_line_weighs_the_least_against_the_mean() -> None:
         for right in (n % 2 == 0,)
     ]
     rows.append(decision(-1, "direct", direct=True, min_probability=1.0, mean_probability=1.0))
-    line = white_box_line(Turns.of(rows))
+    line = fit_white_box_line(Turns.from_decisions(rows))
     assert line["verify.weight_min"] > 3 * abs(line["verify.weight_mean"])
 
     def score(minimum: float) -> float:
@@ -222,7 +224,7 @@ def test_the_white_box_line_weighs_the_least_against_the_mean() -> None:
 
     assert score(0.2) < line["verify.white_box_threshold"] < score(0.7)
     with pytest.raises(EvaluationError, match="token probabilities"):
-        white_box_line(Turns.of([decision(1, "a"), decision(-1, "b")]))
+        fit_white_box_line(Turns.from_decisions([decision(1, "a"), decision(-1, "b")]))
 
 
 def _checked(points: float, confidence: float, *, agreement: float = 1.0, no_evidence: float = 0.0) -> Decision:
@@ -234,14 +236,17 @@ def test_algorithm1_asks_for_the_confidence_that_earns_most() -> None:
     grounded = [_checked(-1, 0.5), _checked(1, 0.7), _checked(1, 0.9), _checked(1, 0.9), _checked(-1, 0.9)]
     inconsistent = [_checked(1, 0.2, agreement=0.0)] * 9
     prior = [_checked(-1, 0.9, no_evidence=1.0)]
-    found = algorithm1_confidences(Turns.of([*grounded, *inconsistent, *prior]))
+    found = fit_algorithm1_confidences(Turns.from_decisions([*grounded, *inconsistent, *prior]))
     assert found == {"finalise.algorithm1.low": 0.7, "finalise.algorithm1.high": 1.0}
     sure = [_checked(1, 0.3, no_evidence=1.0)]
-    assert algorithm1_confidences(Turns.of([*grounded, *sure]))["finalise.algorithm1.high"] == 0.7
+    assert fit_algorithm1_confidences(Turns.from_decisions([*grounded, *sure]))["finalise.algorithm1.high"] == 0.7
     alone = [_checked(points, sure, no_evidence=1.0) for points, sure in ((-1, 0.5), (1, 0.7), (1, 0.9))]  # 1, 2, 1
-    assert algorithm1_confidences(Turns.of(alone)) == {"finalise.algorithm1.low": 1.0, "finalise.algorithm1.high": 0.7}
+    assert fit_algorithm1_confidences(Turns.from_decisions(alone)) == {
+        "finalise.algorithm1.low": 1.0,
+        "finalise.algorithm1.high": 0.7,
+    }
     with pytest.raises(EvaluationError, match="chain of verification"):
-        algorithm1_confidences(Turns.of([decision(1, "a")]))
+        fit_algorithm1_confidences(Turns.from_decisions([decision(1, "a")]))
 
 
 PRESET = """# Ours.
@@ -255,10 +260,8 @@ abstain_real_time = true # by hand
 def test_values_go_into_the_table_of_the_models_and_comments_stay(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(PRESET)
-    path.write_text(with_values(path, "a/b.c + clip", {"finalise.gate": "presets/gates/a.json"}, "fitted"))
-    text = with_values(
-        path, "a/b.c + clip", {"finalise.gate": "presets/gates/b.json", "verify.weight_min": 0.3}, "anew"
-    )
+    path.write_text(set_values(path, "a/b.c + clip", {"finalise.gate": "presets/gates/a.json"}, "fitted"))
+    text = set_values(path, "a/b.c + clip", {"finalise.gate": "presets/gates/b.json", "verify.weight_min": 0.3}, "anew")
     table = tomllib.loads(text)
     assert table["finalise"] == {"abstain_real_time": True}
     assert table["models"]["a/b.c + clip"] == {
@@ -272,13 +275,13 @@ def test_values_go_into_the_table_of_the_models_and_comments_stay(tmp_path: Path
 
 def test_a_preset_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="there is no preset"):
-        with_values(tmp_path / "none.toml", "gpu", {"finalise.gate": "x"}, "")
+        set_values(tmp_path / "none.toml", "gpu", {"finalise.gate": "x"}, "")
     (tmp_path / "broken.toml").write_text("[x")
     with pytest.raises(EvaluationError, match="not valid TOML"):
-        with_values(tmp_path / "broken.toml", "gpu", {"finalise.gate": "x"}, "")
+        set_values(tmp_path / "broken.toml", "gpu", {"finalise.gate": "x"}, "")
     (tmp_path / "odd.toml").write_text("models = 3\n")
     with pytest.raises(EvaluationError, match="models is no table"):
-        with_values(tmp_path / "odd.toml", "gpu", {"finalise.gate": "x"}, "")
+        set_values(tmp_path / "odd.toml", "gpu", {"finalise.gate": "x"}, "")
 
 
 def _write_run(
@@ -372,9 +375,9 @@ def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
     presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
-    turns = Turns.of([_checked(1, 0.7)])
+    turns = Turns.from_decisions([_checked(1, 0.7)])
     made = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
-    monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
+    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: made)
     text = f'[models."{MODEL}"]\n{written}\n'
     (presets / "best.toml").write_text(text)
     assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
@@ -461,7 +464,7 @@ def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
     made = calibrate.FitData(_photos(120, differ=differ), "embedded", None, ("validation",), ("run",), ("rule",))
-    monkeypatch.setattr(calibrate, "_material", lambda *_, **__: made)
+    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: made)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
     assert (gate.threshold_egocentric is not None and gate.threshold_egocentric > gate.threshold) is differ

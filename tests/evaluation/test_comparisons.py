@@ -21,10 +21,10 @@ from evaluation.files.outputs import read_turn_table, write_outputs
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
-from evaluation.studies.figures import Result, figures_of
+from evaluation.studies.figures import Result, compute_figures
 from evaluation.studies.paired_tests import compare_runs
-from evaluation.studies.result_tables import ResultTable, notes_on, time_columns, with_interval
-from evaluation.studies.variants import PARTS, Variant, check_labels, parse_variant, parts_of, without
+from evaluation.studies.result_tables import ResultTable, describe_runs, format_with_interval, make_time_columns
+from evaluation.studies.variants import PARTS, Variant, check_labels, leave_out, parse_variant, select_parts
 from tests.evaluation.test_progress import states
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
 
@@ -50,7 +50,7 @@ def test_a_change_is_measured_session_by_session() -> None:
     change, interval = truthfulness_change(before, after)
     assert change == pytest.approx(0.5)  # one of two turns goes from -1 to 0 in every session ...
     assert interval == pytest.approx((0.5, 0.5))  # ... and in every resample, though the sessions differ
-    assert figures_of(after).intervals["truthfulness_score"] != pytest.approx((-0.25, 0.25))
+    assert compute_figures(after).intervals["truthfulness_score"] != pytest.approx((-0.25, 0.25))
     assert truthfulness_change(before, before) == (0.0, (0.0, 0.0))
     assert truthfulness_change(judged("c", "a"), judged("h", "a")) == (-2.0, None)
     assert truthfulness_change(judged("c", "a"), judged("h", "b")) == (0.0, None)
@@ -64,22 +64,22 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_a_preset_is_ablated_by_the_parts_that_it_has() -> None:
-    assert [part.name for part in parts_of(SETTINGS)] == [
+    assert [part.name for part in select_parts(SETTINGS)] == [
         "domain router",
         "cropping",
         "fusion search",
         "coarse reranking",
     ]
-    assert without("cropping", "p", SETTINGS) == Variant("p w/o cropping", "p", without=("objects", "ground"))
-    assert without("Fusion_Search", "p", SETTINGS).settings == ("queries.fuse_entity=false",)
-    assert without("verification", "p", SETTINGS) == Variant(
+    assert leave_out("cropping", "p", SETTINGS) == Variant("p w/o cropping", "p", without=("objects", "ground"))
+    assert leave_out("Fusion_Search", "p", SETTINGS).settings == ("queries.fuse_entity=false",)
+    assert leave_out("verification", "p", SETTINGS) == Variant(
         "p w/o verification", "p", ("verify",), ("finalise.verified_by=[]",)
     )
-    assert without("understand", "p", SETTINGS) == Variant("p w/o understand", "p", without=("understand",))
+    assert leave_out("understand", "p", SETTINGS) == Variant("p w/o understand", "p", without=("understand",))
     changed = Variant("p with queries.split=rules", "p", settings=("queries.split=rules",))
-    assert without("queries.split=rules", "p", SETTINGS) == changed
+    assert leave_out("queries.split=rules", "p", SETTINGS) == changed
     with pytest.raises(EvaluationError, match="'p' has no query splitting; it has: domain router"):
-        without("query splitting", "p", SETTINGS)
+        leave_out("query splitting", "p", SETTINGS)
 
 
 def test_the_parts_are_known_to_the_agent() -> None:
@@ -91,7 +91,7 @@ def test_the_parts_are_known_to_the_agent() -> None:
     for part in PARTS:
         assert set(part.stages) <= set(stage_names())
         if part.switch is not None:
-            variant = part.left_out("p", settings_from(table).model_dump(mode="json"))
+            variant = part.leave_out("p", settings_from(table).model_dump(mode="json"))
             changed = settings_from(table, overrides=variant.settings)
             assert not part.is_in(changed.model_dump(mode="json"))
 
@@ -114,8 +114,8 @@ def test_tables_are_written_in_markdown() -> None:
     assert table.markdown().splitlines() == [
         "### t", "", "| Method | Accuracy |", "|---|---:|", "| a\\|b | 1 |", "| c | 2 |",
     ]  # fmt: skip
-    assert with_interval(0.5, (0.125, 0.875)) == "50.00 [12.5, 87.5]"
-    assert with_interval(0.05, None, signed=True) == "+5.00"
+    assert format_with_interval(0.5, (0.125, 0.875)) == "50.00 [12.5, 87.5]"
+    assert format_with_interval(0.05, None, signed=True) == "+5.00"
 
 
 class Runs:
@@ -252,7 +252,7 @@ def test_a_killed_comparison_pays_only_for_what_is_new(runs: Runs, monkeypatch: 
 def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(manifest, "commit", lambda: "abc1234")
+    monkeypatch.setattr(manifest, "current_commit", lambda: "abc1234")
     monkeypatch.setattr(manifest, "today", lambda: DAY)
     runs.make = ScriptedCragAgent
     arguments = runs.arguments("--presets", "best", "--tasks", "single")
@@ -286,16 +286,18 @@ def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
 
 def test_seconds_are_those_of_calls_without_the_reply_cache() -> None:
     def result(**costs: Any) -> Result:
-        return Result(Variant("v", "v"), "single-turn", replace(figures_of(judged("cmhc")), **costs), [])
+        return Result(Variant("v", "v"), "single-turn", replace(compute_figures(judged("cmhc")), **costs), [])
 
     plain = result(seconds=2.0, timed_turns=4)
     mixed = result(seconds=4.0, timed_turns=3, seconds_cached=3.125, reply_hits=2, reply_misses=6, cut_short=1)
     known = result(seconds=None, timed_turns=0, seconds_cached=0.5, reply_hits=8, reply_misses=0)
-    assert [column.heading for column in time_columns([plain])] == ["Turns", "Seconds a turn"]
-    assert notes_on([plain]) == ("no reply cache used",)
-    rows = [[column.cell(each) for column in time_columns([plain, mixed, known])] for each in (plain, mixed, known)]
+    assert [column.heading for column in make_time_columns([plain])] == ["Turns", "Seconds a turn"]
+    assert describe_runs([plain]) == ("no reply cache used",)
+    rows = [
+        [column.cell(each) for column in make_time_columns([plain, mixed, known])] for each in (plain, mixed, known)
+    ]
     assert rows == [["4", "2.00", "-"], ["4", "4.00 (3) (1 cut short)", "3.12"], ["4", "-", "0.50"]]
-    assert notes_on([plain, mixed, known])[0].startswith("reply cache used: 10 of 16 replies came from it")
+    assert describe_runs([plain, mixed, known])[0].startswith("reply cache used: 10 of 16 replies came from it")
 
 
 def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,10 +312,12 @@ def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
         "--rules", "starter-kit", "--eval-model", "m", "--organiser", "kit", "--max-cost", "0.5", "--judge-price",
         "0.15,0.6", "--judge-style", "explained", "--out", "out",
     )  # fmt: skip
-    run = variant_runs.options_of(Variant("best", "best"), ["single-turn"], options)
+    run = variant_runs.make_run_options(Variant("best", "best"), ["single-turn"], options)
     assert (run.rules.name, run.eval_model, run.organiser, run.max_cost) == ("starter-kit", "m", Path("kit"), 0.5)
     assert (run.judge_price.read, run.judge_price.written, run.judge_style) == (0.15, 0.6, "explained")
-    plain = variant_runs.options_of(Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out"))
+    plain = variant_runs.make_run_options(
+        Variant("best", "best"), ["single-turn"], variant_runs_options("--out", "out")
+    )
     assert (plain.rules.name, plain.organiser, plain.max_cost, plain.judge_price) == ("ours", None, None, None)
 
 
@@ -386,7 +390,7 @@ def test_slips_are_told_before_anything_is_run(
 
 def test_figures_hold_every_rate() -> None:
     turns: list[JudgedTurn] = [*judged("cmh", "a"), *judged("cc", "b")]
-    figures = figures_of(turns)
+    figures = compute_figures(turns)
     assert (figures.accuracy, figures.missing, figures.hallucination) == (0.6, 0.2, 0.2)
     assert figures.truthfulness == pytest.approx(0.4)
     assert figures.seconds is None  # no folder says what answering cost
@@ -403,7 +407,7 @@ def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     found = compare_runs(best, other)
     assert found.p is not None
     text = (folder / "comparison.md").read_text()
-    change = with_interval(found.change, found.interval, signed=True)
+    change = format_with_interval(found.change, found.interval, signed=True)
     assert (
         "### single-turn, truthfulness against best" in text
         and f"| direct_rag | {change} | {found.p:.3f} | 3 |" in text

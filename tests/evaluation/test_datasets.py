@@ -11,7 +11,7 @@ from pytest_httpserver import HTTPServer
 
 from evaluation.data.crag_dataset import CragDataset, load, read_facts
 from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
-from evaluation.data.rows import label_features, to_session
+from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -147,7 +147,7 @@ def test_a_table_may_lack_images_but_not_turns(tmp_path: Path) -> None:
 
 def test_turns_of_another_form_are_told() -> None:
     for feature in (datasets.Value("string"), datasets.List(datasets.Value("null"))):
-        assert label_features(datasets.Features({"turns": feature})) == {}
+        assert find_label_features(datasets.Features({"turns": feature})) == {}
     with pytest.raises(EvaluationError, match="unequal length in a row: query 2, interaction_id 1"):
         to_session({"session_id": "s", "turns": {"query": ["a", "b"], "interaction_id": ["i"]}}, 0, {})
     with pytest.raises(EvaluationError, match="neither a list of structs nor a struct of lists"):

@@ -26,9 +26,9 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.responses import read_responses
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.run.options import parse
-from evaluation.run.provided_evidence import gold_entries
+from evaluation.run.provided_evidence import look_up_gold_entries
 from evaluation.studies import stage_truth
-from evaluation.studies.stage_truth import iou, is_named, summary, truth_of
+from evaluation.studies.stage_truth import compare_turn, iou, is_named, sum_up
 from tests.evaluation.worlds import judged, write_records
 from tests.search.conftest import IMAGE_ID, write_sources
 
@@ -37,7 +37,7 @@ RED, GREY = (220, 20, 20), (90, 90, 90)
 
 
 def photo() -> Image.Image:
-    """Grey, with a red field where the box is."""
+    """Draw a grey photo with a red field in the box."""
     image = Image.new("RGB", (1920, 2560), GREY)
     ImageDraw.Draw(image).rectangle([BOX[0], BOX[1], BOX[2] - 1, BOX[3] - 1], fill=RED)
     return image
@@ -79,7 +79,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Listening(BaseAgent):
-    """Remembers what it is asked."""
+    """Agent that remembers its questions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ def test_the_true_entity_is_handed_in_alone_and_from_a_real_graph(
 
 def test_names_that_the_graph_spells_otherwise_are_found(caplog: pytest.LogCaptureFixture) -> None:
     graph = {"Nissan GT-R": {"doors": "2"}, "Toyota Prius": {}}
-    found = gold_entries({"a": "nissan GTR", "b": "Toyota Prius", "c": "Honda Civic"}, graph)
+    found = look_up_gold_entries({"a": "nissan GTR", "b": "Toyota Prius", "c": "Honda Civic"}, graph)
     assert {key: entry["entity_name"] for key, entry in found.items()} == {"a": "Nissan GT-R", "b": "Toyota Prius"}
     assert "1 of 3 questions" in caplog.text
     assert is_same_name("Red Tower", "red tower") and not is_same_name("Red Tower", "Red Lake")
@@ -260,18 +260,18 @@ def test_the_first_stage_that_fails_is_named() -> None:
         (wrong, {"entity": "Red Tower"}, "evidence", None),  # a model that sees may name it unsearched
     ]
     for turn, found, failure, rank in cases:
-        truth = truth_of(turn, record(turn, **found), KNOWN, None)
+        truth = compare_turn(turn, record(turn, **found), KNOWN, None)
         assert (truth.failure, truth.rank) == (failure, rank), found
         assert truth.first_box is None
 
 
 def test_boxes_are_compared_as_shares_and_none_is_the_whole_photo() -> None:
     turn = judged("h")[0]
-    both = truth_of(turn, record(turn, boxes=[WRONG_BOX, RIGHT_BOX]), KNOWN, (960, 1280))
-    none = truth_of(turn, record(turn), KNOWN, (960, 1280))
+    both = compare_turn(turn, record(turn, boxes=[WRONG_BOX, RIGHT_BOX]), KNOWN, (960, 1280))
+    none = compare_turn(turn, record(turn), KNOWN, (960, 1280))
     assert both.first_box == pytest.approx(0.0) and both.best_box == pytest.approx(1.0)
     assert none.first_box == none.best_box == pytest.approx(0.5 * 0.625)
-    found = summary([both, none, replace(none, first_box=None, best_box=None)])
+    found = sum_up([both, none, replace(none, first_box=None, best_box=None)])
     assert (found["boxes_compared"], found["first_box"], found["any_box"]) == (2, 0.0, 0.5)
 
 

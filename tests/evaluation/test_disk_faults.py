@@ -43,7 +43,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _error(said: str) -> str:
-    """The only line that tells an error, which is the last one."""
+    """Return the only line that reports an error, which is the last one."""
     assert said.count("error: ") == 1 and "Traceback" not in said, said
     return said.strip().splitlines()[-1]
 

@@ -16,7 +16,7 @@ from evaluation.files.run_log import RUN_LOG
 from evaluation.files.traces import TRACE
 from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
 from evaluation.studies import flips
-from evaluation.studies.flips import find_flips, first_difference
+from evaluation.studies.flips import find_first_difference, find_flips
 from evaluation.studies.judged_entries import Entry
 from tests.evaluation.worlds import judged, write_records
 
@@ -59,7 +59,7 @@ MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
 def test_the_first_difference_of_two_traces(
     one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, what: str
 ) -> None:
-    assert asdict(first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
+    assert asdict(find_first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
 
 
 def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[TurnRecord]) -> Path:
@@ -108,10 +108,10 @@ def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
 def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Path) -> None:
     one, two = Entry("a", (*judged("h", "s"), *judged("c", "t"))), judged("h", "s")
     found = find_flips(one, Entry("b", (replace(two[0], judge_failed=True),)))
-    assert [(flips.verdict(flip.before), flips.verdict(flip.after), flip.difference) for flip in found] == [
+    assert [(flips.name_verdict(flip.before), flips.name_verdict(flip.after), flip.difference) for flip in found] == [
         ("wrong", "unjudged", None)
     ]
-    made = flips.tables(one, Entry("b", (found[0].after,)), found)
+    made = flips.build_tables(one, Entry("b", (found[0].after,)), found)
     assert made[0].headings[1:] == ("wrong", "unjudged", "together")
     assert "left out: a 1" in made[0].notes[1]
     assert made[1].rows == [("(no trace)", "1", "0", "0", "+0")]
@@ -121,4 +121,4 @@ def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Pa
 
 def test_two_equal_runs_have_the_matrix_alone() -> None:
     entry = Entry("a", (*judged("h", "s"), *judged("c", "t")))
-    assert [table.title for table in flips.tables(entry, entry, find_flips(entry, entry))] == ["Verdicts"]
+    assert [table.title for table in flips.build_tables(entry, entry, find_flips(entry, entry))] == ["Verdicts"]

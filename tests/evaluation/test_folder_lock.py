@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.files.folder_lock import LOCK, WRITER, writing_into
+from evaluation.files.folder_lock import LOCK, WRITER, lock_folders
 from evaluation.files.responses import RESPONSES
 from evaluation.records import EvaluationError
 from evaluation.studies import ablate, agreement, calibrate, compare, flips, leaderboard
@@ -122,27 +122,27 @@ def test_what_runs_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         sys, "orig_argv", ["python3", "local_evaluation.py", "--set", "a=correct-horse-battery", "b\nc"]
     )
-    with writing_into(tmp_path):
+    with lock_folders(tmp_path):
         said = json.loads((tmp_path / WRITER).read_text())
         assert (said["process"], said["host"]) == (os.getpid(), socket.gethostname())
         assert said["command"].endswith(" local_evaluation.py --set a=*** 'b c'")
         assert "correct-horse" not in (tmp_path / WRITER).read_text() and "\n" not in said["command"]
-        with pytest.raises(EvaluationError, match="written into by process"), writing_into(tmp_path):
+        with pytest.raises(EvaluationError, match="written into by process"), lock_folders(tmp_path):
             pass
         (tmp_path / WRITER).write_text("[" * 100_000)
-        with pytest.raises(EvaluationError, match="written into by another process"), writing_into(tmp_path):
+        with pytest.raises(EvaluationError, match="written into by another process"), lock_folders(tmp_path):
             pass
 
 
 def test_a_folder_into_which_nothing_was_written_goes_again(tmp_path: Path) -> None:
-    with writing_into(tmp_path / "new", None, tmp_path / "new"):
+    with lock_folders(tmp_path / "new", None, tmp_path / "new"):
         assert (tmp_path / "new" / LOCK).exists()
     assert not (tmp_path / "new").exists()
-    with writing_into(tmp_path / "new"):
+    with lock_folders(tmp_path / "new"):
         (tmp_path / "new" / "scores").touch()
     assert (tmp_path / "new" / "scores").exists()
     (tmp_path / "old").mkdir()
-    with writing_into(tmp_path / "old"):
+    with lock_folders(tmp_path / "old"):
         pass
     assert (tmp_path / "old").is_dir()
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from evaluation.files.responses import RESPONSES
-from evaluation.files.run_log import RUN_LOG, latency, read_run_log
+from evaluation.files.run_log import RUN_LOG, read_run_log, summarise_latency
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.calls import Call, CallResult, MakeCall, ask
@@ -56,7 +56,7 @@ def test_every_turn_is_written_in_the_organisers_fields(tmp_path: Path) -> None:
 
 
 class Backwards:
-    """Answers the last dialog first, one turn a call, as replicas may."""
+    """Answerer that takes the last dialog first, one turn a call, as replicas may."""
 
     def __init__(self) -> None:
         self.agent = ScriptedAgent()
@@ -153,7 +153,7 @@ def test_an_answer_that_is_no_unicode_does_not_end_the_run(tmp_path: Path) -> No
 
 
 class MoodyAgent(ScriptedAgent):
-    """Misbehaves in its second call."""
+    """Agent that misbehaves in its second call."""
 
     def __init__(self, mood: str) -> None:
         super().__init__()
@@ -204,7 +204,7 @@ def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, 
 
 
 class DyingAgent(ScriptedAgent):
-    """Fails from a call on, counted from 1, for so many calls."""
+    """Agent that fails from one call on, counted from 1, for a number of calls."""
 
     def __init__(self, first: int, calls: int = 999) -> None:
         super().__init__()
@@ -312,14 +312,14 @@ def test_times_are_kept_by_turn_and_held_against_the_limits(tmp_path: Path) -> N
     _run(ScriptedAgent(), tmp_path)
     costs = read_run_log(tmp_path)
     assert len(costs) == sum(TURNS)
-    times = latency(costs.values())
+    times = summarise_latency(costs.values())
     assert times is not None
     assert (times.late_batches, times.late_dialogs) == (0, 0)
     slow = _lines(tmp_path, RUN_LOG)
     for line in slow:
         line["batch_seconds"], line["seconds"] = 50.0, 12.5
     (tmp_path / RUN_LOG).write_text("".join(json.dumps(line) + "\n" for line in slow) + '{"half')
-    times = latency(read_run_log(tmp_path).values())
+    times = summarise_latency(read_run_log(tmp_path).values())
     assert times is not None
     assert times.late_batches == len(schedule(TURNS, 4))
     assert times.late_dialogs == sum(count >= 3 for count in TURNS)

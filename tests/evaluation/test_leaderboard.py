@@ -20,11 +20,11 @@ from evaluation.judge import judging, server
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine
 from evaluation.run.options import RunOptions
-from evaluation.scores.slices import group_sizes, mean_points, weighted_total
+from evaluation.scores.slices import count_groups, mean_points, weighted_total
 from evaluation.studies import judged_entries, leaderboard
-from evaluation.studies.judged_entries import Entry, Saved, distinguished, find_saved, with_labels
-from evaluation.studies.leaderboard import boards
-from evaluation.studies.paired_tests import adjusted, compare_runs, permutation_p, shared_turns
+from evaluation.studies.judged_entries import Entry, Saved, add_labels, distinguish_labels, find_saved
+from evaluation.studies.leaderboard import build_boards
+from evaluation.studies.paired_tests import adjust_p_values, compare_runs, pair_turns, permutation_p
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import judged
 
@@ -207,7 +207,7 @@ def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> 
         save(tmp_path / place / "response.jsonl", answers(["c"]))
 
     def labels(*specs: str) -> list[str]:
-        return [saved.label for saved in distinguished([find_saved(spec) for spec in specs])]
+        return [saved.label for saved in distinguish_labels([find_saved(spec) for spec in specs])]
 
     one, two = f"{tmp_path}/one/single-turn", f"{tmp_path}/two/single-turn"
     assert labels(one, two) == ["one/single-turn", "two/single-turn"]
@@ -221,7 +221,7 @@ def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None
     known = answers(["c"], domain="pets", dynamism="static")
     bare = [replace(known[0], domain="", query_category="", dynamism="", image_quality=None, is_ego=False)]
     partly = [replace(known[0], domain="9", dynamism="real-time", is_ego=False)]
-    filled = with_labels([Saved(name, (), tuple(turns)) for name, turns in (("b", bare), ("p", partly), ("k", known))])
+    filled = add_labels([Saved(name, (), tuple(turns)) for name, turns in (("b", bare), ("p", partly), ("k", known))])
     first, second = filled[0].turns[0], filled[1].turns[0]
     assert (first.domain, first.dynamism, first.is_ego) == ("pets", "static", True)
     assert (second.domain, second.dynamism, second.is_ego) == ("pets", "real-time", False)
@@ -232,14 +232,14 @@ def test_the_base_is_the_best_or_the_one_that_is_named() -> None:
         Entry(name, tuple(turn for number in range(4) for turn in judged(verdict, f"s{number}")))
         for name, verdict in (("best", "h"), ("b", "c"))
     ]
-    assert boards(entries)[0].base == "b"  # also where an entry is called "best"
-    named = boards(entries, "best")[0]
+    assert build_boards(entries)[0].base == "b"  # also where an entry is called "best"
+    named = build_boards(entries, "best")[0]
     assert [(place.label, place.result.against and place.result.against.change) for place in named.places] == [
         ("b", 2.0),
         ("best", None),
     ]
     with pytest.raises(EvaluationError, match="--against"):
-        boards(entries, "c")
+        build_boards(entries, "c")
 
 
 def test_seconds_come_from_the_run_log_of_the_answers_alone(tmp_path: Path) -> None:
@@ -250,13 +250,13 @@ def test_seconds_come_from_the_run_log_of_the_answers_alone(tmp_path: Path) -> N
     (tmp_path / RUN_LOG).write_text("".join(json.dumps(asdict(line)) + "\n" for line in lines))
     verdicts = [JudgedTurn(turn, True, False, True) for turn in turns]
     for name, seconds in (("response.jsonl", 1.5), ("other.jsonl", None)):
-        entry = judged_entries._entry(find_saved(str(tmp_path / name)), verdicts)
-        assert boards([entry])[0].places[0].result.figures.seconds == seconds
+        entry = judged_entries._make_entry(find_saved(str(tmp_path / name)), verdicts)
+        assert build_boards([entry])[0].places[0].result.figures.seconds == seconds
 
 
 def test_domains_are_weighted_by_their_sizes_in_the_whole_task() -> None:
     whole = [*judged("ccc", "a", domain="food"), *judged("h", "b", domain="pets")]
-    sizes = group_sizes(whole, lambda turn: turn.turn.domain or None)
+    sizes = count_groups(whole, lambda turn: turn.turn.domain or None)
     assert sizes == {"food": 3, "pets": 1}
     assert weighted_total(whole, sizes) == mean_points(whole) == 0.5
     partial = [whole[0], whole[3]]  # one turn of each: the mean would be 0
@@ -268,12 +268,12 @@ def test_domains_are_weighted_by_their_sizes_in_the_whole_task() -> None:
 def test_p_is_exact_for_few_sessions() -> None:
     before = [turn for n in range(5) for turn in judged("h", f"s{n}")]
     after = [turn for n in range(5) for turn in judged("m", f"s{n}")]
-    assert permutation_p(shared_turns(before, after)) == pytest.approx(2 / 2**5)
-    assert permutation_p(shared_turns(before, before)) == 1.0
-    assert permutation_p(shared_turns(before[:1], after[:1])) is None
+    assert permutation_p(pair_turns(before, after)) == pytest.approx(2 / 2**5)
+    assert permutation_p(pair_turns(before, before)) == 1.0
+    assert permutation_p(pair_turns(before[:1], after[:1])) is None
     # five turns of one dialog are one observation, not five
     dialog, better = judged("hhhhh", "d"), judged("mmmmm", "d")
-    assert permutation_p(shared_turns([*dialog, *before[:1]], [*better, *before[:1]])) == pytest.approx(1.0)
+    assert permutation_p(pair_turns([*dialog, *before[:1]], [*better, *before[:1]])) == pytest.approx(1.0)
 
 
 def test_only_turns_of_both_are_compared() -> None:
@@ -287,22 +287,22 @@ def test_only_turns_of_both_are_compared() -> None:
 def test_p_does_not_depend_on_which_run_comes_first(verdicts: list[tuple[str, str]]) -> None:
     one = [turn for n, (verdict, _) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
     other = [turn for n, (_, verdict) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
-    there, back = permutation_p(shared_turns(one, other)), permutation_p(shared_turns(other, one))
+    there, back = permutation_p(pair_turns(one, other)), permutation_p(pair_turns(other, one))
     assert there is not None and there == pytest.approx(back) and 0 < there <= 1
 
 
 def test_several_comparisons_are_adjusted() -> None:
-    assert adjusted([0.01, None, 0.04]) == [
+    assert adjust_p_values([0.01, None, 0.04]) == [
         pytest.approx(0.02),
         None,
         pytest.approx(0.04),
     ]  # 0.01 * 2 / 1, 0.04 * 2 / 2
-    assert adjusted([None]) == [None]
+    assert adjust_p_values([None]) == [None]
 
 
 def test_answers_that_were_not_judged_are_counted_apart() -> None:
     turns = [replace(turn, judge_failed=n == 0) for n in range(2) for turn in judged("h", f"s{n}")]
-    found = leaderboard.tables(boards([Entry("a", tuple(turns))])[0])[0]
+    found = leaderboard.build_tables(build_boards([Entry("a", tuple(turns))])[0])[0]
     assert dict(zip(found.short, found.rows[0], strict=True))["unjudged"] == "1"
     assert "count as wrong" in found.notes[0]
 

@@ -25,7 +25,7 @@ from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, YesOrNo, load_cut
 from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import EvaluationError, JudgeError, JudgeItem
-from evaluation.run.launching import yes_or_no
+from evaluation.run.launching import make_yes_or_no
 from evaluation.studies import judge_fit, judged_entries, leaderboard
 from evaluation.studies.agreement import read_labels
 from tests.agent.scripted import ScriptedChat
@@ -36,7 +36,7 @@ TALLY = Tally(answers=40, kappa=0.75, both_right=15, both_wrong=20, right_by_jud
 
 
 class ScriptedYes(YesOrNo):
-    """Gives each response its probability, and remembers what it was asked."""
+    """Chat model that gives each response its probability, and remembers its questions."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatRepl
     chat = ScriptedChat(lambda _: waiting.pop(0))
     models = ModelSet(Profile(name="scripted", models={}), tmp_path, ready={"chat": chat})
     monkeypatch.setattr(RunConfig, "models", lambda self, registry=None, *, replies=None: models)
-    return yes_or_no("embedded_batch", tmp_path), chat
+    return make_yes_or_no("embedded_batch", tmp_path), chat
 
 
 def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
@@ -165,11 +165,11 @@ def test_p_yes_is_read_from_the_alternatives_of_the_first_token(
 
 
 def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = yes_or_no("embedded", tmp_path).prompt
+    before = make_yes_or_no("embedded", tmp_path).prompt
     (tmp_path / "judge").mkdir()
     (tmp_path / "judge" / "yes_or_no.j2").write_text("=== user\n{{ query }}\n")
     monkeypatch.setattr(run_config, "PROMPTS", tmp_path)
-    assert yes_or_no("embedded", tmp_path).prompt != before
+    assert make_yes_or_no("embedded", tmp_path).prompt != before
 
 
 def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
@@ -193,22 +193,22 @@ def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
 
 def test_the_best_cut_by_hand() -> None:
     right = np.array([False, False, True, True])
-    assert judge_fit.best_cut(np.array([0.1, 0.2, 0.6, 0.9]), right) == pytest.approx(0.4)
+    assert judge_fit.choose_cut(np.array([0.1, 0.2, 0.6, 0.9]), right) == pytest.approx(0.4)
     # in order wrong, right, wrong, right: kappa is 0.5 at 0.15 and at 0.8, and the gap from 0.7 to 0.9 is the wider one
-    assert judge_fit.best_cut(np.array([0.1, 0.7, 0.2, 0.9]), right) == pytest.approx(0.8)
+    assert judge_fit.choose_cut(np.array([0.1, 0.7, 0.2, 0.9]), right) == pytest.approx(0.8)
     with pytest.raises(EvaluationError, match="right and about wrong"):
-        judge_fit.best_cut(np.array([0.1, 0.2]), np.array([True, True]))
+        judge_fit.choose_cut(np.array([0.1, 0.2]), np.array([True, True]))
 
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
 def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
-    found = judge_fit.best_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
+    found = judge_fit.choose_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
     assert max(wrong) < found <= min(right)
 
 
 def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
-    """Rows of split, response and label, each in a session of its own."""
+    """Write rows of split, response and label, each in a session of its own."""
     lines = [
         {
             "split": split, "session_id": f"s{n}", "interaction_id": f"i{n}", "query": "Who built this?",
@@ -268,7 +268,7 @@ def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge = LocalJudge(ScriptedYes({"something else": 0.1}), cut())
-    monkeypatch.setattr(judged_entries, "local_judge", lambda profile, cache: judge)
+    monkeypatch.setattr(judged_entries, "make_local_judge", lambda profile, cache: judge)
     path, out = save(tmp_path / "ours.jsonl", answers(["h", "m"])), tmp_path / "board"
     with (tmp_path / "said.txt").open("w+") as file:
         arguments = [str(path), "--eval-model", "local:tiny", "--no-progress", "--out", str(out)]

@@ -173,7 +173,7 @@ Read = Callable[[Path, Path], int]
 
 
 def _with(file: str, into: str, then: Read) -> Read:
-    """The run's folder with the malformed file among its own."""
+    """Copy the run's folder, with the malformed file among its own."""
 
     def read(world: Path, out: Path) -> int:
         folder = world / "damaged"
@@ -215,7 +215,7 @@ def _labels(name: str) -> Read:
 
 
 class SayingYes:
-    """A judge's model that is never loaded."""
+    """Chat model of a judge that is never loaded."""
 
     profile, name, prompt, batch = "embedded", "yes", "0", 4
 

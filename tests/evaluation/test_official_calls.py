@@ -30,8 +30,8 @@ from evaluation.judge.judging import judge_turns
 from evaluation.records import AnsweredTurn, Session
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.generate import generate
-from evaluation.run.provided_evidence import PAGES, PICTURES, evidence_text
-from evaluation.scores.scoring import ego_subset, score
+from evaluation.run.provided_evidence import PAGES, PICTURES, format_evidence
+from evaluation.scores.scoring import score, select_ego
 from mini_crag_mm.content_models import Content, Dialog, Question, load_content
 from mini_crag_mm.loader import SET, read_kg, read_pages
 from tests.evaluation.test_release_rules import Rows, Says, ego_of, official_rows, official_scores
@@ -149,14 +149,14 @@ def world() -> MiniWorld:
 
 
 def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
-    """``direct_rag`` under the competition's profile, questions as they stand."""
+    """Build ``direct_rag`` under the competition's profile, with unchanged questions."""
     settings = load_settings("direct_rag", "gpu", overrides=OVERRIDES).without(["understand"])
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready(chat=Reader(world)))
     return CragAgent(pipeline, settings=settings, models=models)
 
 
 def official_run(world: MiniWorld, rules: Rules) -> Rows:
-    """What the evaluator of a release records of each turn, in the order in which it asks."""
+    """Return what the evaluator of a release records of each turn, in the order in which it asks."""
     release = rules is RESEARCH_RELEASE
     agent = agent_of(world, None if release else world)
     size = int(np.clip(agent.get_batch_size(), 1, 16))
@@ -203,8 +203,8 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
 
 
 def searched(world: MiniWorld, query: str, image: Image.Image) -> str:
-    """The text that the research release makes of its own two searches."""
-    return evidence_text(query, world(image, k=PICTURES), world(query, k=PAGES))
+    """Return the text that the research release makes of its own two searches."""
+    return format_evidence(query, world(image, k=PICTURES), world(query, k=PAGES))
 
 
 @dataclasses.dataclass
@@ -251,4 +251,4 @@ def test_our_evaluation_gives_each_evaluators_scores(
     rows = official_rows(official, rules)
     turns = judge_turns(made.turns, Says(), rules=rules)
     np.testing.assert_equal(score(turns, rules).to_dict(), official_scores(rows, rules))
-    np.testing.assert_equal(score(ego_subset(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))

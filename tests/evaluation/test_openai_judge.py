@@ -20,14 +20,14 @@ from rich.console import Console
 from werkzeug import Request, Response
 
 from evaluation.files.outputs import read_turn_table
-from evaluation.judge import silence
+from evaluation.judge import inactivity
+from evaluation.judge.inactivity import GIVE_UP_AFTER, PATIENCE_SECONDS
 from evaluation.judge.judging import choose_judge, judge_turns
-from evaluation.judge.openai_judge import TRIES, OpenAIJudge, style_of
-from evaluation.judge.options import price
+from evaluation.judge.openai_judge import TRIES, OpenAIJudge, choose_style
+from evaluation.judge.options import parse_price
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.server import SERVER_TRIES
-from evaluation.judge.silence import GIVE_UP_AFTER, PATIENCE_SECONDS
-from evaluation.judge.spending import Price, Spending, price_of
+from evaluation.judge.spending import Price, Spending, look_up_price
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
 from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
@@ -64,7 +64,7 @@ def httpserver() -> Iterator[HTTPServer]:
 
 
 class Server:
-    """Gives the replies it was told, the last one from then on, and keeps what it was asked."""
+    """Server that gives scripted replies, the last one again and again, and keeps the requests."""
 
     def __init__(self, server: HTTPServer, *replies: Reply | Callable[[Request], Response]) -> None:
         self.requests: list[dict[str, Any]] = []
@@ -97,7 +97,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(folder: Path) -> list[str]:
-    """The keys of the judgements that a cache holds."""
+    """Return the keys of the judgements in a cache."""
     with Cache(str(folder)) as cache:
         return list(cache)
 
@@ -180,8 +180,13 @@ def test_the_research_releases_judge_explains(httpserver: HTTPServer, reply: str
 
 
 def test_the_style_follows_the_model() -> None:
-    assert style_of("gpt-4o") == style_of("gpt-4o-2024-11-20") == "explained"
-    assert style_of("gpt-4o-mini") == style_of("openai/gpt-4o-mini") == style_of("Qwen/Qwen3-8B") == "structured"
+    assert choose_style("gpt-4o") == choose_style("gpt-4o-2024-11-20") == "explained"
+    assert (
+        choose_style("gpt-4o-mini")
+        == choose_style("openai/gpt-4o-mini")
+        == choose_style("Qwen/Qwen3-8B")
+        == "structured"
+    )
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -290,7 +295,7 @@ def test_patience_begins_with_a_question_that_is_not_answered(
 ) -> None:
     """Neither the time between questions nor that before a reply counts."""
     clock = iter(range(0, 100_000, 40))
-    monkeypatch.setattr(silence, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(inactivity, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     server = Server(httpserver, '{"accuracy": true}')
     judge = server.judge(timeout=1e5, patience=1000.0)
     assert all(result.correct for result in judge_turns(answered(20), judge, workers=1))
@@ -375,7 +380,7 @@ def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(h
 
 
 def answered(number: int) -> list[AnsweredTurn]:
-    """Answers that a judge has to be asked about."""
+    """Make answers that a judge has to be asked about."""
     base = judged("h")[0].turn
     return [
         replace(base, session_id=f"s{n}", interaction_id=f"i{n}", agent_response=f"answer {n}") for n in range(number)
@@ -431,15 +436,15 @@ def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path
     [("gpt-4o-mini", 0.15), ("openai/gpt-4o", 2.5), ("gpt-4o-2024-11-20", 2.5), ("gpt-4o-audio", None)],
 )
 def test_prices_are_those_of_the_table(model: str, read: float | None) -> None:
-    found = price_of(model)
+    found = look_up_price(model)
     assert (found.read if found else None) == read
 
 
 @pytest.mark.parametrize("text", ["1", "a,b", "1,2,3", "-1,2", "nan,1"])
 def test_a_price_is_two_numbers(text: str) -> None:
     with pytest.raises(ValueError, match="write READ,WRITTEN"):
-        price(text)
-    assert price("0.5,2") == Price(0.5, 2.0)
+        parse_price(text)
+    assert parse_price("0.5,2") == Price(0.5, 2.0)
 
 
 def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from evaluation.records import AnsweredTurn, Session
 from evaluation.report.html_report import ReportPart, write_report
 from evaluation.run.generate import generate
 from evaluation.studies.decisions import Turns, read_decisions
-from evaluation.studies.gate_fit import fit, gate_of, signal_auroc, usable
+from evaluation.studies.gate_fit import fit, make_gate, select_usable, signal_auroc
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import PLAIN, sessions
 
@@ -126,15 +126,15 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
         assert wanted in report
     assert report.count('class="crops"') == 16
 
-    known = Turns.of(read_decisions(folder, RuleJudge()))
+    known = Turns.from_decisions(read_decisions(folder, RuleJudge()))
     names = ["outside.blur", "outside.sharpness"]
-    assert [name for name in usable(known) if "." in name] == names
+    assert [name for name in select_usable(known) if "." in name] == names
     assert "outside.blur" in known.negative_signals and "outside.sharpness" not in known.negative_signals
     assert [signal_auroc(known, name) for name in names] == [(1.0, 16)] * 2
     fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, negative_signals=known.negative_signals)
     blur, sharpness = fitted.model["regress"].coef_[0]
     assert blur < 0 < sharpness
-    gate_of(fitted, names, 0.5, {}).save(presets / "gate.json")
+    make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")
     assert Gate.load(presets / "gate.json").features == tuple(names)
 
     again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
@@ -149,6 +149,6 @@ def test_a_signal_without_a_dot_is_shown_and_not_fitted(presets: Path, caplog: p
     folder = presets / "run"
     turns = answered(agent_of(presets), folder)
     write_outputs(folder, judge_turns(turns, RuleJudge()), {"judge": "rule"})
-    known = Turns.of(read_decisions(folder, RuleJudge()))
+    known = Turns.from_decisions(read_decisions(folder, RuleJudge()))
     assert "outside.sharpness" in known.signals and "blur" not in known.signals
     assert "no gate can use the signals blur" in caplog.text

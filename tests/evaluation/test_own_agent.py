@@ -19,7 +19,7 @@ from evaluation.files.outputs import SCORES
 from evaluation.judge.judging import choose_judge
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import JudgeError
-from evaluation.studies.variant_runs import options_of
+from evaluation.studies.variant_runs import make_run_options
 from evaluation.studies.variants import Variant
 from tests.evaluation.worlds import picture, row, write_dataset
 
@@ -168,4 +168,4 @@ def test_studies_pass_the_agent_on(world: Path) -> None:
     from evaluation.studies import compare
 
     options = compare.CompareOptions.parse(["--agent", f"{MODULE}:Edited", "--out", str(world)])
-    assert options_of(Variant("best", "best"), ["multi-turn"], options).agent == f"{MODULE}:Edited"
+    assert make_run_options(Variant("best", "best"), ["multi-turn"], options).agent == f"{MODULE}:Edited"

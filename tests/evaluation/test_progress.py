@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from evaluation.judge.judging import JUDGING, judge_turns, to_judge
+from evaluation.judge.judging import JUDGING, count_to_judge, judge_turns
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.progress import Share, StudyBar, turn_bar
 from tests.evaluation.worlds import judged
@@ -22,11 +22,11 @@ def test_one_bar_counts_the_turns_of_all_runs(capsys: pytest.CaptureFixture[str]
     shares = {"a": Share(10, 4), "b": Share(10, 10), "c": Share(10)}
     with StudyBar("answers", shares) as study:
         assert states(capsys.readouterr().err) == [("answers", 14, 30)]
-        with study.of("first", "a")("answers", 10, 4) as bar:
+        with study.bars_for("first", "a")("answers", 10, 4) as bar:
             bar.update(3)
         study.end("a")  # three turns were not asked, and never will be
         assert states(capsys.readouterr().err)[-1] == ("first", 17, 27)
-        make = study.of("second", "b", "c")
+        make = study.bars_for("second", "b", "c")
         with make("answers", 10, 10), make("judging", 5) as judging:  # what is not counted changes no figure
             judging.update(5)
         assert states(capsys.readouterr().err)[-1] == ("second, judging", 17, 27)
@@ -38,7 +38,7 @@ def test_one_bar_counts_the_turns_of_all_runs(capsys: pytest.CaptureFixture[str]
 
 def test_the_time_left_goes_by_what_was_done_now(capsys: pytest.CaptureFixture[str]) -> None:
     """90 turns were there before: what they took says nothing."""
-    with StudyBar("answers", {"a": Share(100, 90)}) as study, study.of("run", "a")("answers", 100, 90) as bar:
+    with StudyBar("answers", {"a": Share(100, 90)}) as study, study.bars_for("run", "a")("answers", 100, 90) as bar:
         bar.update(5)
         meter = study._bar.format_dict
     assert (meter["initial"], meter["n"], meter["total"], meter["rate"]) == (
@@ -55,7 +55,7 @@ def test_bars_are_lines_where_nobody_watches_and_nothing_where_they_are_off(caps
         bar.update(2)
     said = capsys.readouterr().err
     assert "\r" not in said and states(said) == [("answers", 0, 2), ("answers", 2, 2)]
-    with StudyBar("answers", {"a": Share(2)}, shown=False) as study, study.of("run", "a")("answers", 3) as bar:
+    with StudyBar("answers", {"a": Share(2)}, shown=False) as study, study.bars_for("run", "a")("answers", 3) as bar:
         bar.update(2)
         study.end("a")
     assert capsys.readouterr().err == ""
@@ -65,6 +65,6 @@ def test_only_what_is_asked_of_a_judge_is_counted(capsys: pytest.CaptureFixture[
     turns = [each.turn for each in judged("ccc")]
     turns[0] = type(turns[0])(**{**turns[0].to_dict(), "agent_response": "I don't know"})
     turns[1] = type(turns[1])(**{**turns[1].to_dict(), "agent_response": turns[1].ground_truth})
-    assert to_judge(turns) == 1
+    assert count_to_judge(turns) == 1
     judge_turns(turns, RuleJudge(), progress=True)
     assert states(capsys.readouterr().err)[-1] == (JUDGING, 1, 1)

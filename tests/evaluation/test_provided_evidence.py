@@ -17,7 +17,7 @@ from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import EvaluationError, QuestionTurn, Session
 from evaluation.run.generate import generate
 from evaluation.run.options import parse
-from evaluation.run.provided_evidence import ProvidedEvidence, evidence_text, read_full_queries
+from evaluation.run.provided_evidence import ProvidedEvidence, format_evidence, read_full_queries
 from tests.evaluation.worlds import PLAIN
 
 Hit = dict[str, Any]
@@ -35,7 +35,7 @@ def page(title: str, snippet: str) -> Hit:
 def test_what_is_alike_enough_is_listed_once_best_first() -> None:
     pictures = [picture("Lion", 0.9, diet="meat"), picture("Lion", 0.8), picture("Tiger", 0.76), picture("Cat", 0.75)]
     found = parse_provided(
-        evidence_text("What?", pictures, [page("Lions", "They sleep."), page("Tigers", "They swim.")])
+        format_evidence("What?", pictures, [page("Lions", "They sleep."), page("Tigers", "They swim.")])
     )
     assert [hit.entities[0].name for hit in found.pictures] == ["Lion", "Tiger"]
     assert found.pictures[0].entities[0].attributes == {"diet": "meat"}
@@ -47,13 +47,13 @@ def test_what_is_alike_enough_is_listed_once_best_first() -> None:
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=6))
 def test_the_agent_reads_the_pages_that_were_written(pages: list[tuple[str, str]]) -> None:
-    found = parse_provided(evidence_text("What?", [], [page(title, text) for title, text in pages]))
+    found = parse_provided(format_evidence("What?", [], [page(title, text) for title, text in pages]))
     assert [(hit.page_name, hit.page_snippet) for hit in found.pages] == pages
 
 
 def test_no_more_is_passed_than_the_release_passes() -> None:
     pictures = [picture(f"Thing {number}", 0.9, text="x" * 3000) for number in range(30)]
-    found = parse_provided(evidence_text("What?", pictures, [page("Page", "y" * 15_000)] * 5))
+    found = parse_provided(format_evidence("What?", pictures, [page("Page", "y" * 15_000)] * 5))
     assert len(found.pictures) == 30  # the names of all
     assert sum(bool(hit.entities[0].attributes) for hit in found.pictures) == 2  # of 8,000 characters
     assert len(found.pages) == 2  # of 32,000

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table, turn_table
+from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, build_turn_table, read_turn_table
 from evaluation.judge.judging import judge_turns
 from evaluation.records import AnsweredTurn, JudgeItem, Verdict
 from evaluation.rules import OURS, RESEARCH_RELEASE, RULES, STARTER_KIT, Rules
 from evaluation.run.command import main
-from evaluation.scores.scoring import ego_subset, score, scores_dictionary
+from evaluation.scores.scoring import score, scores_dictionary, select_ego
 
 TABLES = 1000
 releases = pytest.mark.parametrize("rules", [STARTER_KIT, RESEARCH_RELEASE], ids=lambda rules: rules.name)
@@ -62,7 +62,7 @@ def lines(seed: int) -> Rows:
 
 
 class Says:
-    """A judge that goes by the first word."""
+    """Judge that goes by the first word."""
 
     name, parallel = "says", False
 
@@ -74,7 +74,7 @@ LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
-    """The turn table of a release; without a judge exact answers alone are correct."""
+    """Build the turn table of a release; without a judge exact answers alone are correct."""
     rows = []
     for line in sorted(answers, key=lambda line: (line["session_id"], line["turn_idx"])):
         said = line["agent_response"]
@@ -101,7 +101,7 @@ def csv(rows: Rows, like: Rows) -> str:
 
 
 def official_scores(rows: Rows, rules: Rules) -> dict[str, float]:
-    """The score dictionary of a release."""
+    """Compute the score dictionary of a release."""
     counted, points = [], []
     for session in sorted({row["session_id"] for row in rows}):
         dialog = [
@@ -146,9 +146,9 @@ def test_scores_and_tables_equal_the_releases_to_the_last_digit(rules: Rules) ->
         turns = judge_turns([AnsweredTurn(**line) for line in answers], Says(), rules=rules)
         scores = official_scores(rows, rules)
         np.testing.assert_equal(score(turns, rules).to_dict(), scores)
-        np.testing.assert_equal(score(ego_subset(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+        np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
         if seed % 10 == 0:  # pandas takes its time
-            assert turn_table(turns, rules=rules).to_csv(index=False) == csv(rows, rows)
+            assert build_turn_table(turns, rules=rules).to_csv(index=False) == csv(rows, rows)
         without_ego += not ego_of(rows)
         both += any(row["is_correct"] and row["is_miss"] for row in rows)
         stopped += scores["miss"] != sum(row["is_miss"] for row in rows)

@@ -46,7 +46,7 @@ SEARCHING = ("--preset", "direct_rag")
 def _run(
     data: Path, folder: Path, *arguments: str, agent: Sequence[str] = ALONE, build: Callable[..., Any] = build
 ) -> tuple[int, str]:
-    """The exit status and what was printed."""
+    """Run the command; return the exit status and the output."""
     console = Console(file=io.StringIO(), width=200)
     places = ["--dataset", str(data), "--cache", str(folder / "cache"), "--output-dir", str(folder)]
     rest = ["--dataset-type", "multi-turn", "--eval-model", "None", "--no-progress", "--no-report"]
@@ -59,7 +59,7 @@ Left = tuple[bytes, str, dict[str, Any]]
 
 
 def _left_behind(folder: Path) -> Left:
-    """Answers, judged turns and scores."""
+    """Return the files of a run: answers, judged turns and scores."""
     scores = json.loads((folder / SCORES).read_text())
     table = pd.read_csv(folder / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
     return (folder / RESPONSES).read_bytes(), table.to_json(), {name: scores[name] for name in ("all", "ego")}
@@ -77,7 +77,7 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
 
 
 def _asked(folder: Path) -> list[tuple[int, str]]:
-    """Process and query of every question, in their order."""
+    """Return process and query of every question, in their order."""
     lines = (folder / "cache" / ASKED).read_text().splitlines()
     return [(int(process), query) for process, query in (line.split("\t") for line in lines)]
 
@@ -158,7 +158,7 @@ def searched_alone(data: Path, hub: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def _found(folder: Path) -> dict[Any, bool]:
-    """Whether pictures and pages were found, by turn."""
+    """Return whether pictures and pages were found, by turn."""
     return {
         key: bool(record.pictures) and not any("search_error" in stage.notes for stage in record.stages)
         for key, record in read_traces(folder / TRACE).items()

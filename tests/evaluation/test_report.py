@@ -27,9 +27,9 @@ from agents.record import (
 )
 from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, TurnView, write_report
-from evaluation.report.record_texts import notes_of, told
-from evaluation.report.run_plots import risk_curves, stage_times
-from evaluation.report.thumbnails import crops, thumbnail
+from evaluation.report.record_texts import collect_notes, format_value
+from evaluation.report.run_plots import average_stage_times, compute_risk_curves
+from evaluation.report.thumbnails import cut_crops, make_thumbnail
 from tests.evaluation.worlds import judged, picture
 
 
@@ -39,7 +39,7 @@ def _cost(turn: JudgedTurn, batch: int, place: int, note: str | None = None) -> 
 
 
 def _record(turn: JudgedTurn, *stages: StageRecord, **more: Any) -> TurnRecord:
-    """The record of a turn."""
+    """Make the record of a turn."""
     about = turn.turn
     return TurnRecord(
         about.query, about.query, more.pop("answer", about.agent_response), stages,
@@ -55,7 +55,7 @@ def test_an_entity_that_a_later_stage_does_not_recognise_is_none() -> None:
     searched, rejected = StageRecord("a", entity="Mug"), StageRecord("b", nearest=PictureFound("Mug", 0.22))
     record = read_record(TurnRecord(stages=(searched, rejected, StageRecord("c"))).as_json())
     assert record.entity is None and record.nearest == PictureFound("Mug", 0.22)
-    assert notes_of(rejected) == {"not recognised; nearest": "Mug 0.22"}
+    assert collect_notes(rejected) == {"not recognised; nearest": "Mug 0.22"}
     again = TurnRecord(stages=(searched, rejected, StageRecord("c", entity="Cup")))
     assert (again.entity, again.nearest) == ("Cup", None)
 
@@ -75,8 +75,8 @@ def test_what_stages_found_is_read_whatever_they_are_called() -> None:
     assert record.boxes == (BoxFound(0, 0, 10, 10, "cup", 0.9),)
     assert [item.text for item in record.evidence] == ["A cup."]
     assert (record.queries, record.answers, record.noted("odd")) == (("mug",), {"draft": "A mug."}, {"a": [1]})
-    assert notes_of(record.stages[1])["pictures"] == "Cup 0.91, Mug 0.50"
-    assert notes_of(record.stages[3]) == {"odd": '{"a": [1]}'}
+    assert collect_notes(record.stages[1])["pictures"] == "Cup 0.91, Mug 0.50"
+    assert collect_notes(record.stages[3]) == {"odd": '{"a": [1]}'}
 
 
 class _Page(HTMLParser):
@@ -149,8 +149,8 @@ def test_photos_are_small(page: str) -> None:
 def test_every_mode_of_image_can_be_shown(mode: str) -> None:
     image = Image.new(mode, (800, 400))
     boxes = [BoxFound(-50, -50, 900, 500, "all"), BoxFound(790, 390, 791, 391), BoxFound(2000, 2000, 2100, 2100)]
-    assert thumbnail(image, boxes).size == (300, 150)
-    assert [number for number, _ in crops(image, boxes)] == [0, 1]
+    assert make_thumbnail(image, boxes).size == (300, 150)
+    assert [number for number, _ in cut_crops(image, boxes)] == [0, 1]
 
 
 def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_answers_and_checks_of_a_record_are_shown_once() -> None:
     view = TurnView(turn, None, None, None, _record(turn, *stages, answer="I don't know"))
     # the candidate is the same, the own answer is what was given
     assert view.other_answers == {"from evidence": "A dog."}
-    assert {name: told(said) for name, said in view.checks.items()} == {
+    assert {name: format_value(said) for name, said in view.checks.items()} == {
         "own answer agrees": "no", "verifier's P(yes)": "0.256", "gate": "0.41", "decision": "abstained: gate",
     }  # fmt: skip
     assert view.trace is not None and view.trace.decision == final
@@ -232,7 +232,7 @@ def test_time_by_stage_is_shared_by_the_turns_of_a_call() -> None:
     both = TurnRecord(stages=(StageRecord("a", 4.0), StageRecord("b", 2.0)))
     alone = TurnRecord(stages=(StageRecord("a", 5.0), StageRecord("b", 0.0, "skipped", "time", "no time")))
     costs = {key: RunLogLine(*key, 0, 0, size, 1.0, 1.0, None, None) for key, size in zip(keys, (2, 2, 1), strict=True)}
-    a, b = stage_times(dict(zip(keys, (both, both, alone), strict=True)), costs)
+    a, b = average_stage_times(dict(zip(keys, (both, both, alone), strict=True)), costs)
     assert (a.seconds, a.turns) == (pytest.approx((2 + 2 + 5) / 3), 3)
     assert (b.seconds, b.turns) == (pytest.approx((1 + 1 + 0) / 3), 2)
     assert a.share == pytest.approx(900 / 11)
@@ -246,6 +246,6 @@ def test_risk_rises_with_coverage_of_all_turns() -> None:
         for n in range(10)
     ]
     traces = _by_key(*(_record(turn, stage) for turn, stage in zip(turns, final, strict=True)))
-    (curve,) = risk_curves(turns, traces)
+    (curve,) = compute_risk_curves(turns, traces)
     assert curve.points == ((10, 0), (20, 0), (30, 33.33), (40, 50), (50, 40))
-    assert risk_curves(turns[1:], traces) == []  # four answers are no curve
+    assert compute_risk_curves(turns[1:], traces) == []  # four answers are no curve

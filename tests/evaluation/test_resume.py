@@ -26,7 +26,7 @@ TURNS = (3, 1, 4, 2)
 
 
 class Killed(BaseException):
-    """Nothing in the evaluation catches it."""
+    """Exception that nothing in the evaluation catches."""
 
 
 class Cut:
@@ -67,7 +67,7 @@ class CutWriter(JsonLinesWriter):
 
 
 def _answer(query: str, history: Sequence[Message]) -> str:
-    """Right, wrong or missing, by all that was said before: a run that loses or changes an answer gets other scores."""
+    """Answer right, wrong or not at all, by all earlier messages: a run that loses one gets other scores."""
     seen = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
     number = query.split()[-1].rstrip("?")
     return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[seen % 4]
@@ -96,7 +96,7 @@ Left = tuple[bytes, str, dict[str, Any]]
 
 
 def _left_behind(output: Path) -> Left:
-    """Answers, judged turns but for what they cost, and scores."""
+    """Return the files of a run: answers, judged turns without their costs, and scores."""
     scores = json.loads((output / SCORES).read_text())
     table = pd.read_csv(output / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
     return (output / "response.jsonl").read_bytes(), table.to_json(), {name: scores[name] for name in ("all", "ego")}

@@ -19,7 +19,7 @@ from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
-from evaluation.run.options import RunOptions, conversations, parse
+from evaluation.run.options import RunOptions, parse, parse_conversations
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset, write_records
 
@@ -183,8 +183,8 @@ def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest
 )
 def test_sessions_are_counted_for_each_data_set(text: str, single: int | None, multi: int | None) -> None:
     asked = parse([f"--num-conversations={text}"]).num_conversations
-    assert (asked.of("single-turn"), asked.of("multi-turn")) == (single, multi)
-    assert conversations(str(asked)) == asked  # as commands that compare runs hand it on
+    assert (asked.limit("single-turn"), asked.limit("multi-turn")) == (single, multi)
+    assert parse_conversations(str(asked)) == asked  # as commands that compare runs hand it on
 
 
 @pytest.mark.parametrize("text", ["0", "-2", "", "a", "1,0", "1,2,3", "2.5", "1,"])
@@ -201,7 +201,7 @@ def test_replies_are_kept_below_the_cache_unless_a_folder_is_named(tmp_path: Pat
 
 
 class Chatting(ScriptedAgent):
-    """Asks a chat model behind the reply cache one question a turn."""
+    """Agent that asks a chat model behind the reply cache one question a turn."""
 
     def __init__(self, replies: ReplyStore | None) -> None:
         super().__init__(_script, batch_size=2)
@@ -244,11 +244,11 @@ def test_a_reply_cache_that_cannot_be_opened_is_told(world: Path, capsys: pytest
 def test_the_manifest_notes_commit_and_models_whatever_a_resumed_run_finds(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "commit", lambda: "aaaaaaa")
+    monkeypatch.setattr(manifest, "current_commit", lambda: "aaaaaaa")
     monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
     assert _main(world, "--no-report") == 0
     answers = world / "out" / "response.jsonl"
-    monkeypatch.setattr(manifest, "commit", lambda: "bbbbbbb-dirty")
+    monkeypatch.setattr(manifest, "current_commit", lambda: "bbbbbbb-dirty")
     assert _main(world, "--no-report", "--resume") == 0  # nothing is left to ask
     assert _scores(world)["about"]["commit"] == "aaaaaaa"
     answers.write_bytes(answers.read_bytes()[:700])

@@ -11,7 +11,7 @@ from agents.crag_agent import CragAgent
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.manifest import read_manifest, write_manifest
-from evaluation.report.run_card import beside_card, card
+from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.run import command
 from evaluation.studies import agreement, flips, leaderboard
 from tests.evaluation.worlds import ScriptedCragAgent, picture, row, write_dataset
@@ -25,7 +25,7 @@ def test_a_card_tells_each_value_once_and_no_folder() -> None:
         "models": {"chat": "/srv/models/x.gguf + eyes", "text_encoder": "BAAI/bge-m3"}, "judge": "local:/home/me/p.toml (kappa 0.5)",
     }  # fmt: skip
     other = {"date": "2026-02-04", "models": {"chat": "gpt at https://here/v1/x"}, "set": "a=1"}
-    assert card([one, other], 12) == {
+    assert make_card([one, other], 12) == {
         "date": "2026-02-03, 2026-02-04",
         "commit": "abc1234, def5678 with changes",
         "preset": "mine.toml",
@@ -33,14 +33,14 @@ def test_a_card_tells_each_value_once_and_no_folder() -> None:
         "turns": "12",
         "judge": "local:p.toml (kappa 0.5)",
     }
-    assert card([{}], 3) == {"turns": "3"}
-    assert beside_card({**other, "without": ""}) == {"set": "a=1"}
+    assert make_card([{}], 3) == {"turns": "3"}
+    assert omit_card_fields({**other, "without": ""}) == {"set": "a=1"}
 
 
 def test_runs_without_a_date_are_read(tmp_path: Path) -> None:
     """Those that come with the set were made before dates were noted."""
     about = read_manifest(ROOT / "mini_crag_mm/answers/public_test/best/single-turn")
-    said = card([about], 139)
+    said = make_card([about], 139)
     assert "date" not in said and (said["preset"], said["commit"], said["turns"]) == ("best", "7f65970", "139")
     write_manifest(tmp_path, about, resume=False)
     write_manifest(tmp_path, about, resume=True)
@@ -48,10 +48,10 @@ def test_runs_without_a_date_are_read(tmp_path: Path) -> None:
 
 
 def test_the_days_of_a_run_are_noted_when_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest, "commit", lambda: "abc1234")
+    monkeypatch.setattr(manifest, "current_commit", lambda: "abc1234")
     for day in ("2026-02-03", "2026-02-03", "2026-02-05"):
         monkeypatch.setattr(manifest, "today", lambda day=day: day)
-        manifest.note_beginning(tmp_path)
+        manifest.record_start(tmp_path)
     assert read_manifest(tmp_path) == {"date": "2026-02-03, 2026-02-05", "commit": "abc1234"}
     monkeypatch.undo()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", manifest.today())
@@ -61,7 +61,7 @@ def test_every_page_has_the_cards_of_its_runs(tmp_path: Path, monkeypatch: pytes
     write_dataset(tmp_path, [row(name, 2, "v0.1.2", picture(), None) for name in "ab"], "v0.1.2")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(manifest, "commit", lambda: "abc1234-dirty")
+    monkeypatch.setattr(manifest, "current_commit", lambda: "abc1234-dirty")
     monkeypatch.setattr(manifest, "today", lambda: "2026-02-03")
     monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
     answer = iter(["number 0", "number 7"] * 4)

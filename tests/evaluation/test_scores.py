@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from evaluation.scores.scoring import (
     bootstrap_intervals,
     conversation_score,
-    domain_weighted,
-    ego_subset,
-    group_scores,
     is_exact,
     is_miss,
     mean_conversation_score,
     score,
+    score_groups,
     scores_dictionary,
+    select_ego,
     stop_early,
     truthfulness_points,
+    weight_by_domain,
 )
 from tests.evaluation.worlds import judged
 
@@ -102,7 +102,7 @@ def test_dialogs_are_put_in_order_first() -> None:
 
 def test_ego_scores_are_those_of_egocentric_turns() -> None:
     turns = [*judged("cc", "a", ego=True), *judged("hh", "b", ego=False)]
-    assert score(ego_subset(turns)).accuracy == 1.0
+    assert score(select_ego(turns)).accuracy == 1.0
     dictionary = scores_dictionary(turns)
     assert dictionary["ego"]["total"] == 2
     assert dictionary["all"]["total"] == 4
@@ -110,13 +110,13 @@ def test_ego_scores_are_those_of_egocentric_turns() -> None:
 
 def test_the_leaderboards_average_weighs_by_the_size_of_the_domain() -> None:
     points = {"food": [1.0, 1.0], "vehicle": [-1.0]}
-    assert domain_weighted(points) == pytest.approx(1 / 3)
-    assert domain_weighted({}) == 0.0
+    assert weight_by_domain(points) == pytest.approx(1 / 3)
+    assert weight_by_domain({}) == 0.0
 
 
 def test_groups_are_scored_apart() -> None:
     turns = [*judged("cc", "a", domain="food"), *judged("hm", "b", domain="")]
-    groups = group_scores(turns, lambda turn: turn.domain)
+    groups = score_groups(turns, lambda turn: turn.domain)
     assert groups["food"].accuracy == 1.0
     assert groups["(none)"].hallucination == 1
 

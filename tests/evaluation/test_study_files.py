@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.studies.figures import Result, against_bases, figures_of
+from evaluation.studies.figures import Result, compare_with_bases, compute_figures
 from evaluation.studies.paired_tests import compare_runs
 from evaluation.studies.plots import plot_truthfulness
-from evaluation.studies.result_tables import ResultTable, card_table, figure_rows, paired_tables, write_tables
+from evaluation.studies.result_tables import (
+    ResultTable,
+    build_card_table,
+    build_figure_rows,
+    build_paired_tables,
+    write_tables,
+)
 from evaluation.studies.variants import Variant
 from tests.evaluation.worlds import judged
 
@@ -21,7 +27,7 @@ def results(**verdicts: str) -> list[Result]:
         label: [turn for number, verdict in enumerate(said) for turn in judged(verdict, f"s{number}")]
         for label, said in verdicts.items()
     }
-    return [Result(Variant(label, "p"), "single-turn", figures_of(turns), turns) for label, turns in found.items()]
+    return [Result(Variant(label, "p"), "single-turn", compute_figures(turns), turns) for label, turns in found.items()]
 
 
 def test_a_table_in_latex() -> None:
@@ -46,7 +52,7 @@ def test_a_table_in_latex() -> None:
 def test_a_table_is_written_in_three_formats(tmp_path: Path) -> None:
     found = results(a="ch", b="cc")
     table = ResultTable("t", ("Preset", "x"), [("a", "1")])
-    files = write_tables(tmp_path / "s", [table, card_table({"a": {"date": "d"}, "b": {"commit": "c"}})], found)
+    files = write_tables(tmp_path / "s", [table, build_card_table({"a": {"date": "d"}, "b": {"commit": "c"}})], found)
     text, tex, numbers = (file.read_text() for file in files)
     assert [file.name for file in files] == ["s.md", "s.tex", "s.csv"]
     assert "| Run | date | commit |\n|---|---|---|\n| a | d |  |\n| b |  | c |\n" in text
@@ -75,7 +81,7 @@ def test_figures_are_the_same_bytes_each_time(
 
 def test_each_run_is_tested_against_its_base() -> None:
     before = results(a="chhhhhhh", b="ccccmmmm", c="chhhhhhm")
-    found = against_bases(before, lambda _: "a")
+    found = compare_with_bases(before, lambda _: "a")
     plain = [compare_runs(before[0].turns, each.turns) for each in before[1:]]
     assert found[0].against is None and [each.base for each in found] == ["", "a", "a"]
     assert [each.against and (each.against.change, each.against.interval, each.against.p) for each in found[1:]] == [
@@ -84,22 +90,22 @@ def test_each_run_is_tested_against_its_base() -> None:
     # 7 of 8 sessions differ, all to the better: 2 of 2**8 signs where the eighth is 0 either way, so 2 / 2**7
     assert plain[0].p == pytest.approx(2 / 2**7) and plain[1].p == 1.0
     assert found[1].against is not None and found[1].against.adjusted_p == pytest.approx(2 * 2 / 2**7)
-    (table,) = paired_tables("Preset", found)
+    (table,) = build_paired_tables("Preset", found)
     assert table.title == "single-turn, truthfulness against a"
     assert [row[0] for row in table.rows] == ["b", "c"] and table.rows[0][2:] == ("0.031", "8")
-    assert [row["p"] for row in figure_rows(found)] == [None, *(each.p for each in plain)]
+    assert [row["p"] for row in build_figure_rows(found)] == [None, *(each.p for each in plain)]
 
 
 def test_fewer_turns_in_common_are_said() -> None:
     one, other = results(a="chh", b="cc")
-    (table,) = paired_tables("Preset", against_bases([one, other], lambda _: "a"))
+    (table,) = build_paired_tables("Preset", compare_with_bases([one, other], lambda _: "a"))
     assert table.rows[0][0] == "b" and table.rows[0][-1] == "2"
-    assert paired_tables("Preset", against_bases([one, other], lambda _: "not run")) == []
+    assert build_paired_tables("Preset", compare_with_bases([one, other], lambda _: "not run")) == []
 
 
 def test_every_variant_of_an_ablation_has_its_own_base() -> None:
     found = results(a="ch", b="cc", p="hh", q="hc")
     bases = {"b": "a", "q": "p"}
-    made = against_bases(found, lambda variant: bases.get(variant.label, variant.label))
+    made = compare_with_bases(found, lambda variant: bases.get(variant.label, variant.label))
     assert [each.base for each in made] == ["", "a", "", "p"]
     assert [each.against.change for each in made if each.against] == [1.0, 1.0]

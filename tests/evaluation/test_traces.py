@@ -16,13 +16,13 @@ from agents.base_agent import Message
 from agents.profiles.model_set import ModelSet
 from agents.record import StageRecord, TurnRecord
 from evaluation.files.run_log import read_run_log
-from evaluation.files.traces import TRACE, append_records, read_traces, traces_in
+from evaluation.files.traces import TRACE, append_records, read_all_traces, read_traces
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Session
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call
 from evaluation.run.generate import generate
-from evaluation.run.launching import launched, prepare
+from evaluation.run.launching import launch_agent, prepare
 from evaluation.run.options import parse
 from evaluation.run.replicas import Replica
 from evaluation.studies.decisions import read_decisions
@@ -34,7 +34,7 @@ Tell = Callable[[list[dict[str, Any]]], None]
 
 
 class RecordKeeper(ScriptedAgent):
-    """Tells a record of each turn, whose question is what was asked and whose answer counts its calls."""
+    """Agent that records each turn: the question is its query, and the answer counts its calls."""
 
     def __init__(self, *, fails_at: Sequence[int] = (), tells: bool = True, lacks: int = 0) -> None:
         super().__init__(lambda query, _: f"answer to {query}", batch_size=2)
@@ -67,7 +67,7 @@ def asked_run(agent: RecordKeeper, folder: Path, asked: Sequence[Session], *, re
 
 
 def same_question(count: int) -> list[Session]:
-    """Sessions of one turn that all ask the same of other photos."""
+    """Make sessions of one turn that all ask the same about different photos."""
     return [
         replace(session, turns=(replace(session.turns[0], query="What is this?"),)) for session in sessions([1] * count)
     ]
@@ -144,14 +144,14 @@ def test_a_replica_brings_the_records_with_its_reply(tmp_path: Path) -> None:
         reply = replica.ask(call)
         assert (reply.answers, [record["query"] for record in reply.records]) == (["a lion"], [query])
     config, _ = prepare(options)
-    assert launched(options, config, build).listen is not None
+    assert launch_agent(options, config, build).listen is not None
 
 
 def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / TRACE
-    assert read_traces(path) == {} == traces_in([tmp_path])
+    assert read_traces(path) == {} == read_all_traces([tmp_path])
     a, b = (TurnRecord("q", session_id=name, interaction_id="0") for name in "ab")
     write_records(path, [a, b, replace(a, answer="later")])
     path.write_bytes(path.read_bytes() + b'\n[1]\n{"query": "c\xff')
@@ -161,7 +161,7 @@ def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
 
 
 def _old_line(key: Mapping[str, str]) -> str:
-    """As version 1 wrote it."""
+    """Return a line as version 1 wrote it."""
     stage = {
         "stage": "finalise",
         "seconds": 0.1,
@@ -195,5 +195,5 @@ def test_records_of_several_runs_are_read_together(tmp_path: Path) -> None:
             tmp_path / folder / TRACE,
             [TurnRecord(stages=(StageRecord(folder),), session_id=s, interaction_id=i) for s, i in keys],
         )
-    found = traces_in([tmp_path / "one", tmp_path / "two"])
+    found = read_all_traces([tmp_path / "one", tmp_path / "two"])
     assert [found[turn.turn.key].stages[0].stage for turn in turns] == ["one", "one", "two"]

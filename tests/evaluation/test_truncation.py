@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from agents.profiles.profile import Limits
 from evaluation.records import EvaluationError
-from evaluation.run.truncation import Truncator, approximate_ends, from_tokenizer, load_truncator
+from evaluation.run.truncation import Truncator, approximate_ends, load_truncator, make_truncator
 
 BEGIN = "<|begin_of_text|>"
 RULE = Truncator("rule", approximate_ends)
@@ -38,13 +38,13 @@ def byte_level(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def real(byte_level: Path) -> Truncator:
     """On the evaluator's own tokenizer."""
-    return from_tokenizer(byte_level, exact=True)
+    return make_truncator(byte_level, exact=True)
 
 
 @pytest.fixture(scope="module")
 def stand_in(byte_level: Path) -> Truncator:
     """On another one that is used in its place."""
-    return from_tokenizer(byte_level, exact=False)
+    return make_truncator(byte_level, exact=False)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def sessions(turn_counts: Sequence[int], ego: bool = True) -> list[Session]:
 
 
 class OneColour:
-    """An image source that has a picture for every session but those it is told to lack."""
+    """Image source that has a picture for every session except those in ``without``."""
 
     def __init__(self, without: Sequence[str] = ()) -> None:
         self.without = set(without)
@@ -70,7 +70,7 @@ class OneColour:
 
 
 def write_records(path: Path, records: Iterable[TurnRecord]) -> Path:
-    """A trace.jsonl of these records."""
+    """Write a trace.jsonl of these records."""
     path.write_text("".join(json.dumps(record.as_json()) + "\n" for record in records), encoding="utf-8")
     return path
 
@@ -79,13 +79,13 @@ Script = Callable[[str, Sequence[Message]], str]
 
 
 def from_history(query: str, history: Sequence[Message]) -> str:
-    """An answer that depends on every earlier answer: a run that loses or changes one gives other answers."""
+    """Return an answer that depends on every earlier one: a run that loses or changes one gives others."""
     seen = hashlib.sha256(repr([message["content"] for message in history]).encode()).hexdigest()[:8]
     return f"{query} -> {seen} " + "very " * (40 * (len(history) // 2)) + "long"
 
 
 class ScriptedAgent(BaseAgent):
-    """Answers by a function of query and history, and remembers each call."""
+    """Agent that answers by a function of query and history, and remembers each call."""
 
     def __init__(self, script: Script = from_history, batch_size: int = 4, **options: Any) -> None:
         super().__init__(**options)
@@ -112,7 +112,7 @@ class ScriptedAgent(BaseAgent):
 
 
 class ScriptedCragAgent(ScriptedAgent, CragAgent):
-    """As ``ScriptedAgent``, with what ``CragAgent`` has besides: models, a trace and a warm-up."""
+    """``ScriptedAgent`` with the further parts of a ``CragAgent``: models, a trace and a warm-up."""
 
     def __init__(self, script: Script = from_history) -> None:
         models = ModelSet(
@@ -124,7 +124,7 @@ class ScriptedCragAgent(ScriptedAgent, CragAgent):
 def judged(
     verdicts: str, session_id: str = "s", *, ego: bool = True, domain: str = "food", start: int = 0
 ) -> list[JudgedTurn]:
-    """A dialog by its verdicts: c correct, m miss, h hallucination."""
+    """Make a dialog from its verdicts: c correct, m miss, h hallucination."""
     return [
         JudgedTurn(
             AnsweredTurn(
@@ -163,7 +163,7 @@ def row(session: str, turns: int, revision: str, image: Image.Image | None, url:
 
 
 def features(revision: str) -> datasets.Features:
-    """The features of a revision: lists of dicts with strings, or a dict of columns with ClassLabels."""
+    """Return a revision's features: lists of dicts with strings, or a dict of columns with ClassLabels."""
     text = datasets.Value("string")
     answer = {"interaction_id": text, "ans_full": text}
     if revision == "v0.1.1":

@@ -11,7 +11,12 @@ from packaging.utils import canonicalize_name
 
 from agents.profiles.profile import ROOT
 
-LOCKS = {"requirements.txt": "gpu.in", "requirements-cpu.txt": "cpu.in", "requirements/torch-cuda.txt": None} | {
+LOCKS = {
+    "requirements.txt": "gpu.in",
+    "requirements-cpu.txt": "cpu.in",
+    "requirements/torch-cpu.txt": None,
+    "requirements/torch-pypi.txt": None,
+} | {
     f"requirements/{path.stem}.txt": path.name
     for path in (ROOT / "requirements").glob("*.in")
     if path.stem not in ("cpu", "gpu")
@@ -54,22 +59,20 @@ def test_a_lock_pins_every_package_by_version_and_hash(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "source"), [(name, source) for name, source in LOCKS.items() if source])
 def test_a_lock_holds_what_is_asked_for_by_name(name: str, source: str) -> None:
-    locked = pins(name)
+    locked = pins(name) | (pins("requirements/torch-pypi.txt") if source == "cpu.in" else {})
     for package, version in pins(f"requirements/{source}").items():
         assert package in locked and version in ("", locked[package]), package
 
 
-def test_torch_is_taken_from_either_index() -> None:
-    torch = entries("requirements-cpu.txt")["torch"]
-    lines = (ROOT / "requirements/torch-cpu.sha256").read_text(encoding="utf-8").splitlines()
-    cpu_builds = {
-        digest for digest, file in map(str.split, lines) if file.startswith(f"torch-{torch.version[2:]}+cpu-")
-    }
-    assert cpu_builds and cpu_builds < torch.hashes
+def test_both_builds_of_torch_are_the_version_that_is_asked_for() -> None:
+    asked = pins("requirements/cpu.in")["torch"]
+    pypi, cpu = (entries(f"requirements/torch-{build}.txt")["torch"] for build in ("pypi", "cpu"))
+    assert (pypi.version, cpu.version) == (asked, f"{asked}+cpu") and not pypi.hashes & cpu.hashes
+    assert "torch" not in pins("requirements-cpu.txt"), "pip would take PyPI's build first"
 
 
 def test_locks_of_one_environment_do_not_contradict_each_other() -> None:
-    base = pins("requirements-cpu.txt") | pins("requirements/torch-cuda.txt")
+    base = pins("requirements-cpu.txt") | pins("requirements/torch-pypi.txt")
     for name in ("requirements/dev.txt", "requirements/train.txt"):
         for package, version in pins(name).items():
             assert base.setdefault(package, version) == version, package

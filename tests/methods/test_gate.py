@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.base.linear_head import HeadError
+from agents.decision.signals import signals_of
 from agents.methods.gate import SIGNALS, Gate, GateSignals
 from agents.profiles.profile import SettingsError
 from agents.search.hits import Entity, ImageHit
 from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
-from agents.stages.finalise import Finalise, FinaliseOptions, signals_of
+from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity
 from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
-from evaluation.run.provided_evidence import evidence_text
+from evaluation.run.provided_evidence import format_evidence
 from tests.agent.scripted import context, run, run_stages, turn
 
 GATE = Gate(
@@ -127,7 +128,7 @@ def test_the_signals_of_a_turn() -> None:
 
 def test_provided_evidence_tells_no_cosines() -> None:
     """The research release passes names and pages; the placeholders that stand for their cosines must not reach the gate."""
-    text = evidence_text(
+    text = format_evidence(
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
     asked = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))

@@ -20,7 +20,7 @@ from tests.support.mean_colour import MeanColour
 def here(built: SetPaths, monkeypatch: pytest.MonkeyPatch) -> SetPaths:
     """The command works on the tiny set."""
     monkeypatch.setattr(command, "SetPaths", lambda: built)
-    monkeypatch.setattr(likeness, "embedded_encoder", MeanColour)
+    monkeypatch.setattr(likeness, "load_embedded_encoder", MeanColour)
     monkeypatch.setattr(command.os, "cpu_count", lambda: 1)
     return built
 

@@ -25,7 +25,7 @@ from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, 
 from training.collect import holds_answer
 from training.command_line import ABOUT
 from training.recipes import DataTable
-from training.sft import samples_of
+from training.sft import select_samples
 
 
 @pytest.fixture(scope="module")
@@ -210,10 +210,10 @@ def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path,
     assert set(right) == {(f"s{number}", f"s{number}-0") for number in range(5)}  # "When was this finished?"
     assert {row.ground_truth for row in right.values()} == {"Ada Stone"}
     assert {row.query for row in steps} == {DESIGN, "When was this finished?", "How tall is this?"}
-    learned = samples_of(steps, DataTable())
+    learned = select_samples(steps, DataTable())
     assert len(learned) == 10 and {sample.kind for sample in learned} == {"answer"}
-    assert {sample.reply for sample in samples_of(right.values(), DataTable(answers="reference"))} == {"Ada Stone"}
-    assert not collect.questions(steps)
+    assert {sample.reply for sample in select_samples(right.values(), DataTable(answers="reference"))} == {"Ada Stone"}
+    assert not collect.select_questions(steps)
 
 
 def test_no_step_has_a_verdict_where_the_question_was_asked_as_a_whole_after_it(run: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from tests.training.recorded import recorded_agent, recorded_run, save_data
 from tests.training.tiny_data import SAVE, example
 from training import core_data, core_train
 from training.chat_examples import HELD_OUT, TRAIN, read_examples
-from training.core_data import knowledge_source, modality
-from training.core_train import objective_loss
+from training.core_data import classify_knowledge, classify_modality
+from training.core_train import compute_objective_loss
 from training.encoding import IGNORED
 
 LN = math.log
@@ -26,9 +26,9 @@ def test_the_probability_of_a_reply_is_the_product_over_its_tokens() -> None:
     # Vocabulary of 2. Position 0 gives 1:3, position 1 gives 1:1; the reply is token 1, then token 0: 3/4 times 1/2.
     logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]]])
     labels = torch.tensor([[IGNORED, 1, 0]])
-    assert float(objective_loss("prki_int", logits, labels, NO_LETTERS)) == pytest.approx(-LN(3 / 8))
+    assert float(compute_objective_loss("prki_int", logits, labels, NO_LETTERS)) == pytest.approx(-LN(3 / 8))
     only_last = torch.tensor([[IGNORED, IGNORED, 0]])
-    assert float(objective_loss("prki_int", logits, only_last, NO_LETTERS)) == pytest.approx(-LN(1 / 2))
+    assert float(compute_objective_loss("prki_int", logits, only_last, NO_LETTERS)) == pytest.approx(-LN(1 / 2))
 
 
 def test_an_entry_is_chosen_among_those_that_there_are_where_the_reply_begins() -> None:
@@ -36,9 +36,11 @@ def test_an_entry_is_chosen_among_those_that_there_are_where_the_reply_begins() 
     logits[0, 1] = torch.tensor([9.0, 0.0, LN(2), LN(5), 9.0, 9.0])
     labels = torch.tensor([[IGNORED, IGNORED, 2, 5]])
     for letters, share in (([1, 2, 3], 2 / 8), ([1, 2], 2 / 3), ([1, 2, -1], 2 / 3)):
-        assert float(objective_loss("vtki_t", logits, labels, torch.tensor([letters]))) == pytest.approx(-LN(share))
+        assert float(compute_objective_loss("vtki_t", logits, labels, torch.tensor([letters]))) == pytest.approx(
+            -LN(share)
+        )
     both = torch.tensor([[1, 2, 3], [1, 2, -1]])
-    loss = objective_loss("vtki_v", logits.repeat(2, 1, 1), labels.repeat(2, 1), both)
+    loss = compute_objective_loss("vtki_v", logits.repeat(2, 1, 1), labels.repeat(2, 1), both)
     assert float(loss) == pytest.approx(-(LN(2 / 8) + LN(2 / 3)) / 2)
 
 
@@ -47,16 +49,18 @@ def test_the_loss_of_answers_is_their_mean_negative_log_probability() -> None:
     logits = torch.tensor([[[0.0, LN(3)], [0.0, 0.0], [5.0, -5.0]], [[LN(3), 0.0], [0.0, 0.0], [5.0, -5.0]]])
     labels = torch.tensor([[IGNORED, 1, 0], [IGNORED, 1, 0]])
     for objective in ("prki_int", "prki_ext", "sft_v", "sft_t"):
-        assert float(objective_loss(objective, logits, labels, NO_LETTERS)) == pytest.approx((LN(8 / 3) + LN(8)) / 2)
+        assert float(compute_objective_loss(objective, logits, labels, NO_LETTERS)) == pytest.approx(
+            (LN(8 / 3) + LN(8)) / 2
+        )
 
 
 def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
     own, wrong = example(0, reply="330 metres"), example(0, "hallucination", reply="12 metres")
     refused = example(0, "miss")
-    assert knowledge_source(own, wrong) == ("prki_int", "330 metres")
-    assert knowledge_source(wrong, own) == ("prki_ext", "330 metres")
-    assert knowledge_source(refused, own) == ("prki_ext", "330 metres")
-    assert knowledge_source(own, own) is None and knowledge_source(wrong, refused) is None
+    assert classify_knowledge(own, wrong) == ("prki_int", "330 metres")
+    assert classify_knowledge(wrong, own) == ("prki_ext", "330 metres")
+    assert classify_knowledge(refused, own) == ("prki_ext", "330 metres")
+    assert classify_knowledge(own, own) is None and classify_knowledge(wrong, refused) is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
 def test_the_modality_that_alone_points_to_the_answer(
     visual: list[float], textual: list[float], holding: list[bool], found: object
 ) -> None:
-    assert modality(visual, textual, holding) == found
+    assert classify_modality(visual, textual, holding) == found
 
 
 STAGES = ("image_search", "entries", "parametric_answer", "choose_entry", "entry_answer", "finalise")

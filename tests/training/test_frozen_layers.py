@@ -14,9 +14,9 @@ from training import fit
 from training.chat_examples import TrainingDataError
 from training.encoding import SampleEncoder, SampleGroup
 from training.fit import load_trainable
-from training.frozen_layers import FROZEN, frozen_layers
+from training.frozen_layers import FROZEN, cache_frozen_layers
 from training.recipes import DataTable, load_recipe
-from training.sft import samples_of
+from training.sft import select_samples
 
 FIRST = 2
 RECIPE = ("lora.r=4", f"lora.first_layer={FIRST}", "training.dtype=float32")
@@ -66,9 +66,9 @@ def test_losses_and_gradients_are_those_of_the_whole_model(qwen2: Path, tmp_path
             torch.nn.init.normal_(value, std=0.1)
     encoder = SampleEncoder(checkpoint)
     rows = loaded(tmp_path / "data", example(0), example(1, "miss", query="Who?"))
-    group = SampleGroup(tuple(samples_of(rows, DataTable())), packed=packed)
+    group = SampleGroup(tuple(select_samples(rows, DataTable())), packed=packed)
     loss, gradients = trained_on(model, encoder.encode(group))
-    with frozen_layers(model, FIRST, tmp_path, encoder.encode) as upper:
+    with cache_frozen_layers(model, FIRST, tmp_path, encoder.encode) as upper:
         first = upper(group)
         again = upper(group)  # from disk
         assert "input_ids" not in first and torch.equal(first["inputs_embeds"], again["inputs_embeds"])
@@ -132,8 +132,8 @@ def test_a_training_ends_as_without_and_one_stopped_at_any_step_goes_on(
 def test_what_cannot_be_kept_is_told(qwen2: Path, tmp_path: Path) -> None:
     _, model = load_trainable(qwen2, load_recipe("qwen_coder_cpu", RECIPE))
     for first in (0, 3, 4):  # none below, one with adapters below, none above
-        with pytest.raises(TrainingDataError, match="first_layer"), frozen_layers(model, first, tmp_path, dict):
+        with pytest.raises(TrainingDataError, match="first_layer"), cache_frozen_layers(model, first, tmp_path, dict):
             pass
     _, other = load_trainable(SAVE["mllama"](tmp_path / "mllama"), load_recipe("nvidia", ["training.dtype=float32"]))
-    with pytest.raises(TrainingDataError, match="text models"), frozen_layers(other, 1, tmp_path, dict):
+    with pytest.raises(TrainingDataError, match="text models"), cache_frozen_layers(other, 1, tmp_path, dict):
         pass

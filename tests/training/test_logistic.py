@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from training.chat_examples import TrainingDataError
-from training.logistic import accuracy, cross_validate, fit, rates
+from training.logistic import compute_accuracy, compute_rates, cross_validate, fit
 
 
 def clouds(classes: int, each: int, seed: int = 0) -> tuple[np.ndarray, list[str]]:
@@ -36,7 +36,7 @@ def test_a_constant_feature_does_no_harm() -> None:
     features[:, 3] = 1.0
     linear = fit(features, labels, strength=1.0, standardise=True)
     assert np.isfinite(linear.coefficients).all()
-    assert accuracy(linear.predict(features), labels) == 1.0
+    assert compute_accuracy(linear.predict(features), labels) == 1.0
 
 
 def test_no_session_stands_on_both_sides() -> None:
@@ -45,7 +45,7 @@ def test_no_session_stands_on_both_sides() -> None:
     sessions = [f"s{number}" for number in range(40) for _ in range(5)]
     labels = [("left", "right")[number % 2] for number in range(40) for _ in range(5)]
     features = np.repeat(rng.normal(size=(40, 60)), 5, axis=0)
-    assert accuracy(fit(features, labels, strength=100.0).predict(features), labels) == 1.0
+    assert compute_accuracy(fit(features, labels, strength=100.0).predict(features), labels) == 1.0
     assert cross_validate(features, labels, sessions, strength=100.0)["cross_validated"] < 0.75
 
 
@@ -58,7 +58,7 @@ def test_cross_validation_finds_what_is_there_to_find() -> None:
 
 
 def test_macro_recall_weighs_every_class_alike() -> None:
-    assert rates("x", ["a", "a", "a", "a"], ["a", "a", "a", "b"]) == {"x": 0.75, "x_macro_recall": 0.5}
+    assert compute_rates("x", ["a", "a", "a", "a"], ["a", "a", "a", "b"]) == {"x": 0.75, "x_macro_recall": 0.5}
 
 
 def test_too_little_to_learn_from_is_said() -> None:

@@ -16,10 +16,10 @@ from training import made_questions
 from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
-from training.made_questions import Claimed
+from training.made_questions import ClaimedNames
 from training.question_rules import MadeQuestion, QuestionRules
 from training.recipes import DataTable
-from training.sft import counts, samples_of
+from training.sft import count_kinds, select_samples
 
 PAGES = {
     "Harz Bridge": "The Harz Bridge is a bridge in northern Germany. It was opened in 1911 by a brewer. It has a height of 42 metres.",
@@ -82,7 +82,7 @@ class Writer:
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(made_questions, "training_pages", lambda: [page(*item) for item in PAGES.items()])
+    monkeypatch.setattr(made_questions, "list_training_pages", lambda: [page(*item) for item in PAGES.items()])
     profile = tmp_path / "scripted.toml"
     profile.write_text(
         f'[limits]\nevidence_tokens = 400\n[models.chat]\nkind = "{__name__}:Writer"\n', encoding="utf-8"
@@ -109,22 +109,22 @@ def test_rows_are_served_prompts_that_hold_the_answer_or_teach_a_refusal(make: A
         told = any(holds_answer(line, row.query, twin.ground_truth, twin.accept) for line in evidence.splitlines())
         assert told is (row.reply_verdict == "correct")
         assert row.session_id == twin.session_id  # on one side
-    assert counts(samples_of(rows, DataTable(answers_left_out=1))) == {"refusal": len(rows) // 2}
-    assert counts(samples_of(rows, DataTable(refusals_left_out=1))) == {"answer": len(rows) // 2}
+    assert count_kinds(select_samples(rows, DataTable(answers_left_out=1))) == {"refusal": len(rows) // 2}
+    assert count_kinds(select_samples(rows, DataTable(refusals_left_out=1))) == {"answer": len(rows) // 2}
     assert all(row.reply == "I don't know" for row in rows if row.reply_verdict == "miss")
 
 
 def test_nothing_that_names_an_entity_of_a_question_set_is_made(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = make("--refusals", "0")
     assert any("nilgau" in str(row.messages) for row in whole)
-    monkeypatch.setattr(Claimed, "read", classmethod(lambda cls: cls(["Nilgau", "Linz"])))
+    monkeypatch.setattr(ClaimedNames, "read", classmethod(lambda cls: cls(["Nilgau", "Linz"])))
     rows, about = make("--refusals", "0")
     assert rows and not any(word in str(row.messages).lower() for row in rows for word in ("nilgau", "linz"))
     assert about["kept_out"]["names an entity"] >= 1
 
 
 def test_the_entities_of_both_splits_are_known() -> None:
-    claimed = Claimed.read()
+    claimed = ClaimedNames.read()
     assert (
         claimed.named_in("The Taj Mahal is old")
         and claimed.named_in("two polar bears")

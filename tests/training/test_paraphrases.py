@@ -13,10 +13,10 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.training.tiny_data import example, save_examples
 from training import paraphrases
 from training.chat_examples import HELD_OUT, PARAPHRASE, TRAIN, Example, Message, read_examples
-from training.collect import questions
+from training.collect import select_questions
 from training.paraphrases import COUNTS
 from training.recipes import DataTable
-from training.sft import counts, samples_of
+from training.sft import count_kinds, select_samples
 
 SAID = "1. It measures 330 metres.\n2. It measures 330 metres.\n3. It is 5 metres tall.\n4. 330 metres\n5. I don't know"
 RIGHT = ["It measures 330 metres.", "330 metres"]
@@ -82,10 +82,10 @@ def test_sft_takes_them_as_answers_and_who_asks_each_question_once_does_not(
     add()
     found = read_examples(tmp_path / TRAIN)
     data = DataTable(answers=answers)  # type: ignore[arg-type]
-    samples = samples_of(found, data)
-    assert counts(samples) == {"answer": 5, "refusal": 1}
+    samples = select_samples(found, data)
+    assert count_kinds(samples) == {"answer": 5, "refusal": 1}
     assert [sample.reply for sample in samples[2:]] == 2 * RIGHT
-    assert [row.session_id for row in questions(found)] == ["s0", "s1"]
+    assert [row.session_id for row in select_questions(found)] == ["s0", "s1"]
 
 
 def test_a_question_taught_as_refusal_gets_none_where_only_right_replies_do(

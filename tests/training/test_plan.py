@@ -9,7 +9,7 @@ from benchmarks.latency.call_seconds import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
 from training.fit import load_trainable
-from training.plan import CARDS, GIB, Load, layer_activation_bytes, lora_parameters, need
+from training.plan import CARDS, GIB, Load, count_activation_bytes, count_lora_parameters, estimate
 from training.recipes import load_recipe
 
 SMALL = Decoder(layers=2, kv_heads=2, head_dim=4, hidden=16, intermediate=32, vocabulary=100, context=512)
@@ -18,13 +18,13 @@ MODEL = Architecture("m", "llama", "bfloat16", 10_000, 0, 1_600, SMALL, None)
 
 def test_the_parts_by_hand() -> None:
     # A layer: q and o 16 to 16, k and v 16 to 8, gate, up and down between 16 and 32; r 2.
-    assert lora_parameters(SMALL, 2) == 2 * 2 * (2 * 32 + 2 * 24 + 3 * 48)
-    assert layer_activation_bytes(SMALL) == 2 * (5 * 16 + 2 * 8 + 4 * 32)
+    assert count_lora_parameters(SMALL, 2) == 2 * 2 * (2 * 32 + 2 * 24 + 3 * 48)
+    assert count_activation_bytes(SMALL) == 2 * (5 * 16 + 2 * 8 + 4 * 32)
     recipe = load_recipe("nvidia", ["training.max_tokens=10", "training.batch=3", "lora.r=2"])
-    found = need(MODEL, recipe, Load(samples=5, tokens=6, reply=2, images=0))
+    found = estimate(MODEL, recipe, Load(samples=5, tokens=6, reply=2, images=0))
     assert found.weights == 20_000
-    assert found.adapters == lora_parameters(SMALL, 2) * 16
-    assert found.activations == 30 * (2 * 2 * 16 + 2 * layer_activation_bytes(SMALL))
+    assert found.adapters == count_lora_parameters(SMALL, 2) * 16
+    assert found.activations == 30 * (2 * 2 * 16 + 2 * count_activation_bytes(SMALL))
     assert found.logits == 30 * 100 * 10
     assert found.training_flops == 5 * 8 * 6 * (10_000 - 1_600)
     assert found.memory == 20_000 + found.adapters + 1.1 * (found.activations + found.logits) + GIB
@@ -32,8 +32,8 @@ def test_the_parts_by_hand() -> None:
 
 def test_checkpointing_trades_memory_for_time() -> None:
     load = Load(images=0)
-    with_it = need(MODEL, load_recipe("nvidia"), load)
-    without = need(MODEL, load_recipe("nvidia", ["training.checkpointing=false"]), load)
+    with_it = estimate(MODEL, load_recipe("nvidia"), load)
+    without = estimate(MODEL, load_recipe("nvidia", ["training.checkpointing=false"]), load)
     assert with_it.activations < without.activations
     assert with_it.training_flops == without.training_flops * 6 / 4
     assert with_it.hours(CARDS[0], 2) == pytest.approx(2 * with_it.hours(CARDS[0], 1))
@@ -41,16 +41,16 @@ def test_checkpointing_trades_memory_for_time() -> None:
 
 def test_grpo_needs_a_cache_and_decodes() -> None:
     recipe = load_recipe("curriculum")
-    found = need(MODEL, recipe, Load(images=0), "grpo")
+    found = estimate(MODEL, recipe, Load(images=0), "grpo")
     assert found.cache > 0 and found.decoded_bytes > 0 and found.logits == 0
-    assert found.training_flops > need(MODEL, recipe, Load(images=0), "sft").training_flops
+    assert found.training_flops > estimate(MODEL, recipe, Load(images=0), "sft").training_flops
 
 
 def test_layers_below_the_adapters_go_forward_alone_and_with_a_cache_once() -> None:
     load, changes = Load(samples=5, tokens=6, reply=2, images=0), ["training.max_tokens=10", "training.epochs=4"]
     changes += ["training.checkpointing=false", "lora.r=2", "training.dtype=float32"]
     whole, half, kept = (
-        need(MODEL, load_recipe("nvidia", [*changes, *more]), load)
+        estimate(MODEL, load_recipe("nvidia", [*changes, *more]), load)
         for more in ((), ("lora.first_layer=1",), ("lora.first_layer=1", "training.frozen_cache=true"))
     )
     below, language = (10_000 - 1_600 - 1_600) / 2, 10_000 - 1_600  # one of two layers, without the head of 100 x 16
@@ -75,7 +75,7 @@ def test_adapters_are_counted_as_peft_makes_them(kind: str, tmp_path: Path) -> N
     _, model = load_trainable(folder, recipe)
     trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
     decoder = architecture_of(str(folder)).decoder
-    assert decoder is not None and lora_parameters(decoder, recipe.lora.r) == trained
+    assert decoder is not None and count_lora_parameters(decoder, recipe.lora.r) == trained
 
 
 def test_the_table_has_a_row_for_each_recipe(capsys: pytest.CaptureFixture[str]) -> None:

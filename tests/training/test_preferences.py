@@ -16,10 +16,19 @@ from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import dpo, grpo
 from training.chat_examples import TrainingDataError, Verdict
-from training.collect import questions
-from training.dpo import PairCollator, Sampled, fitting, key_of, pairs_of, read_samples, sample_replies, write_samples
-from training.encoding import IGNORED, SampleEncoder, with_replies
-from training.grpo import curriculum, reward_of, split_by_difficulty, trainer_for
+from training.collect import select_questions
+from training.dpo import (
+    PairCollator,
+    Sampled,
+    build_pairs,
+    make_key,
+    read_samples,
+    sample_replies,
+    select_fitting,
+    write_samples,
+)
+from training.encoding import IGNORED, SampleEncoder, append_replies
+from training.grpo import build_curriculum, make_reward, make_trainer, split_by_difficulty
 from training.recipes import load_recipe
 
 RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
@@ -46,7 +55,7 @@ def sampled(*replies: str) -> Sampled:
     ],
 )
 def test_right_over_refusal_over_wrong(replies: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
-    assert [(pair.chosen, pair.rejected) for pair in pairs_of(example(0), sampled(*replies))] == pairs
+    assert [(pair.chosen, pair.rejected) for pair in build_pairs(example(0), sampled(*replies))] == pairs
 
 
 def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
@@ -64,7 +73,7 @@ def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
 
 def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
     easy, hard = [example(n) for n in range(10)], [example(n, "hallucination") for n in range(100, 114)]
-    stages = curriculum(easy, hard)
+    stages = build_curriculum(easy, hard)
     mixed = [(stage.name, Counter(row.reply_verdict for row in stage.examples)) for stage in stages]
     assert mixed == [
         ("easy", {"correct": 10}),
@@ -73,13 +82,13 @@ def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
     ]
     for stage in stages:
         assert len({row.session_id for row in stage.examples}) == len(stage.examples)
-    assert curriculum(easy, hard) == stages
-    assert [stage.name for stage in curriculum(easy, [])] == ["easy"]
-    assert curriculum([], hard) == []
+    assert build_curriculum(easy, hard) == stages
+    assert [stage.name for stage in build_curriculum(easy, [])] == ["easy"]
+    assert build_curriculum([], hard) == []
 
 
 def test_the_reward_is_that_of_the_challenge() -> None:
-    reward = reward_of([example(0), example(1)], RuleJudge())
+    reward = make_reward([example(0), example(1)], RuleJudge())
     assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
     seen = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
     assert reward(completions=seen, place=[1], prompts=[None]) == [1.0]
@@ -98,14 +107,14 @@ def test_a_pair_is_the_served_prompt_with_both_replies(kind: str, tmp_path: Path
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind))
     encoder = SampleEncoder(checkpoint)
     (row,) = loaded(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
-    pairs = pairs_of(row, sampled(RIGHT, WRONG))
+    pairs = build_pairs(row, sampled(RIGHT, WRONG))
     inputs = PairCollator(pairs, encoder)([{"place": 1}])
     texts = [
         checkpoint.tokenizer.decode(ids[mask == 1], skip_special_tokens=True)
         for ids, mask in zip(inputs["input_ids"], inputs["completion_mask"], strict=True)
     ]
     assert texts == [RIGHT, WRONG] and "labels" not in inputs
-    assert fitting(pairs, encoder, 10) == [] and fitting(pairs, encoder, 500) == pairs
+    assert select_fitting(pairs, encoder, 10) == [] and select_fitting(pairs, encoder, 500) == pairs
 
 
 def options(data: Path, model: Path, out: Path, **changes: object) -> list[str]:
@@ -121,7 +130,7 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
     write_samples(
-        out / dpo.SAMPLES, [Sampled(key_of(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+        out / dpo.SAMPLES, [Sampled(make_key(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
     )
     write_samples(out / f"held_out_{dpo.SAMPLES}", [])
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
@@ -173,8 +182,8 @@ def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: P
         beta=0.5,
         max_completion_length=4,
     )
-    reward = reward_of(rows, RuleJudge())
-    trainer: Any = trainer_for(rows, checkpoint, model=checkpoint.model, reward_funcs=reward, args=config)
+    reward = make_reward(rows, RuleJudge())
+    trainer: Any = make_trainer(rows, checkpoint, model=checkpoint.model, reward_funcs=reward, args=config)
     made = trainer._generate_and_score_completions([trainer.train_dataset[place] for place in (0, 1)])
     encoder = SampleEncoder(checkpoint)
     served = encoder.prompts(rows)
@@ -185,7 +194,7 @@ def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: P
     replies = [
         ids[mask == 1].tolist() for ids, mask in zip(made["completion_ids"], made["completion_mask"], strict=True)
     ]
-    whole = with_replies(served, replies, checkpoint.tokenizer.pad_token_id)
+    whole = append_replies(served, replies, checkpoint.tokenizer.pad_token_id)
     labels = whole.pop("labels")[:, 1:]
     with torch.no_grad():
         scores = checkpoint.model(**whole).logits[:, :-1].log_softmax(dim=-1)
@@ -212,6 +221,6 @@ def test_grpo_tells_that_vllm_would_see_no_picture(tmp_path: Path, capsys: pytes
 
 def test_questions_are_the_examples_that_answer() -> None:
     asked = [example(0), example(1, form="yes or no", prompt="relevance", reply="No"), example(2, form="brief answer")]
-    assert [row.form for row in questions(asked)] == ["answer", "brief answer"]
+    assert [row.form for row in select_questions(asked)] == ["answer", "brief answer"]
     with pytest.raises(TrainingDataError, match="no sampled replies"):
         read_samples(Path("nowhere.jsonl"))

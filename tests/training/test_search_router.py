@@ -11,7 +11,7 @@ from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
 from tests.evaluation.worlds import write_records
 from training.chat_examples import TrainingDataError
-from training.search_router import DraftedTurn, drafted_turns, labels_of, main, train
+from training.search_router import DraftedTurn, label_turns, main, read_drafted_turns, train
 
 SIGN = ("What does the sign say?", "simple-knowledge", 'The sign says "STOP".', "The sign says STOP.")
 CAR = ("Which company made the car?", "multi-hop", "Ford made the car.", "Ford made it.")
@@ -46,19 +46,19 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
 
 
 def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
-    return drafted_turns(write_run(folder, kinds, times).parent)
+    return read_drafted_turns(write_run(folder, kinds, times).parent)
 
 
 def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
-    labels = labels_of(turns, RuleJudge(), {})
+    labels = label_turns(turns, RuleJudge(), {})
     assert labels == ["direct", "verify", "rag", "rag", "direct"]
 
 
 def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")])
-    assert labels_of(turns, RuleJudge(), {}) == ["rag"]
-    assert labels_of(turns, RuleJudge(), {"s0-0": ["FoMoCo"]}) == ["verify"]
+    assert label_turns(turns, RuleJudge(), {}) == ["rag"]
+    assert label_turns(turns, RuleJudge(), {"s0-0": ["FoMoCo"]}) == ["verify"]
 
 
 def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
@@ -77,7 +77,7 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
 
 def test_training_is_deterministic(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, LOST], times=6)
-    labels = labels_of(turns, RuleJudge(), {})
+    labels = label_turns(turns, RuleJudge(), {})
     first, again = (train(turns, labels, "here") for _ in range(2))
     assert first == again
 
@@ -86,7 +86,7 @@ def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
     trace = write_run(tmp_path, [SIGN, CAR, LOST], times=1)
     lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
     trace.write_text("".join(lines[1:]), encoding="utf-8")
-    turns = drafted_turns(tmp_path)
+    turns = read_drafted_turns(tmp_path)
     assert [turn.answered.interaction_id for turn in turns] == ["s0-1", "s0-2"]
 
 
@@ -94,7 +94,7 @@ def test_a_trace_of_another_run_gives_nothing(tmp_path: Path) -> None:
     trace = write_run(tmp_path, [SIGN, CAR], times=1)
     trace.write_text(trace.read_text(encoding="utf-8").replace('"s0"', '"another"'), encoding="utf-8")
     with pytest.raises(TrainingDataError, match="stages draft and route"):
-        drafted_turns(tmp_path)
+        read_drafted_turns(tmp_path)
 
 
 def _record(*stages: StageRecord) -> str:

@@ -17,10 +17,10 @@ from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import merge, sft
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
-from training.encoding import IGNORED, Sample, SampleEncoder, SampleGroup, groups_of
-from training.fit import load_trainable, without_cache
-from training.recipes import DataTable, LoraTable, load_recipe, recipe_names
-from training.sft import counts, samples_of
+from training.encoding import IGNORED, Sample, SampleEncoder, SampleGroup, group_samples
+from training.fit import disable_cache, load_trainable
+from training.recipes import DataTable, LoraTable, list_recipes, load_recipe
+from training.sft import count_kinds, select_samples
 
 KINDS = sorted(SAVE)
 
@@ -35,28 +35,32 @@ def test_own_answers_where_right_and_refusals_elsewhere() -> None:
             example(4, "miss", form="queries", reply="tower"), example(5, form="yes or no", prompt="relevance", reply="No"),
             example(6, form="verdict", reply="Correct")]  # fmt: skip
     everything = DataTable(tasks=("answer", "queries", "relevance"))
-    assert [(sample.kind, sample.reply) for sample in samples_of(rows, everything)] == [
+    assert [(sample.kind, sample.reply) for sample in select_samples(rows, everything)] == [
         ("answer", "It is 330 metres tall."),
         ("refusal", "I don't know"),
         ("refusal", "I don't know"),
         ("queries", "tower"),
         ("relevance", "No"),
     ]
-    assert [sample.kind for sample in samples_of(rows, DataTable())] == ["answer", "refusal", "refusal"]
+    assert [sample.kind for sample in select_samples(rows, DataTable())] == ["answer", "refusal", "refusal"]
     other = [example(0, truth="330 metres")]
-    assert samples_of(other, DataTable(answers="reference"))[0].reply == "330 metres"
+    assert select_samples(other, DataTable(answers="reference"))[0].reply == "330 metres"
 
 
 def test_a_greater_share_of_refusals_left_out_leaves_out_more_of_the_same() -> None:
     rows = [example(number, "hallucination" if number % 2 else "correct") for number in range(400)]
     kept = {
-        share: {sample.example.session_id for sample in samples_of(rows, DataTable(refusals_left_out=share)) if sample.kind == "refusal"}
+        share: {
+            sample.example.session_id
+            for sample in select_samples(rows, DataTable(refusals_left_out=share))
+            if sample.kind == "refusal"
+        }
         for share in (0.0, 0.3, 0.7, 1.0)
-    }  # fmt: skip
+    }
     assert kept[1.0] == set() and len(kept[0.0]) == 200
     assert kept[0.7] < kept[0.3] < kept[0.0]
     assert abs(len(kept[0.3]) - 140) < 25
-    assert counts(samples_of(rows, DataTable(refusals_left_out=1.0))) == {"answer": 200}
+    assert count_kinds(select_samples(rows, DataTable(refusals_left_out=1.0))) == {"answer": 200}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +70,7 @@ def test_the_loss_is_on_the_reply_alone_and_the_prompt_is_the_served_one(
     checkpoint = load_checkpoint(checkpoints[kind])
     encoder = SampleEncoder(checkpoint)
     images = ("a",) if checkpoint.sees else ()
-    short, long = samples_of(
+    short, long = select_samples(
         loaded(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
     )
     inputs = encoder.encode(SampleGroup((short, long)))
@@ -91,7 +95,7 @@ def test_a_batch_has_the_loss_of_its_rows(
     encoder = SampleEncoder(checkpoint)
     names: list[tuple[str, ...]] = [("a",), ("b",)] if sighted else [(), ()]
     rows = loaded(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
-    samples = samples_of(rows, DataTable())
+    samples = select_samples(rows, DataTable())
     alone = [summed_loss(checkpoint, encoder.padded([sample])) for sample in samples]
     assert summed_loss(checkpoint, encoder.padded(samples)) == pytest.approx(sum(alone), rel=2e-4)
 
@@ -99,11 +103,11 @@ def test_a_batch_has_the_loss_of_its_rows(
 @pytest.mark.parametrize("kind", KINDS)
 def test_packed_samples_do_not_see_each_other(kind: str, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     checkpoint = load_checkpoint(checkpoints[kind])
-    without_cache(checkpoint.model)
+    disable_cache(checkpoint.model)
     encoder = SampleEncoder(checkpoint)
-    if not encoder.packs:
+    if not encoder.can_pack:
         return
-    samples = samples_of(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
+    samples = select_samples(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
     alone = sum(summed_loss(checkpoint, encoder.padded([sample])) for sample in samples)
     packed = encoder.encode(SampleGroup(tuple(samples), packed=True))
     assert packed["input_ids"].shape[0] == 1
@@ -124,7 +128,7 @@ def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
         Sample(example(n, images=("a",) if length % 3 == 0 else ()), "x", "answer") for n, length in enumerate(lengths)
     ]
     known = {sample.example.session_id: length for sample, length in zip(samples, lengths, strict=True)}
-    groups = groups_of(samples, lengths, batch=batch, max_tokens=limit, packing=packing)
+    groups = group_samples(samples, lengths, batch=batch, max_tokens=limit, packing=packing)
     assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(list(known))
     for group in groups:
         assert len({bool(sample.example.images) for sample in group.samples}) == 1
@@ -177,7 +181,7 @@ def test_training_lowers_the_held_out_loss_and_the_merged_weights_give_the_same(
     from peft import PeftModel
 
     base = load_checkpoint(checkpoints[kind], dtype="float32")
-    samples = samples_of(loaded(tmp_path / "more", example(30, images=images)), DataTable())
+    samples = select_samples(loaded(tmp_path / "more", example(30, images=images)), DataTable())
     before = logits(base, samples)
     adapted = PeftModel.from_pretrained(base.model, str(tmp_path / "out" / "adapter")).eval()
     wanted = logits(base, samples)  # PEFT puts its layers into the model it is given
@@ -224,7 +228,7 @@ def test_adapters_are_on_the_language_model_and_on_the_picture_encoder_only_when
 
 
 def test_the_published_values_stand_in_the_recipes() -> None:
-    found = {name: load_recipe(name) for name in recipe_names()}
+    found = {name: load_recipe(name) for name in list_recipes()}
     published = {
         "nvidia": (16, 32, 1e-5, 1),
         "blackpearl": (64, 128, 5e-6, 10),
@@ -274,6 +278,6 @@ def test_samples_that_are_too_long_are_left_out(checkpoints: dict[str, Path], tm
     rows = loaded(tmp_path, example(0), example(1, query="How tall? " * 40))
     recipe = load_recipe("smollm2", ["training.max_tokens=100"])
     groups, too_long = sft.prepare(
-        samples_of(rows, DataTable()), SampleEncoder(load_checkpoint(checkpoints["llama"])), recipe
+        select_samples(rows, DataTable()), SampleEncoder(load_checkpoint(checkpoints["llama"])), recipe
     )
     assert too_long == 1 and [len(group.samples) for group in groups] == [1]

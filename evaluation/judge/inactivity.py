@@ -1,4 +1,4 @@
-"""How long a server has been silent: the patience that a judge has with it, and the signs of life meanwhile."""
+"""Timer of a server's silence: the judge's patience, and warnings meanwhile."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import threading
 import time
 
 PATIENCE_SECONDS = 300.0
-"""A server that has given no reply at all for so long, tries and pauses included, is given up: nothing more is asked of it."""
+"""Longest silence, tries and pauses included, after which a server is given up: nothing more is asked of it."""
 
 SIGN_SECONDS = 15.0
-"""While a server is silent, that is said after so long, and again each time."""
+"""Interval between the warnings that a server is silent."""
 
 GIVE_UP_AFTER = 5
-"""After this many requests in a row without an answer it is given up too."""
+"""Number of requests in a row without an answer after which a server is given up too."""
 
 log = logging.getLogger(__name__)
 
 
-class Silence:
-    """For how long a server has not replied to anything that it was asked; used by all threads that ask it."""
+class InactivityTimer:
+    """Timer of a server's silence, shared by all threads that ask it."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS, sign: float = SIGN_SECONDS) -> None:
         self._patience, self._sign = patience, sign
@@ -30,33 +30,33 @@ class Silence:
 
     @property
     def seconds(self) -> float:
-        """Since the first question without a reply, or since the last reply; 0 where nothing is waited for."""
+        """Seconds since the first request without a reply, or since the last reply; 0 if nothing is pending."""
         return time.monotonic() - self._since if self._since is not None else 0.0
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds until the server is given up."""
         return self._patience - self.seconds
 
     @property
-    def given_up(self) -> str:
-        """Why nothing more is to be asked; "" where there is hope."""
+    def give_up_reason(self) -> str:
+        """Reason to give up on the server, or ""."""
         if self._unanswered >= GIVE_UP_AFTER:
             return f"did not answer {GIVE_UP_AFTER} times in a row"
-        return f"has not replied for {self.seconds:.0f} s" if self.left <= 0 else ""
+        return f"has not replied for {self.seconds:.0f} s" if self.seconds_left <= 0 else ""
 
-    def asked(self) -> threading.Event:
-        """A question is put; until the event is set, signs of life are given."""
+    def start_request(self) -> threading.Event:
+        """Record a request, and warn of a silent server until the returned event is set."""
         with self._lock:
             self._waiting += 1
             if self._since is None:
                 self._since = self._said = time.monotonic()
         over = threading.Event()
-        threading.Thread(target=self._give_signs, args=(over,), daemon=True).start()
+        threading.Thread(target=self._warn_while_pending, args=(over,), daemon=True).start()
         return over
 
-    def ended(self, *, replied: bool) -> None:
-        """The question has its reply, or is given up."""
+    def end_request(self, *, replied: bool) -> None:
+        """Record that a request has its reply, or is given up."""
         with self._lock:
             self._waiting -= 1
             self._unanswered = 0 if replied else self._unanswered + 1
@@ -65,17 +65,17 @@ class Silence:
                 if not self._waiting:
                     self._since = None
 
-    def _give_signs(self, over: threading.Event) -> None:
+    def _warn_while_pending(self, over: threading.Event) -> None:
         while not over.wait(self._sign):
-            if self._sign_due():
+            if self._is_warning_due():
                 log.warning(
                     "the judge's server has not replied for %.0f s; it is given up after %.0f s",
                     self.seconds,
                     self._patience,
                 )
 
-    def _sign_due(self) -> bool:
-        """Whether it is time to say so; not again for some seconds."""
+    def _is_warning_due(self) -> bool:
+        """Return whether a warning is due; if so the next one is due after the interval."""
         with self._lock:
             now = time.monotonic()
             due = self._since is not None and now - self._said >= self._sign and now - self._since < self._patience

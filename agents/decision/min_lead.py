@@ -1,0 +1,29 @@
+"""The lead of an answer over what sources say that are asked alone (RobustRAG, arXiv 2405.15556; ``agents/methods/source_votes.py``)."""
+
+from pydantic import Field
+
+from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.turn import Turn
+
+
+class MinLead(Rule):
+    """An answer has to lead every other that sources give by so many votes."""
+
+    class Options(RuleOptions):
+        min_lead: int | None = Field(
+            None,
+            description="votes by which an answer has to lead every other that sources give, each asked alone; the stage isolated_answers "
+            "runs before this one then, whatever the preset; None: sources are not asked alone",
+        )
+
+    options: Options
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the stage that asks each source alone, where a lead is wanted."""
+        return ("isolated_answers",) if self.options.min_lead is not None else ()
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
+        """Withhold an answer whose lead is too small; where there is one source no votes are counted."""
+        if self.options.min_lead is None or turn.votes is None or turn.votes.lead >= self.options.min_lead:
+            return None
+        return "another source answers otherwise" if turn.votes.rival else "no source alone gives the answer"

@@ -1,0 +1,30 @@
+"""Orders in the evidence: an answer that does what a retrieved text told the model to is withheld (``agents/texts/orders.py``)."""
+
+from agents.decision.rule import Rule, RuleContext
+from agents.methods.candidates import trusts_draft
+from agents.record import FOLLOWS_ORDERS
+from agents.texts.orders import rests_on_orders
+from agents.turn import Turn
+
+MAX_SHOWN = 10  # chunks that any stage shows
+
+
+class Orders(Rule):
+    """An answer may not rest on an order alone, where ``guard.injection`` is on; a draft was made before anything was retrieved."""
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer whose names and numbers stand in orders alone."""
+        if not context.guarded or trusts_draft(turn):
+            return None
+        evidence, said = _read_by_the_model(turn)
+        return FOLLOWS_ORDERS if rests_on_orders(context.candidate.text, turn.question, evidence, said) else None
+
+
+def _read_by_the_model(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return title and text of the retrieved evidence that the answering model read, and what the user said before."""
+    shown = turn.shown or turn.evidence[:MAX_SHOWN]
+    evidence = [(chunk.title, chunk.text) for chunk in shown if chunk.source != "step"]
+    entries = [(entry.title, entry.text) for entry in turn.entries]
+    return [*evidence, *entries, (turn.entity_name or "", "")], [
+        each["content"] for each in turn.history if each["role"] == "user"
+    ]

@@ -1,0 +1,32 @@
+"""What decides on an answer where nothing is fitted to the models: a verdict, the answer's own tokens and the draft, as witnesses."""
+
+from agents.decision.dual_verification import VerifierOptions, verifiers_decide
+from agents.decision.rule import Rule, RuleContext
+from agents.turn import Turn
+
+
+class Witnesses(Rule):
+    """A verdict and the answer's own tokens have to approve; a draft that says the same outweighs the tokens.
+
+    The verdict decides: it is the one witness that reads answer and evidence, and its cut of one half follows from the score. The bounds
+    on token probabilities were published for other replies and models (QA-Dragon's released code). They withhold an answer too, which
+    gained on validation (lab/notes/results.md, "Without a gate"), but not one that the model drafted before anything was searched: then two
+    witnesses stand against one. A draft that differs withholds nothing, for a search often puts a draft right. Without a verdict the
+    tokens have to approve, and no draft may differ.
+    """
+
+    Options = VerifierOptions
+    options: VerifierOptions
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer that the witnesses do not support together."""
+        if self.options.verified_by != "witnesses" or not verifiers_decide(turn, context):
+            return None
+        said = turn.verification
+        if said.model is False:
+            return "the verifier does not approve"
+        if said.white_box is False and said.draft is not True:
+            return "its token probabilities are low"
+        if said.model is None and (not said.white_box or said.draft is False):
+            return "the verifier gave no verdict, and nothing else speaks for the answer"
+        return None
