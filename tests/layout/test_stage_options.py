@@ -17,6 +17,7 @@ KEPT = {
     "cite.threshold": "a score of the profile's reranker, and rerankers have scales of their own",
     "coherence.k": "how many are kept: the paper has 5, a model with a longer context takes more",
     "documents.k": "how many are kept: the paper has 5, a model with a longer context takes more",
+    "finalise.rules": "rules from outside of this project: none stands in it",
     "verify.white_box": "line: for a model of one's own, after `calibrate --fit white_box`",
     "verify.weight_min": "of that line: `calibrate --fit white_box` prints it",
     "verify.weight_mean": "of that line: `calibrate --fit white_box` prints it",
