@@ -1,6 +1,6 @@
 """Differences between the two releases of the organiser's evaluation and ours, in one value that a run carries.
 
-``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026. docs/evaluation.md has
+``STARTER_KIT`` is the challenge's starter kit, ``RESEARCH_RELEASE`` facebookresearch/CRAG-MM of February 2026. docs/rules.md has
 the differences in a table and says why ours are stricter.
 """
 

@@ -76,7 +76,7 @@ def final_branch(
     """Return the line of Algorithm 1 (CRUISE, section 3.4) that the values end on.
 
     A signal that is missing (None, NaN) meets no condition, so it can only lead to an abstention; the paper leaves that open
-    (docs/papers.md).
+    (lab/notes/papers.md).
     """
     if real_time and not retrieval >= min_retrieval:
         return "stale"

@@ -10,7 +10,7 @@ class Witnesses(Rule):
 
     The verdict decides: it is the one witness that reads answer and evidence, and its cut of one half follows from the score. The bounds
     on token probabilities were published for other replies and models (QA-Dragon's released code). They withhold an answer too, which
-    gained on validation (docs/results.md, "Without a gate"), but not one that the model drafted before anything was searched: then two
+    gained on validation (lab/notes/results.md, "Without a gate"), but not one that the model drafted before anything was searched: then two
     witnesses stand against one. A draft that differs withholds nothing, for a search often puts a draft right. Without a verdict the
     tokens have to approve, and no draft may differ.
     """

@@ -1,7 +1,7 @@
 """Plans of a question that takes several steps: each step asks one fact of one named thing, or computes from earlier answers.
 
 Typed steps that name each thing, with code for the sums, answered 21 of 44 such questions of the mini set's validation by hand, a plan
-written freely 15, one prompt 8 (docs/steps.md).
+written freely 15, one prompt 8 (lab/notes/steps.md).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ SHARED_COSINE = 2 / 3
 CLIP's embeddings lie in a narrow cone (Liang et al. 2022, "Mind the gap", section 2), so that the cosine of two unrelated pictures is
 well above 0, and the cuts of the research release (0.75) and of task 2's winner (0.725, 0.8) are made for such cosines.
 ``ObjectEmbedding`` takes the common direction away; a component that is the same for all pictures puts one back. The order of the
-pictures stays. With 2/3 the first hits above the release's cut are right about as often as wrong on validation (docs/retrieval.md).
+pictures stays. With 2/3 the first hits above the release's cut are right about as often as wrong on validation (lab/notes/retrieval.md).
 """
 
 

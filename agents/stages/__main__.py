@@ -1,4 +1,4 @@
-"""The table of stages in docs/architecture.md, made from their classes."""
+"""The table of stages in docs/stages.md, made from their classes."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ from agents.profiles.profile import PRESETS, ROOT, names
 from agents.settings.presets import load_settings
 from agents.stage import Stage, stage_class, stage_names
 
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "stages.md"
 _TABLE = re.compile(r"(?<=<!-- python -m agents\.stages -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 

@@ -2,7 +2,7 @@
 
 The threat is indirect prompt injection (Greshake et al., 2023, arXiv 2302.12173). A list of phrases does not find every order; it finds
 the plain ones at next to no cost in ordinary text (``tests/injection`` holds both). What gets through stands between quotation marks in the
-prompts, and ``agents/texts/orders.py`` looks at the answer; docs/injection.md says what that brings.
+prompts, and ``agents/texts/orders.py`` looks at the answer; lab/notes/injection.md says what that brings.
 """
 
 import re

@@ -48,7 +48,7 @@ class JudgeOptions(Options):
     rules: Annotated[NamedRules, Flag(choices=tuple(RULES))] = Field(
         OURS,
         description="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's "
-        "(docs/evaluation.md)",
+        "(docs/rules.md)",
     )
     judge_style: JudgeStyle | None = Field(
         None, description="the challenge's prompt or the research release's; not given: by rules, or by model"

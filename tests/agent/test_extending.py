@@ -101,7 +101,7 @@ def test_a_long_answer_stays_where_the_model_fails(shorten: Any) -> None:
 
 
 def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
-    page = tmp_path / "architecture.md"
+    page = tmp_path / "stages.md"
     page.write_text(stages.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     assert stages.main(["--write"], page) == 0
     assert page.read_text() == stages.PAGE.read_text(), "python -m agents.stages --write"

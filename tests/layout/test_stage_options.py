@@ -17,6 +17,7 @@ KEPT = {
     "cite.threshold": "a score of the profile's reranker, and rerankers have scales of their own",
     "coherence.k": "how many are kept: the paper has 5, a model with a longer context takes more",
     "documents.k": "how many are kept: the paper has 5, a model with a longer context takes more",
+    "finalise.rules": "rules from outside of this project: none stands in it",
     "verify.white_box": "line: for a model of one's own, after `calibrate --fit white_box`",
     "verify.weight_min": "of that line: `calibrate --fit white_box` prints it",
     "verify.weight_mean": "of that line: `calibrate --fit white_box` prints it",
@@ -60,7 +61,12 @@ def settings_of_the_repository() -> Iterator[Setting]:
         text = path.read_text(encoding="utf-8")
         yield from in_tables(tomllib.loads(text))
         yield from in_words(text)  # the comments, which name variants
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.*")):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "lab" / "notes").glob("*.md"),
+        *(ROOT / "examples").glob("*.*"),
+    ):
         yield from in_words(page.read_text(encoding="utf-8"))
     for part in (*PARTS, *MORE_PARTS):
         if part.switch is not None:

@@ -12,7 +12,7 @@ from agents.models.base import Box, Mask
 from agents.models.pixels import to_rgb
 from agents.models.vision.boxes import corners, pad
 
-# Chosen on the validation scenes of the mini set: docs/retrieval.md.
+# Chosen on the validation scenes of the mini set: lab/notes/retrieval.md.
 _SIDE = 240  # longer side in pixels of the scaled surroundings of a box: about 90 ms of processor time
 _ROUNDS = 3  # fitting of colours and cutting, each after the other
 _AROUND = (
