@@ -135,7 +135,7 @@ def test_programs_read_one_answer_alone(
     assert (said["answer"], said["entity"], said["abstained"]) == ("300 m", "Red Tower", False)
     with pytest.raises(SystemExit):
         terminal.main([str(tmp_path / "photo.png"), "--json"])
-    assert "--json takes a question" in capsys.readouterr().err
+    assert "--json needs a question" in capsys.readouterr().err
 
 
 def test_a_server_that_is_not_there_is_told_before_the_question(

@@ -27,8 +27,8 @@ from tests.evaluation.runs_of_scripts import run_it, scripted_world
 HOLDER = """
 import sys
 from pathlib import Path
-from evaluation.files.folder_lock import writing_into
-with writing_into(Path(sys.argv[1])):
+from evaluation.files.folder_lock import lock_folders
+with lock_folders(Path(sys.argv[1])):
     print("holding", flush=True)
     sys.stdin.readline()
 """

@@ -173,7 +173,7 @@ def test_who_does_not_know_cites_nothing() -> None:
 @pytest.mark.filterwarnings("error")
 def test_the_switch_works_with_every_preset(preset: str) -> None:
     made = load_settings(preset, "embedded", overrides=["finalise.cite=true"])
-    assert made.stages[-2:] == ("cite", "finalise")
+    assert made.stages[-1] == "finalise" and "cite" in made.stages[-3:]
     assert "cite" not in made.without(["cite"]).stages
     if preset != "mavis":
         assert "cite" not in load_settings(preset, "embedded").stages

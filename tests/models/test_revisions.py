@@ -25,7 +25,7 @@ from agents.profiles.profile import load_profile
 from agents.search.clip import save_tiny_clip
 from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.pipelines import _weights
-from evaluation.run.truncation import from_tokenizer
+from evaluation.run.truncation import make_truncator
 from tests.models.tiny_checkpoints import save_llama
 
 ROOT = Path(__file__).parents[2]
@@ -101,9 +101,9 @@ def test_a_loader_takes_the_commit_that_is_named(load: Callable[[str], str]) -> 
 
 @pytest.mark.usefixtures("hub")
 def test_a_tokenizer_is_that_of_its_commit() -> None:
-    assert from_tokenizer(f"pins/llama@{NEW}", local=True).count("Hello") > 0
+    assert make_truncator(f"pins/llama@{NEW}", local=True).count("Hello") > 0
     with pytest.raises(Exception, match="no tokenizer at"):
-        from_tokenizer(f"pins/llama@{ABSENT}", local=True)
+        make_truncator(f"pins/llama@{ABSENT}", local=True)
 
 
 @pytest.mark.usefixtures("hub")

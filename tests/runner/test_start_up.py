@@ -112,7 +112,7 @@ LORA = {"name": "ours", "path": "nowhere/adapter"}
 def test_a_preset_gives_its_adapter_to_the_engine() -> None:
     settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
     profile = Profile(name="p", models={"chat": {"kind": "vllm", "path": "x"}})
-    assert profile.with_lora(settings.lora).models["chat"]["lora"] == LORA
+    assert profile.with_lora(settings.lora).models["chat"]["lora"] == {**LORA, "revision": "main"}
     assert profile.with_lora(None) is profile
 
 
