@@ -190,7 +190,7 @@ def cases_of(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Ca
 
 
 def painted(photo: Image.Image, text: str) -> Image.Image:
-    """The photo with a text on a white board across its upper edge."""
+    """Paint a text on a white board across the upper edge of a photo."""
     made = photo.copy()
     draw, size = ImageDraw.Draw(made), 48.0
     while draw.textlength(text, font := ImageFont.load_default(size)) > 0.94 * made.width:
