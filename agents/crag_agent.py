@@ -111,7 +111,18 @@ class CragAgent(BaseAgent):
         replies: ReplyStore | None = None,
         **options: Any,
     ) -> Self:
-        """An agent that runs a preset under a profile; ``replies`` and SettingsError are as for ``RunConfig.models``."""
+        """Create an agent that runs a preset under a profile.
+
+        Args:
+            config: The preset and the profile.
+            search_pipeline: The pipeline that the agent searches with; None: the evaluator passes results with each call.
+            models: Models to use in place of those of the profile.
+            replies: Kept replies, as for ``RunConfig.models``.
+            **options: Further arguments of the class.
+
+        Raises:
+            SettingsError: As for ``RunConfig.models``.
+        """
         _tell(config)
         return cls(
             search_pipeline,
@@ -160,7 +171,7 @@ class CragAgent(BaseAgent):
         return self._started
 
     def _blank_turn(self) -> list[tuple[str, float]]:
-        """The stages of a blank turn with the seconds that each took."""
+        """Run a blank turn and return its stages with the seconds that each took."""
         from PIL import Image
 
         from agents.runner.intake import open_turn

@@ -135,7 +135,10 @@ class Decision:
 
 
 def sureness(probability: float, needed: float) -> str:
-    """A probability and what it takes, with as many decimals as tell them apart: ``21% sure, 50% needed``."""
+    """Format a probability and the one needed, with enough decimals to tell them apart.
+
+    Example: ``21% sure, 50% needed``.
+    """
     digits = 0
     while digits < _MAX_DIGITS and f"{probability:.{digits}%}" == f"{needed:.{digits}%}":
         digits += 1
@@ -252,9 +255,10 @@ FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
 
 
 def finding(name: str, value: Any) -> Any:
-    """A value as the field of that name holds it; None and signals that are no finite numbers are left out of mappings.
+    """Convert a value to the type of its field, and check it.
 
-    Checked when a stage tells it: a wrong one would otherwise fail whoever reads it, the last stage or the page, and cost the answer.
+    None and signals that are no finite numbers are left out of mappings. The check takes place when a stage reports the
+    value: a wrong one would otherwise fail its reader, the last stage or the page, and cost the answer.
 
     Raises:
         TypeError: There is no such name in ``FINDINGS``, or the value is of another type.
@@ -375,7 +379,7 @@ class TurnRecord:
         return {name: signal for stage in self.stages for name, signal in stage.signals.items()}
 
     def noted(self, name: str) -> Any:
-        """What the last stage that noted it says under a name; None where none does."""
+        """Return the latest note with this name, or None."""
         return next((stage.notes[name] for stage in reversed(self.stages) if name in stage.notes), None)
 
     def as_json(self) -> dict[str, Any]:
@@ -409,10 +413,10 @@ _RECORD = TypeAdapter(TurnRecord)
 
 
 def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
-    """A line of trace.jsonl.
+    """Parse a line of trace.jsonl.
 
     Raises:
-        RecordError: It is none, or one of another version.
+        RecordError: The line is no record, or one of another version.
     """
     try:
         content = parse_json(line) if isinstance(line, str) else line

@@ -60,7 +60,15 @@ class Context:
             object.__setattr__(self, part, _TakenAway())
 
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
-        """The answers to questions, one batched call to each model, by the deadline (None: the stage's); ModelError as for ``ask.put``."""
+        """Ask chat models, with one batched call to each, and return their answers.
+
+        Args:
+            questions: Questions to ask.
+            deadline: When the models have to be done; None: the stage's deadline.
+
+        Raises:
+            ModelError: As for ``ask.put``.
+        """
         return put(questions, self.prompts, self.models.chat, deadline or self.deadline, self.shorten)
 
     def ask_each(
@@ -157,7 +165,7 @@ class Stage(ABC):
         """
 
     def in_words(self, turns: Sequence[Turn]) -> str:  # noqa: ARG002 - one that counts what it is given reads them
-        """What it is about to do with the turns of a batch, for people who wait."""
+        """Tell people who wait what the stage is about to do with the turns of a batch."""
         return self.doing or self.name.replace("_", " ")
 
     def needs(self) -> tuple[str, ...]:
@@ -165,7 +173,10 @@ class Stage(ABC):
         return ()
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """What it may ask chat models: prompts, whose front matter names the role that reads each, and forms of reply."""
+        """List what the stage may ask chat models: prompts, each with its form of reply.
+
+        The front matter of a prompt names the role that reads it.
+        """
         return self.asked
 
     def roles(self) -> tuple[str, ...]:
@@ -178,13 +189,17 @@ class Stage(ABC):
 
 
 def stage_names() -> list[str]:
-    """The stages of this project: the modules of ``agents/stages``."""
+    """List the stages of this project: the modules of ``agents/stages``."""
     return sorted(path.stem for path in STAGES.glob("[!_]*.py"))
 
 
 @cache
 def stage_class(reference: str) -> type[Stage]:
-    """The class of a stage: a module of ``agents/stages``, or ``package.module:ClassName``; SettingsError where there is none."""
+    """Import a stage: a module of ``agents/stages``, or ``package.module:ClassName``.
+
+    Raises:
+        SettingsError: There is no such stage.
+    """
     place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
         found: type[Stage] = imported(place, reference, "stage", SettingsError, Stage)

@@ -77,7 +77,7 @@ class Evidence:
     beside: bool = False  # whether it stands on a full page beside what the search found there
 
     def scored(self, score: float) -> Evidence:
-        """The same chunk with a reranker's score."""
+        """Copy the chunk with a reranker's score."""
         return replace(self, score=score)
 
 
@@ -256,7 +256,10 @@ class Turn:
     _exchanges: list[Exchange] = field(default_factory=list, repr=False)
 
     def snapshot(self) -> Turn:
-        """The turn as it is now; what is set on one of them does not change the other. Pictures and evidence are shared."""
+        """Copy the turn as it is now.
+
+        Setting an attribute of one does not change the other. Pictures and evidence are shared.
+        """
         made = copy.copy(self)
         made.records, made._notes, made._found = list(self.records), dict(self._notes), dict(self._found)
         made._exchanges = list(self._exchanges)
@@ -268,7 +271,10 @@ class Turn:
         return self.image is not None and self.image.size == EGOCENTRIC
 
     def shown_entities(self, minimum: float = -1.0) -> tuple[Entity, ...]:
-        """The entities that the picture is taken to show; only those whose best picture has a cosine of ``minimum`` or more."""
+        """Return the entities that the picture is taken to show, from a cosine of ``minimum`` on.
+
+        The cosine is that of the entity's best picture.
+        """
         shown = self.entities or ((self.entity,) if self.entity is not None else ())
         return tuple(entity for entity in shown if self._cosine(entity) >= minimum)
 
@@ -291,7 +297,7 @@ class Turn:
         return self.naming(self.names_shown())
 
     def naming(self, names: Sequence[str]) -> str:
-        """The question together with names that it does not hold, where it is about the picture."""
+        """Add names to a question about the picture, except those that it contains already."""
         added = [name for name in names if name.lower() not in self.question.lower()]
         return f"{self.question} ({', '.join(added)})" if added and self.needs_image else self.question
 
@@ -301,9 +307,12 @@ class Turn:
         return None if self.entity is None else self.entity.name
 
     def search_text(self, *, entity: bool, summary: bool, minimum: float = -1.0) -> str:
-        """What searches and rerankers are asked: the question, with the name of what is shown and the summary (CRUISE, eq. 2).
+        """Build the text for searches and rerankers: the question, with what is asked for (CRUISE, eq. 2).
 
-        An entity is named from cosine ``minimum`` on.
+        Args:
+            entity: Whether the name of what is shown is added.
+            summary: Whether the summary is added.
+            minimum: Cosine from which an entity is named.
         """
         question = self.naming(self.names_shown(minimum)) if entity else self.question
         return f"{question} {self.summary}" if summary and self.summary else question
@@ -377,5 +386,5 @@ class Turn:
 
 
 def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
-    """The turns whose question needs their image and that have one, with it."""
+    """Select the turns whose question needs their image, each with the image; skip those without one."""
     return [(turn, turn.image) for turn in turns if turn.needs_image and turn.image is not None]

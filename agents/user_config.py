@@ -1,5 +1,7 @@
-"""What the evaluator imports: ``UserAgent(search_pipeline=...)``, or without a pipeline in the research release of the benchmark, which
-passes what it found with each call (``rag_context_list``).
+"""What the evaluator imports: ``UserAgent(search_pipeline=...)``.
+
+In the research release of the benchmark there is no pipeline: it passes what it found with each call
+(``rag_context_list``).
 
 ``local_evaluation.py`` evaluates what stands here too, unless ``--agent`` names another class.
 

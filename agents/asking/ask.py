@@ -60,14 +60,14 @@ class Template(Protocol):
         """Which model reads it, and how."""
 
     def request(self, **values: Any) -> ChatRequest:
-        """The request with the values filled in."""
+        """Fill the template with values and return the chat request."""
 
 
 class Templates(Protocol):
     """Templates by name: a ``PromptLibrary``."""
 
     def __getitem__(self, name: str, /) -> Template:
-        """The template of a name."""
+        """Return the template with this name."""
 
 
 class Keeper(Protocol):
@@ -129,10 +129,15 @@ def put(
     deadline: Deadline = NO_DEADLINE,
     shorten: Callable[[int], int] | None = None,
 ) -> list[Answer[T]]:
-    """The answers to questions, in their order: each prompt by the model of its own role, one batched call a role.
+    """Ask chat models and return the answers in the order of the questions.
+
+    The model of a prompt's own role answers it. All questions of one role go into one batched call.
 
     Args:
+        questions: Questions to ask, each with its prompt and its form of reply.
+        prompts: Templates by the names of the prompts.
         model: The chat model of a role.
+        deadline: When the models have to be done.
         shorten: Maps the ``max_tokens`` of a prompt to a reduced limit; None: as the prompt says.
 
     Raises:

@@ -45,15 +45,15 @@ class FrontMatter(BaseModel):
 
 
 def _filled_in(value: Any) -> Any:
-    """A value as it goes into a prompt: wherever it comes from, it cannot end a message or begin another."""
+    """Make a value from any source safe for a prompt: it can neither end a message nor begin another."""
     return without_special_tokens(value) if isinstance(value, str) else value
 
 
 def quoted(text: str) -> str:
-    """A text between quotation marks that it holds none of, so that it cannot end its quotation.
+    """Put a text in quotation marks, after replacing those inside so that it cannot end its quotation.
 
-    Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1), which need not be random where a text cannot hold them.
-    ``benchmarks/injected_orders.py`` measures what it brings.
+    Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1). The delimiters need not be random,
+    because the text cannot contain them. ``benchmarks/injected_orders.py`` measures the effect.
     """
     inside = text.replace('"', "”")
     return f'"{inside}"'
@@ -101,7 +101,7 @@ class Prompt:
         self.name, self.path = path.stem, path
 
     def render(self, **values: Any) -> str:
-        """The whole prompt as one text; for templates that are no chat, such as descriptions."""
+        """Render the whole prompt as one text, for templates that are no chat, such as descriptions."""
         return "\n".join(body.render(**values).strip() for _, body in self._sections)
 
     def request(
@@ -111,7 +111,11 @@ class Prompt:
         images: tuple[Image.Image, ...] = (),
         **values: Any,
     ) -> ChatRequest:
-        """A chat request; images go with the first user message; UndefinedError where a value that the template uses is missing."""
+        """Build a chat request; the images go with the first user message.
+
+        Raises:
+            UndefinedError: A value that the template uses is missing.
+        """
         shown = (image, *images) if image is not None else images
         messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
         first_user = next(index for index, message in enumerate(messages) if message.role == "user")

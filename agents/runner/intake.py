@@ -46,9 +46,16 @@ Decode = Callable[
 
 
 def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
-    """The picture as ``to_rgb`` makes it, at most ``KEPT_PIXELS`` large; ValueError where it is none, broken, or above ``MAX_PIXELS``.
+    """Convert a picture with ``to_rgb`` and reduce it to at most ``KEPT_PIXELS``.
 
-    A file that was opened and not decoded yet has to be of one of ``picture_files.FORMATS``; ``elsewhere`` decodes one that may take long.
+    A file that was opened but not decoded yet has to be of one of ``picture_files.FORMATS``.
+
+    Args:
+        image: The picture as the evaluator passed it.
+        elsewhere: Decodes a file that may take long; None: it is decoded here.
+
+    Raises:
+        ValueError: The value is no picture, the picture is broken, or it has more than ``MAX_PIXELS``.
     """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
@@ -118,7 +125,11 @@ def decode_in_process(
 
 
 def asked(queries: Any) -> list[Any]:
-    """The queries of a call as a list: None holds none, an iterable that raises those before."""
+    """Coerce the queries of a call to a list.
+
+    Returns:
+        An empty list for None; if an iterable raises, the queries before that.
+    """
     return list(queries) if isinstance(queries, str) else _listed(queries)
 
 
@@ -127,7 +138,10 @@ def _open(image: Any, _: Turn) -> Image.Image:
 
 
 def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = _open) -> list[Turn]:
-    """A turn for each query; images and histories that are missing or too many are taken as missing or left out."""
+    """Open a turn for each query, with its image and its history.
+
+    Missing images and histories count as None, and surplus ones are left out.
+    """
     count = len(queries)
     return [
         open_turn(query, image, history, decode)
@@ -136,7 +150,10 @@ def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Deco
 
 
 def open_turn(query: Any, image: Any, history: Any, decode: Decode = _open) -> Turn:
-    """A turn from a query, a PIL image and a dialog; what cannot be read is noted and left out."""
+    """Open a turn from a query, a PIL image and a dialog.
+
+    What cannot be read is noted and left out.
+    """
     turn = Turn(query=tidy(query), image=None, history=_messages(history))
     turn.question = turn.query
     if image is None:
@@ -158,7 +175,10 @@ def add_provided(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
 
 
 def tidy(text: Any) -> str:
-    """A question or a message without control characters and special tokens, at most ``MAX_QUERY`` characters; ordinary text as it is."""
+    """Remove control characters and special tokens from a question or a message.
+
+    Ordinary text stays as it is, up to ``MAX_QUERY`` characters.
+    """
     if not isinstance(text, str):
         return ""
     return without_special_tokens(without_controls(text[:MAX_QUERY]))

@@ -25,7 +25,13 @@ class RequestImages:
         self._names: dict[int, tuple[Image.Image, str]] = {}  # kept alive: ids of dead objects come again
 
     def name(self, image: Image.Image) -> str:
-        """The SHA-256 of its pixels (``pixels_digest``), under which it is kept; OSError where it cannot be written."""
+        """Keep a picture under the SHA-256 of its pixels (``pixels_digest``), and return that name.
+
+        Without a folder the picture is only named.
+
+        Raises:
+            OSError: The picture cannot be written.
+        """
         known = self._names.get(id(image))
         if known is None:
             known = self._names[id(image)] = image, pixels_digest(image)

@@ -120,7 +120,10 @@ class TraceWriter:
         return well_formed(plain.clean(json.dumps(plain(record.as_json()), ensure_ascii=False)))
 
     def _stage(self, record: StageRecord) -> StageRecord:
-        """The record with what traces are to hold; without questions or pictures no text of a stage at all: each may reveal both."""
+        """Reduce a record to what traces may hold.
+
+        If questions or pictures are left out, so is every text of a stage: it may reveal both.
+        """
         record = replace(record, exchanges=tuple(map(self._exchange, record.exchanges)))
         notes = record.notes
         if not self._settings.images:
@@ -168,7 +171,7 @@ class TraceWriter:
 
 
 def _numbers(value: Any) -> Any:
-    """The numbers and truth values of a note; None for the rest."""
+    """Keep the numbers and booleans of a note, and replace everything else by None."""
     if isinstance(value, Mapping):
         return {str(key): _numbers(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

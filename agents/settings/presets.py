@@ -130,12 +130,16 @@ class Settings(Table):
         return {stage.name: stage for stage in map(_class, self.stages)}
 
     def options(self, stage: type[Stage]) -> StageOptions:
-        """The options of a stage; its defaults where the preset names none."""
+        """Return the options of a stage, or its defaults if the preset does not name it."""
         found: StageOptions = getattr(self, stage.name, None) or stage.Options()
         return found
 
     def without(self, names: Sequence[str]) -> Settings:
-        """These settings with stages, or groups of stages, left out; SettingsError for one that is not there or cannot be left out."""
+        """Copy these settings without some stages or groups of stages.
+
+        Raises:
+            SettingsError: A stage is not part of the preset, or cannot be left out.
+        """
         classes = self.stage_classes
         by_name = dict(zip(classes, self.stages, strict=True))
         groups = _groups(classes.values())
@@ -206,7 +210,11 @@ def load_settings(
 
 
 def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapping[str, Any]]:
-    """The tables of a preset that hold under certain profiles or for certain models, taken out of it."""
+    """Remove from a preset the tables for certain profiles or models, and return them.
+
+    Raises:
+        SettingsError: The preset is malformed: there is something other than tables.
+    """
     found = table.pop(key, {})
     if not isinstance(found, Mapping) or not all(isinstance(overlay, Mapping) for overlay in found.values()):
         raise SettingsError(
@@ -267,7 +275,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
         def settings_customise_sources(  # type: ignore[override]  # the library passes them by name
             cls, settings_cls: type[BaseSettings], env_settings: PydanticBaseSettingsSource, **_: Any
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            """The latest first, as the library wants them."""
+            """Order the sources from the latest to the first, as the library expects them."""
             first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
             last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
             return (*first, env_settings, *last)
@@ -425,7 +433,7 @@ def assignment(text: str) -> dict[str, Any]:
 
 
 def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[str]) -> str:
-    """What is wrong, a clause for each error; one in an override names that override."""
+    """Format validation errors as one clause each; a clause about an override names that override."""
     clauses = []
     for found in error.errors():
         place = [str(part) for part in found["loc"]]
@@ -442,7 +450,7 @@ def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[st
 
 
 def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
-    """The fields of the table at a place."""
+    """Return the fields of the table at a place in a model, none if there is no table."""
     for name in place:
         field = model.model_fields.get(name)
         inner = field.annotation if field is not None else None

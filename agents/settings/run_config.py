@@ -33,17 +33,17 @@ _PREPARED = ("validation", "public-test")  # splits of the mini set, as its indi
 
 
 def preset_names() -> list[str]:
-    """The presets that can be run."""
+    """List the presets that can be run."""
     return names(PRESETS)
 
 
 def profile_names() -> list[str]:
-    """The profiles that can be run."""
+    """List the profiles that can be run."""
     return names(PROFILES)
 
 
 def _tag(split: str) -> str:
-    """A split as names of indices have it."""
+    """Spell a split as the names of indices do, with hyphens."""
     return split.replace("_", "-")
 
 
@@ -190,7 +190,14 @@ class RunConfig:
         return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
-        """The organiser's pipeline over the indices of a split (SearchError where one is missing); None where no search is wanted."""
+        """Open the organiser's search pipeline over the indices of a split.
+
+        Returns:
+            None if neither web nor image search is wanted.
+
+        Raises:
+            SearchError: An index is missing.
+        """
         if not (web or images):
             return None
         from agents.search.pipelines import open_pipeline
@@ -211,7 +218,11 @@ class RunConfig:
         return pipeline
 
     def splits(self, *, web: bool = True) -> list[str]:
-        """The splits whose indices are in the cache, the one that was prepared last first; none where the organiser's are searched."""
+        """List the splits whose indices are in the cache, the one prepared last first.
+
+        Returns:
+            An empty list if the profile searches the organiser's indices.
+        """
         if self.profile.search.kind != "embedded":
             return []
         from agents.search.hub import published
@@ -224,7 +235,7 @@ class RunConfig:
         return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
 
     def newest_split(self, *, web: bool = True) -> str:
-        """The split that is searched where none is named: the one prepared last, else that of the organiser's indices."""
+        """Return the split to search by default: the one prepared last, else the organiser's."""
         return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
@@ -249,10 +260,14 @@ class RunConfig:
             raise SearchError(f"there is no {what} index {dataset_id} in {hub}; {has}{mend}")
 
     def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
-        """The models of the profile, each loaded when it is first asked for, by ``registry``: ``ModelRegistry`` if None.
+        """Set up the models of the profile; each is loaded when it is first asked for.
 
-        ``replies`` keeps those of deterministic requests. SettingsError where the preset names a LoRA adapter that the chat model cannot
-        take.
+        Args:
+            registry: Loads the models; None: ``ModelRegistry``.
+            replies: Keeps the replies to deterministic requests.
+
+        Raises:
+            SettingsError: The preset names a LoRA adapter that the chat model cannot take.
         """
         from agents.methods.domains import load_domains
         from agents.models.registry import ModelRegistry

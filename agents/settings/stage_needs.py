@@ -6,12 +6,16 @@ from agents.stage import Stage, stage_class
 
 
 def stages_of(settings: Settings) -> list[Stage]:
-    """The stages of a preset with their options, in their order."""
+    """Create the stages of a preset with their options, in the preset's order."""
     return [stage(settings.options(stage)) for stage in map(stage_class, settings.stages)]
 
 
 def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
-    """The roles that the stages of a preset can ask for, each once, in their order; PromptError where a prompt is missing or malformed."""
+    """List the distinct roles that the stages of a preset can ask for, in the order of the stages.
+
+    Raises:
+        PromptError: A prompt is missing or malformed.
+    """
     found: dict[str, None] = {}
     for stage in stages_of(settings):
         asked = [prompts[ask.prompt].settings.model for ask in stage.asks()]

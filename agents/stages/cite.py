@@ -81,7 +81,7 @@ class Cite(Stage):
     def _scores(
         concerned: Sequence[tuple[Turn, Sequence[CitedSentence], Sequence[Evidence]]], context: Context
     ) -> Mapping[tuple[str, str], float]:
-        """What the reranker says of each distinct pair of a sentence and a part of a document."""
+        """Score each distinct pair of a sentence and a part of a document with the reranker."""
         together = ((said, parts(document)) for _, said, documents in concerned for document in documents)
         pairs = list(dict.fromkeys((each.text, part) for said, read in together for each in said for part in read))
         if not pairs:
@@ -90,7 +90,10 @@ class Cite(Stage):
 
 
 def parts(document: Evidence) -> list[str]:
-    """A document as a whole and sentence by sentence: a long one is about more than the one thing that is claimed."""
+    """Split a document into sentences and put the whole of it before them.
+
+    A long document is about more than the one thing that is claimed.
+    """
     whole = passage_of(document)
     sentences = [sentence.strip() for line in document.text.splitlines() for sentence in sentencex.segment("en", line)]
     named = [sentence if document.source != "web" else f"{document.title}: {sentence}" for sentence in sentences]

@@ -31,7 +31,7 @@ class CitedAnswer(Stage):
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def asks(self) -> tuple[Ask[Candidate | None], ...]:
-        """The prompt of the method."""
+        """Return the prompt of the method."""
         return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
     def pictures(self) -> int:

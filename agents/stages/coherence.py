@@ -60,7 +60,7 @@ class CoherenceStage(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def roles(self) -> tuple[str, ...]:
-        """The encoder, and what finds names for the graph."""
+        """Name the text encoder, and the entity finder if a graph is built."""
         return ("text_encoder", "entity_finder") if self.options.second == "graph" else ("text_encoder",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -169,7 +169,10 @@ class CoherenceStage(Stage):
 
 
 def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
-    """A sentence for each entity that the pictures found show, each once; none where the picture was taken to show something else."""
+    """Yield a sentence for each distinct entity of the pictures found.
+
+    Yields nothing if no entity was recognised in the turn's picture.
+    """
     if turn.entity is None:
         return
     seen: set[str] = set()
@@ -184,7 +187,7 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
 
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
-    """The modalities with fewer than k items that a search can still be made for."""
+    """Return the modalities with fewer than ``k`` items that can still be searched for."""
     turn, held = pool.turn, [kind_of(item) for item in pool.items]
     possible: set[Modality] = set()
     if context.search.sees(turn.provided) and turn.image is not None and turn.entity is not None and turn.tools.image:

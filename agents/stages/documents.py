@@ -57,6 +57,6 @@ class DocumentsStage(Stage):
 
 
 def _fused(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:
-    """The documents of several queries, each once, best first."""
+    """Merge the documents of several queries, each once, best first."""
     fused = fuse(lists, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
     return [chunk for chunk, _ in fused]

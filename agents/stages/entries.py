@@ -16,7 +16,10 @@ _ENTRIES_WHEN_SHORT = 2
 
 
 def entry_text(hit: ImageHit, tokens: int) -> str:
-    """The text T of an entry: the attributes of its entities as sentences, cut at a word to about so many tokens."""
+    """Build the text T of an entry: the attributes of its entities as sentences.
+
+    The text is cut between words, at about ``tokens`` tokens.
+    """
     limit = tokens * CHARACTERS_PER_TOKEN
     known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
     text = " ".join(attribute_sentence(key, name, value) for name, key, value in known)
@@ -47,7 +50,7 @@ class EntriesStage(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def pictures(self) -> int:
-        """A prompt shows those of all entries."""
+        """Return the maximum number of pictures per prompt, which shows those of all entries."""
         return self.options.max_entries if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -36,7 +36,7 @@ class Ground(Stage):
     when_short = f"{_BOXES_WHEN_SHORT} box"
 
     def roles(self) -> tuple[str, ...]:
-        """The detector, and the segmenter where masks are wanted."""
+        """Name the detector, and the segmenter if masks are wanted."""
         return ("detector", "segmenter") if self.options.masks else ("detector",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

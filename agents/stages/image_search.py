@@ -87,7 +87,7 @@ class ImageSearch(Stage):
         return ("matcher",) if self.options.min_match else ()
 
     def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
-        """The whole pictures, and the crops that belong to their question."""
+        """Keep the whole pictures, and those crops that match their question."""
         crops = [(turn.question, image) for turn, region, image in asked if region is not None]
         if not self.options.min_match or not crops:
             return asked

@@ -52,7 +52,7 @@ class LookFirst(Stage):
         return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
-        """The reader of what is written in the photo."""
+        """Name the reader of the text in the photo, if the rules use it."""
         return ("text_reader",) if self.options.by == "rules" and self.options.read else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -88,13 +88,18 @@ class LookFirst(Stage):
 
 
 def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:
-    """The words read in a photo that are surely words, in reading order; where it is guarded without orders to a model."""
+    """Join the words of a photo that were read with certainty, in reading order.
+
+    Args:
+        lines: The lines that were read, each with its score.
+        guarded: Whether orders to a model are removed.
+    """
     text = "\n".join(line.text for line in lines if line.score >= _SURELY_READ)
     return " ".join(_WORD.findall(neutral(text, citations=False) if guarded else text)[:_MAX_WORDS])
 
 
 def by_rules(turn: Turn) -> Look:
-    """What the words of the question say: what it needs, and the object."""
+    """Judge by the words of the question what it needs and which object it is about."""
     kind = question_kind(turn.question)
     phrase = next(iter(object_phrases(turn.question, 1)), None)
     if not turn.needs_image:

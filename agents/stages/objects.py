@@ -42,7 +42,7 @@ class Objects(Stage):
     seconds_to_ask = 3.0
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
-        """The model that lists objects and chooses one."""
+        """Return the prompts that list the objects and choose one; none unless a model does it."""
         if self.options.by != "model":
             return ()
         return Ask("object_list", texts_at("object_list", self.options.max_objects)), CHOICE

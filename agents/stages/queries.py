@@ -47,7 +47,7 @@ class Queries(Stage):
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
     def asks(self) -> tuple[Ask[list[str]], ...]:
-        """The model that splits, and the one that revises."""
+        """Return the prompts that split the question and revise the queries, if a model does so."""
         if self.options.split != "model":
             return ()
         options = self.options
@@ -103,7 +103,10 @@ class Queries(Stage):
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
     def _looked(self, turn: Turn) -> tuple[str, ...]:
-        """The queries of a first look; the question with what the photo shows (CRUISE, eq. 2) where nothing in it has a name."""
+        """Return the queries of a first look.
+
+        If nothing in the photo has a name, the question with what the photo shows is added (CRUISE, eq. 2).
+        """
         look = turn.look
         if look is None:
             return ()

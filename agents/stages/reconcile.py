@@ -41,7 +41,10 @@ class Reconcile(Stage):
 
 
 def _values(turn: Turn, context: Context) -> dict[str, Any]:
-    """The question with the entry that was chosen, or with the evidence where the preset chooses none."""
+    """Collect a prompt's values: the question with the chosen entry.
+
+    If the preset chooses no entry, the evidence takes its place.
+    """
     entry = turn.chosen
     others = [("Reference", entry.image)] if entry is not None and entry.image is not None else []
     evidence = turn.shown if entry is None else ()

@@ -57,7 +57,7 @@ class Rerank(Stage):
             turn.note(threshold=round(threshold, 4))
 
     def _threshold(self, scores: Sequence[float]) -> float:
-        """The fixed threshold, or theta of CRUISE (eq. 5) over the scores of this turn."""
+        """Return the fixed threshold, or theta of CRUISE (eq. 5) over the scores of this turn."""
         options = self.options
         if options.mad_lambda is None:
             return options.threshold

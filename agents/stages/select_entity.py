@@ -55,12 +55,12 @@ class Found:
 
 
 def found_in(view: View, handicap: float = 0.0) -> list[Found]:
-    """The entities of the hits of a view, best first."""
+    """List the entities of a view's hits, best first."""
     return [Found(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
 
 
 def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
-    """The best entity of each view, and the further ones of the fused list, each entity once, best first."""
+    """Rank the entities of all views by their weight, each entity once."""
     found = [[each] for view in turn.views for each in found_in(view, size_weight * smallness(turn, view))]
     return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.weight)]
 
@@ -73,10 +73,10 @@ def smallness(turn: Turn, view: View) -> float:
 
 
 def of_all_objects(turn: Turn, names: Container[str], limit: int, same: Same) -> tuple[Entity, ...]:
-    """The best entity of these names in each view, each once, best first: what a question about several objects is about.
+    """Collect the entities for a question about several objects: the best of ``names`` in each view.
 
-    The entity that was settled on comes first, then those whose picture is the same; ``limit`` are kept where the question names no
-    number of objects.
+    Each entity is listed once, best first. The entity that was settled on comes first, then those whose picture is the
+    same. At most as many are kept as the question names, or ``limit`` if it names no number of objects.
     """
     best: list[list[tuple[float, Entity]]] = []
     for view in turn.views:
@@ -93,7 +93,7 @@ def of_all_objects(turn: Turn, names: Container[str], limit: int, same: Same) ->
 
 
 def describe(entity: Entity) -> str:
-    """An entity in one line: its name and its first attributes."""
+    """Describe an entity in one line: its name and its first attributes."""
     pairs = islice(facts(entity.attributes), _ATTRIBUTES)
     return "; ".join([entity.name, *(f"{key}: {value}" for key, value in pairs)])
 
@@ -154,7 +154,7 @@ class SelectEntity(Stage):
         return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
-        """The encoder by which the rules compare words."""
+        """Name the encoder by which the rules compare words."""
         return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -188,7 +188,11 @@ class SelectEntity(Stage):
             )
 
     def _minimum(self, turn: Turn, context: Context) -> float:
-        """The cosine from which an entity is recognised; what the evaluator found it recognised itself, and tells no cosine of."""
+        """Return the cosine from which an entity counts as recognised.
+
+        Returns:
+            -1 for results of the evaluator, which recognised the entity itself and gives no cosine.
+        """
         return -1.0 if context.search.stands_in(turn.provided) else self.options.min_score
 
     def _likely(self, turn: Turn, choices: Sequence[Found], context: Context) -> list[Found]:
@@ -287,15 +291,19 @@ def is_named(turn: Turn, entity: Entity) -> bool:
 
 
 def _only(names: Container[str], choices: list[Found]) -> list[Found]:
-    """The choices of these names, or all where there is none of them."""
+    """Keep the choices with these names, or all choices if none has one."""
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
 def at_place(turn: Turn, same: Same) -> list[Found]:
-    """What the crop at the place that the question names was found to show; empty where it names none or nothing lies there.
+    """Return what was found in the crop at the position that the question names.
 
-    Only the best boxes count: lesser ones are often parts of objects. Of those that lie about as near to the place as the nearest one,
-    the crop that was recognised best is taken. The entity that it shows may be more alike another crop, where another one is asked about.
+    Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
+    nearest one, the crop that was recognised best is taken. The entity may score higher in another crop; the requested
+    position wins.
+
+    Returns:
+        An empty list if the question names no position, or nothing lies there.
     """
     position: Position | None = turn.target.position
     if position is None or turn.image is None:

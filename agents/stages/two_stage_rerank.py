@@ -43,7 +43,7 @@ class TwoStageRerank(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def roles(self) -> tuple[str, ...]:
-        """The rerankers that are run."""
+        """Name the rerankers that are switched on."""
         coarse, fine = ("coarse_reranker",) * self.options.coarse, ("fine_reranker",) * self.options.fine
         return (*coarse, *fine)
 
@@ -80,5 +80,5 @@ class TwoStageRerank(Stage):
 
 
 def _indifferent(items: Sequence[ToScore]) -> list[float]:
-    """A stage that is switched off lets everything pass alike."""
+    """Score all items 1, so that a step that is switched off lets everything pass alike."""
     return [1.0] * len(items)

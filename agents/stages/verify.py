@@ -51,7 +51,7 @@ class Verify(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def asks(self) -> tuple[Ask[Verdict], ...]:
-        """The model that judges, with evidence and without; then that with less time."""
+        """Return the prompts that judge, with and without evidence; then those for less time."""
         names = (*self._prompts(short=False), *self._prompts(short=True))
         return tuple(Ask(name, VERDICT) for name in dict.fromkeys(names))
 

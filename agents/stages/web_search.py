@@ -93,7 +93,7 @@ class WebSearch(Stage):
             )
 
     def _best(self, found: Sequence[Results[WebHit]]) -> list[WebHit]:
-        """The hits of a turn's queries that are kept, best first."""
+        """Merge the hits of a turn's queries and keep the best, best first."""
         options, one_page = self.options, attrgetter("page_url")
         hits = [hit for results in found for hit in results.hits]
         if options.pages == "snippets":
@@ -103,7 +103,12 @@ class WebSearch(Stage):
 
     @staticmethod
     def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:
-        """The whole pages behind the hits of each turn, best first, the best of every turn before the second best."""
+        """Read the whole pages behind the hits, the best of every turn before the second best.
+
+        Args:
+            ranked: The hits of each turn, best first.
+            context: Provides the search, the fetching of pages and the deadline.
+        """
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         deadline = context.deadline.within(READING_SECONDS * len(ranked))
         return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)

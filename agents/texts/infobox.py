@@ -46,7 +46,10 @@ def _drawn(key: str) -> bool:
 
 
 def facts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The attributes of an entity as (key, plain value) pairs, without markup, empty values and layout; keys have blanks."""
+    """Yield the attributes of an entity as (key, plain value) pairs.
+
+    Markup, empty values and layout are left out. Keys are spelled with blanks.
+    """
     for raw, content in attributes.items():
         for key, value in flatten(str(raw), content):
             if not is_layout(key, value):

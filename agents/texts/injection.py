@@ -77,7 +77,10 @@ _MAX_CHARACTERS = 200_000
 
 
 def without_special_tokens(text: str) -> str:
-    """The text without what chat templates take for their own marks; doing it twice changes nothing more."""
+    """Remove what chat templates take for their own marks.
+
+    A second application changes nothing more.
+    """
     if "<" not in text and "[" not in text:
         return text
     for _ in range(_MAX_ROUNDS):
@@ -94,9 +97,10 @@ def gives_orders(sentence: str) -> bool:
 
 
 def neutral(text: str, *, citations: bool = True) -> str:
-    """Retrieved text that cannot be taken for a part of the prompt: special tokens and orders are gone, headers are plain words.
+    """Neutralise retrieved text, so that it cannot be taken for a part of the prompt.
 
-    With ``citations`` bare ``[3]``, as encyclopedias have them, go too: the model is to cite our documents, not theirs.
+    Special tokens and orders are removed, and headers become plain words. With ``citations`` bare ``[3]``, as encyclopedias
+    have them, are removed too: the model is to cite our documents, not theirs.
     """
     text = without_special_tokens(text[:_MAX_CHARACTERS])
     if "[" in text or "【" in text:
@@ -114,13 +118,16 @@ def _orders_in(folded: str) -> bool:
 
 
 def _plain_header(line: re.Match[str]) -> str:
-    """A header as plain words."""
+    """Rewrite a header as plain words."""
     before, _, header, kind = line.groups()
     return f"{before}{header}{kind} -"
 
 
 def _without_orders(text: str) -> str:
-    """The text without the sentences that an order touches; one may go over several, as lines that are broken anywhere do."""
+    """Remove the sentences that an order touches.
+
+    An order may go over several sentences, because lines may be broken anywhere.
+    """
     parts: list[str] = _SENTENCE.findall(text)
     for _ in range(_MAX_ROUNDS):
         touched = _touched(parts)
@@ -132,7 +139,7 @@ def _without_orders(text: str) -> str:
 
 
 def _touched(parts: Sequence[str]) -> set[int]:
-    """Indices of the parts that contain orders."""
+    """Return the indices of the parts that contain orders."""
     folded = [_one_line(_folded(part)) for part in parts]
     ends = list(accumulate(map(len, folded)))
     touched: set[int] = set()
@@ -147,7 +154,7 @@ def _touched(parts: Sequence[str]) -> set[int]:
 
 
 def _one_line(text: str) -> str:
-    """The words of a text, each with a blank behind it."""
+    """Join the words of a text with a blank after each, the last one too."""
     return " ".join([*text.split(), ""])
 
 

@@ -54,7 +54,11 @@ _ENDED = re.compile(r"[^\W\d_]{4}[\"')]*(?: ?\[[\d, ]+\])*[.!?][\"')]*(?: ?\[[\d
 
 
 def json_object(reply: str) -> dict[str, Any] | None:
-    """The first JSON object of a reply, repaired where it is incomplete; None where it opens more than ``_MAX_OPEN`` brackets."""
+    """Parse the first JSON object of a reply, and repair it if it is incomplete.
+
+    Returns:
+        None if there is no object, or the reply opens more than ``_MAX_OPEN`` brackets.
+    """
     start = reply.find("{", 0, _MAX_CHARACTERS)
     if start < 0:
         return None
@@ -67,7 +71,11 @@ def json_object(reply: str) -> dict[str, Any] | None:
 
 
 def _repaired(text: str) -> Any:
-    """A text in JSON, repaired where it is incomplete; None where it opens too many brackets or cannot be read."""
+    """Parse JSON, and repair it if it is incomplete.
+
+    Returns:
+        None if the text opens more than ``_MAX_OPEN`` brackets or cannot be read.
+    """
     if sum(map(text.count, "{[(")) > _MAX_OPEN:
         return None
     try:
@@ -77,10 +85,14 @@ def _repaired(text: str) -> Any:
 
 
 def yes_or_no(reply: str) -> bool | None:
-    """The verdict of a reply: a line that is one (yes, no, correct, incorrect, ...) or a sentence that ends in one; None where unclear.
+    """Parse the verdict of a reply: True approves the answer, False rejects it.
 
-    Nothing is approved by half: "correct about the brand but ..." and "partially correct" are no approval, nor is what a line of reasons
-    says on its way; one that speaks against the answer rejects it where no verdict follows.
+    A verdict is a line that says nothing else (yes, no, correct, incorrect, ...) or the end of a sentence. Partial approval
+    is none ("correct about the brand but ...", "partially correct"), and neither is a remark in a line of reasons. A reason
+    against the answer rejects it if no verdict follows.
+
+    Returns:
+        None if the verdict is unclear.
     """
     rejected = False
     for line in _MARKS.sub("", reply[:_MAX_VERDICT].lower()).replace("\u2019", "'").splitlines():
@@ -102,9 +114,13 @@ def yes_or_no(reply: str) -> bool | None:
 
 
 def labelled(reply: str, label: str) -> str | None:
-    """What follows ``label:`` in a reply, or a heading of that name, up to the next label; stars and numbers before it are ignored.
+    """Return the text after ``label:``, or after a heading of that name, up to the next label.
 
-    A label stands at the beginning of a line or, capitalised, after the end of a sentence.
+    A label stands at the beginning of a line or, capitalised, after the end of a sentence. Stars and numbers before it are
+    ignored.
+
+    Returns:
+        None if the label is missing or nothing follows it.
     """
     text = reply[:_MAX_CHARACTERS].replace("*", "")
     found = re.search(
@@ -122,11 +138,11 @@ def labelled(reply: str, label: str) -> str | None:
 
 
 def listed(reply: str, limit: int, *, cut: bool = False, max_words: int = _MAX_ITEM_WORDS) -> list[str]:
-    """The items of at most ``max_words`` of a list that a model wrote, each once, at most ``limit``.
+    """Parse a list that a model wrote into distinct items of at most ``max_words``, at most ``limit``.
 
-    A list in JSON, or one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation marks), or several on a
-    line, numbered, in quotation marks or with semicolons between them. Announcements and longer sentences are no items, nor is the last
-    item of a reply that was ``cut``.
+    The list is in JSON; or it has one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation
+    marks); or several items a line, numbered, in quotation marks or separated by semicolons. Announcements and longer
+    sentences are no items, and neither is the last item of a reply that was ``cut``.
     """
     text = _FENCE.sub("", reply[:_MAX_CHARACTERS])
     found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
@@ -150,7 +166,11 @@ def _in_json(text: str) -> list[str]:
 
 
 def _items(line: str) -> list[str]:
-    """The items of a line; none of one that announces a list."""
+    """Split a line into its items.
+
+    Returns:
+        An empty list for a line that announces a list.
+    """
     said = _MARKER.sub("", line.replace("*", "").replace("`", "").strip())
     quoted = [each for groups in _QUOTED.findall(said) if (each := next(filter(None, groups), "").strip())]
     if len(quoted) > 1:
@@ -162,7 +182,11 @@ def _items(line: str) -> list[str]:
 
 
 def number(text: str | None, minimum: float, limit: float) -> float | None:
-    """The first number of a text, where it lies between two bounds; None otherwise."""
+    """Parse the first number of a text.
+
+    Returns:
+        None if there is no number, or it is less than ``minimum`` or more than ``limit``.
+    """
     found = _NUMBER.search((text or "")[:_MAX_CHARACTERS])
     if found is None:
         return None
@@ -171,7 +195,7 @@ def number(text: str | None, minimum: float, limit: float) -> float | None:
 
 
 def strings(value: Any, limit: int) -> list[str]:
-    """The non-empty strings of what should be a list of strings, each once, at most ``limit``."""
+    """Coerce a value to a list of distinct non-empty strings, at most ``limit``."""
     items = value if isinstance(value, list) else [value]
     cleaned = (" ".join(item.split()) for item in items if isinstance(item, str))
     return list(dict.fromkeys(item for item in cleaned if item))[:limit]
@@ -183,9 +207,12 @@ def was_cut(reply: ChatReply) -> bool:
 
 
 def whole_sentences(text: str) -> str:
-    """A text without the sentence that was cut off; empty where that is the only one.
+    """Remove the last sentence of a text if it was cut off.
 
     An incomplete sentence is not used: the rest might have reversed its meaning ("The tower was never ...").
+
+    Returns:
+        An empty text if the cut sentence is the only one.
     """
     kept: list[str] = []
     for line in without_controls(text[:_MAX_SPLIT]).splitlines(keepends=True):

@@ -28,7 +28,10 @@ _CLEAN = re.compile(r"[A-Za-z0-9!-%'-;=?@_~]++(?: [A-Za-z0-9!-%'-;=?@_~]++)*+")
 
 
 def clean(text: str) -> str:
-    """Retrieved text as plain text: HTML entities decoded, control characters and chat special tokens removed, blanks folded."""
+    """Convert retrieved text to plain text.
+
+    HTML entities are decoded, control characters and chat special tokens are removed, and blanks are folded.
+    """
     if _CLEAN.fullmatch(text):  # so is most of an infobox
         return text
     text = _BLANKS.sub(" ", without_special_tokens(without_controls(html.unescape(text))))
@@ -51,7 +54,10 @@ _KEPT = _Kept()
 
 
 def without_controls(text: str) -> str:
-    """The text without control and format characters (zero-width ones, turns of direction, tags) and lone surrogates."""
+    """Remove control and format characters and lone surrogates.
+
+    Format characters are, for example, zero-width ones, turns of direction and tags.
+    """
     return text if text.isascii() and text.isprintable() else text.translate(_KEPT)
 
 
@@ -61,9 +67,10 @@ def looks_like_markup(page: str) -> bool:
 
 
 def visible_text(page: str) -> str:
-    """What a reader sees of a page: of HTML the text without tags, scripts, styles and what its styles hide; other text as it is.
+    """Extract the text that a reader of a page sees.
 
-    Linear in the page, of which at most ``_MAX_MARKUP`` characters are looked at, and at most ``_MAX_TEXT`` of its text are given;
+    HTML loses its tags, its scripts, its styles and what its styles hide; other text stays as it is. The time is linear in
+    the page. At most ``_MAX_MARKUP`` characters of the page are read, and at most ``_MAX_TEXT`` of its text are returned;
     libxml2 leaves out what is nested more than 2,048 deep.
     """
     if not looks_like_markup(page):
@@ -79,7 +86,7 @@ def visible_text(page: str) -> str:
 
 
 def _seen(root: etree._Element) -> Iterator[str]:
-    """The texts of a page, in their order, with a separator between blocks."""
+    """Yield the texts of a page in their order, with a separator between blocks."""
     between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
@@ -106,7 +113,7 @@ def _is_hidden(element: etree._Element) -> bool:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, blanks folded."""
+    """Put a text on one line and fold its blanks."""
     return " ".join(text.split())
 
 

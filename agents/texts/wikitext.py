@@ -122,7 +122,11 @@ def _template(template: Template) -> str:
 
 
 def _character(entity: re.Match[str]) -> str:
-    """The letter or dash that an entity stands for; the entity itself where that might be markup."""
+    """Decode an entity that stands for a letter or a sign of ``_SIGNS``.
+
+    Returns:
+        The entity itself if its character might be markup.
+    """
     character = html.unescape(entity[0])
     return character if character.isalpha() or character in _SIGNS else entity[0]
 
@@ -178,14 +182,17 @@ def plain(value: str) -> str:
 
 
 def parsed_text(value: str) -> str:
-    """The text of wiki markup."""
+    """Extract the text of wiki markup with the parser."""
     return _text(mwparserfromhell.parse(value))
 
 
 def simple_text(value: str) -> str | None:
-    """The same without the parser, where all the markup is links, templates, tags and italics of plain words; else None.
+    """Extract the text of simple wiki markup without the parser.
 
-    Nearly all values are like that, and parsing costs many times as much.
+    Nearly all values are simple, and parsing costs many times as much.
+
+    Returns:
+        None if there is markup other than links, templates, tags and italics of plain words.
     """
     if "&" in value:
         value = _ENTITY.sub(_character, value)
@@ -200,9 +207,10 @@ def simple_text(value: str) -> str | None:
 
 
 def flatten(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """An infobox attribute as (key, plain value) pairs: dicts give a pair an entry, lists one joined value, empty values none.
+    """Flatten an infobox attribute into (key, plain value) pairs.
 
-    Keys are spelled with blanks (``built_in`` -> ``built in``). Nesting deeper than six levels is left out.
+    A dict gives one pair an entry, a list one joined value, and an empty value none. Keys are spelled with blanks
+    (``built_in`` -> ``built in``). Nesting deeper than six levels is left out.
     """
     return islice(_pairs(key, value, 0, iter(range(_MAX_STEPS))), _MAX_PAIRS)
 

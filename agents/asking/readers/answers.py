@@ -20,11 +20,14 @@ _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80
 
 
 def candidate_of(reply: ChatReply) -> Candidate | None:
-    """The answer of a reply, with the mean token probability as its confidence; None where it says nothing.
+    """Read the answer of a reply, with the mean token probability as its confidence.
 
-    A reply that reasons first has its answer on the line ``Answer:``; one that was cut off before it has none. A model may answer
-    before it gives its reason, and announce the answer in the words in which it was asked for. Of an answer that the deadline or its
-    limit of tokens cut off the complete sentences are kept: the cut one might have continued with the opposite.
+    A reply that reasons first has its answer on the line ``Answer:``. A model may also answer before it gives its reason,
+    and announce the answer in the words in which it was asked for. If the deadline or the limit of tokens cut off the
+    answer, its complete sentences are kept: the cut one might have continued with the opposite.
+
+    Returns:
+        None if the reply says nothing, or reasons first and was cut off before its answer.
     """
     if reply.finish_reason == "error":
         return None
@@ -41,9 +44,12 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
 
 
 def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
-    """The candidate that stands in a reply as ``text``, cut to its whole sentences where the reply was cut; None where nothing is left.
+    """Make a candidate of ``text``, a part of a reply, without a sentence that was cut off.
 
-    Where the reply ``begins`` with the answer itself its first token says how near it was to a refusal.
+    If the reply ``begins`` with the answer itself, its first token says how near it was to a refusal.
+
+    Returns:
+        None if nothing is left of the text.
     """
     if was_cut(reply):
         text = whole_sentences(text)
@@ -62,7 +68,11 @@ _STEPS = ("relevant documents", "information")  # labels of the steps before the
 
 
 def long_answer(reply: ChatReply) -> Candidate | None:
-    """The answer of a reply with its markers; None where it says nothing but where to read, or was cut off before its answer."""
+    """Read the answer of a reply and keep its citation markers.
+
+    Returns:
+        None if the reply only says where to read, or was cut off before its answer.
+    """
     said = reply.text
     text = labelled(said, "answer")
     begins = text is None  # with the answer itself, not with a label

@@ -27,10 +27,10 @@ _UNKNOWN = re.compile(
 
 
 def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
-    """A draft from a reply: numbered steps, then a line ``Answer: ...`` or a JSON object with ``answer``.
+    """Parse numbered steps and an answer: a line ``Answer: ...`` or a JSON object with ``answer``.
 
-    A reply without either is taken as an answer without reasoning; one that says nothing is "I don't know". Of one that the
-    deadline or its limit stopped only whole sentences are an answer.
+    A reply without either is taken as an answer without reasoning, and an empty one as "I don't know". If the deadline or
+    the limit of tokens stopped the reply, only whole sentences count as its answer.
     """
     said = reply.text
     found = json_object(said) or {}
@@ -44,13 +44,17 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
 
 
 def _object_name(said: str) -> str | None:
-    """The object that the first step names; None where it says that it cannot."""
+    """Return the object that the first step names, or None if the step says that it cannot."""
     named = _OBJECT.search(said.replace("*", ""))
     return None if named is None else known_name(named.group("name"))
 
 
 def known_name(said: str) -> str | None:
-    """A name as a model says it, without what follows it; None where it says that it knows none."""
+    """Extract the name from what a model says, without the words that follow it.
+
+    Returns:
+        None if the model says that it knows no name.
+    """
     sentence = next(iter(sentencex.segment("en", said)), "")  # "Dr. Pepper" ends no sentence
     if _UNKNOWN.search(sentence):
         return None
@@ -62,5 +66,5 @@ def _is_whole(draft: Draft, _: ChatReply) -> bool:
 
 
 def draft_of(max_steps: int) -> ReplyForm[Draft]:
-    """A draft of at most so many steps."""
+    """Define a form of reply that holds a draft of at most ``max_steps`` steps."""
     return ReplyForm("draft", lambda reply: parse_draft(reply, max_steps), _is_whole)

@@ -24,7 +24,7 @@ _STEP = re.compile(r"^\W{0,4}step[ \t]*(\d)[ \t]*[:.)-]*[ \t]*", re.IGNORECASE |
 
 
 def lettered(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]:
-    """The pictures of the entries that have one, each with its entry's letter."""
+    """Pair each entry's picture with the entry's letter, and skip entries without a picture."""
     return [(letter, entry.image) for letter, entry in zip(LETTERS, entries, strict=False) if entry.image is not None]
 
 
@@ -39,7 +39,10 @@ class FourSteps:
 
 
 def entry_letter(text: str, entries: int) -> int | None:
-    """The place from 0 of the entry that a text names: "Reference C", a letter at the head, or a single capital that is no article."""
+    """Return the index from 0 of the entry that a text names, or None.
+
+    The text names it as "Reference C", by a letter at its head, or by a single capital that is no article.
+    """
     for pattern in (_NAMED, _FIRST, _ANYWHERE):
         for found in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
             index = LETTERS.index(found.group(1).upper()) if found else entries
@@ -49,7 +52,7 @@ def entry_letter(text: str, entries: int) -> int | None:
 
 
 def parse_four_steps(reply: str, entries: int) -> FourSteps:
-    """The four steps of a reply to ``prompts/four_steps.j2``: each by its label, else by "Step N" before it.
+    """Parse the four steps of a reply to ``prompts/four_steps.j2``, by label or else by "Step N".
 
     A reply with neither is the final answer; in square brackets it is the parametric one, as the paper marks it (figure 5).
     """
@@ -71,7 +74,7 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
 
 
 def whole_lines(reply: str) -> str:
-    """A reply that was cut off, without its incomplete last line."""
+    """Remove the incomplete last line of a reply that was cut off."""
     return reply[: reply.rfind("\n") + 1]
 
 
@@ -89,7 +92,7 @@ def _answer(text: str | None) -> str | None:
 
 
 def entry_choice(entries: int) -> ReplyForm[int | None]:
-    """The place from 0 of one of so many lettered entries."""
+    """Define a form of reply that chooses one of ``entries`` lettered entries, by its index from 0."""
 
     def place(reply: ChatReply) -> int | None:
         return entry_letter(reply.text, entries) if reply.finish_reason != "error" else None
@@ -98,7 +101,10 @@ def entry_choice(entries: int) -> ReplyForm[int | None]:
 
 
 def four_steps(entries: int) -> ReplyForm[FourSteps]:
-    """The four steps over so many entries; of a cut reply the whole lines."""
+    """Define a form of reply that holds the four steps over ``entries`` entries.
+
+    Only the whole lines of a reply that was cut off are read.
+    """
 
     def steps(reply: ChatReply) -> FourSteps:
         return parse_four_steps(whole_lines(reply.text) if was_cut(reply) else reply.text, entries)

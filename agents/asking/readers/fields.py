@@ -6,7 +6,7 @@ from agents.texts.replies import json_object, listed, strings, was_cut
 
 
 def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
-    """The strings of one field of a JSON object, each once, at most ``limit``."""
+    """Define a form of reply: the distinct strings of one JSON field, at most ``limit``."""
 
     def found(reply: ChatReply) -> list[str]:
         return strings((json_object(reply.text) or {}).get(key), limit)
@@ -15,7 +15,7 @@ def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
 
 
 def number_at(key: str) -> ReplyForm[int | None]:
-    """The whole number of one field of a JSON object."""
+    """Define a form of reply: the whole number in one JSON field, or None."""
 
     def found(reply: ChatReply) -> int | None:
         value = (json_object(reply.text) or {}).get(key)
@@ -25,7 +25,7 @@ def number_at(key: str) -> ReplyForm[int | None]:
 
 
 def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
-    """The truth values of fields of a JSON object; None for one that holds none."""
+    """Define a form of reply: the booleans in several JSON fields, None for a field without one."""
 
     def found(reply: ChatReply) -> tuple[bool | None, ...]:
         content = json_object(reply.text) or {}

@@ -13,7 +13,11 @@ _STOPS = (".", "!", "?", ":", ";", ",")
 
 
 def extracted(reply: ChatReply) -> str | None:
-    """The facts of a reply on one line, a stop behind each line of it; None where there are none."""
+    """Join the facts of a reply on one line and end each of them with a stop.
+
+    Returns:
+        None if the reply holds no facts.
+    """
     said = reply.text
     lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
     text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
@@ -23,7 +27,11 @@ def extracted(reply: ChatReply) -> str | None:
 
 
 def _question(reply: ChatReply) -> str | None:
-    """The first line of a reply; None where it may have been cut off, there is none, or the model answered that it does not know."""
+    """Return the first line of a reply.
+
+    Returns:
+        None if the reply is empty, the line may have been cut off, or the model answered that it does not know.
+    """
     line = reply.text.strip().split("\n", 1)[0].strip()
     if not line or refuses(line):
         return None

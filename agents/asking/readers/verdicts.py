@@ -66,7 +66,10 @@ def said_yes(reply: ChatReply) -> float | None:
 
 
 def parse_chain(reply: str) -> ChainOfVerification:
-    """The three labelled parts of a reply, as far as they can be read; a cut number never gains confidence: ``0.`` reads as 0."""
+    """Parse the three labelled parts of a reply, and leave empty what cannot be read.
+
+    A number that was cut off never gains confidence: ``0.`` reads as 0.
+    """
     text = reply.replace("*", "")
     return ChainOfVerification(
         _confidence(text),
@@ -91,9 +94,12 @@ def _confidence(text: str) -> float | None:
 
 
 def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
-    """The two flags of a reply to ``prompts/query_flags.j2``; None where one is not said.
+    """Parse the two flags of a reply to ``prompts/query_flags.j2``.
 
     Small models leave out the labels or number the lines; two lines without labels are taken in order.
+
+    Returns:
+        None in place of a flag that the reply does not give.
     """
     text = _NUMBERING.sub("", reply)
     said = [labelled(text, label) for label in ("external", "current")]
