@@ -7,6 +7,7 @@ A table of a profile holds it as ``revision`` beside ``path``; in a command a mo
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,14 @@ def snapshot(source: str | Path, revision: str = MAIN) -> str:
     import httpx
     from huggingface_hub import snapshot_download
 
+    fetch = partial(snapshot_download, name, revision=revision, ignore_patterns=list(NOT_LOADED))
     try:
-        return str(snapshot_download(name, revision=revision, ignore_patterns=list(NOT_LOADED)))
-    except httpx.HTTPError as error:
-        raise OSError(f"{name} at commit {revision} cannot be fetched: {error}") from error
+        return str(fetch())
+    except (httpx.HTTPError, OSError) as error:
+        try:
+            return str(fetch(local_files_only=True))  # later clients ask for the list of files, offline too
+        except OSError:
+            raise OSError(f"{name} at commit {revision} cannot be fetched: {error}") from error
 
 
 def named_weights(tables: Any) -> Iterator[NamedWeights]:
