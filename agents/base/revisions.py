@@ -28,7 +28,9 @@ REVISION_KEYS = {"path": "revision", "image_model": "image_revision", "text_mode
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPOSITORY = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(/.+\.gguf)?")
-_DEFAULT = re.compile(r"\$\{CRAG_\w{1,64}:-([^}]{0,400})\}")  # bounded: else a text of many openings takes quadratic time
+_DEFAULT = re.compile(
+    r"\$\{CRAG_\w{1,64}:-([^}]{0,400})\}"
+)  # bounded: else a text of many openings takes quadratic time
 
 
 @dataclass(frozen=True)
