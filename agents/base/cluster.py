@@ -55,10 +55,11 @@ def in_turn(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
 
 @contextmanager
 def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
-    """Ray, connected to the cluster at ``address`` (HOST:PORT), or to one of this machine that ends with the ``with``.
+    """Connect to Ray and yield its module.
 
     Args:
-        wanted_by: The flag that takes Ray, for the message where it is not installed.
+        address: The cluster, HOST:PORT. None starts a cluster on this machine that ends with the ``with``.
+        wanted_by: The flag that takes Ray, for the message if it is not installed.
 
     Raises:
         ClusterError: Ray is not installed, or no cluster answers.
@@ -82,11 +83,12 @@ def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
 
 
 def spread(workers: int, *, gpus: bool = False) -> Each:
-    """``Each`` by Ray Data on ``workers`` processes of the connected cluster; a task whose process dies is done again on another.
+    """Create an ``Each`` that runs on worker processes of the connected cluster through Ray Data.
 
-    What the function raises is raised where the results are taken.
+    A task whose process dies is run again on another. Errors of the function are raised where the results are taken.
 
     Args:
+        workers: Number of processes.
         gpus: On a cluster with GPUs each worker has one to itself.
     """
 
@@ -164,7 +166,7 @@ class OnePerNode:
         ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
 
     def on(self, node: str) -> Any:
-        """The handle of the actor of a node (``Placed.node``)."""
+        """Return the handle of the actor on a node (``Placed.node``), started if it does not exist yet."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = self._ray.remote(self._kind).options(
@@ -193,7 +195,14 @@ def ended(ray: Any, actors: Sequence[Any]) -> None:
 
 
 def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
-    """What each replica takes of a GPU, and what an actor takes that those of a machine share; ClusterError where there are too few."""
+    """Compute the share of a GPU for each replica and for an actor that a machine's replicas share.
+
+    Returns:
+        Both shares by Ray's count; zeros on a cluster without GPUs.
+
+    Raises:
+        ClusterError: There are fewer GPUs than replicas.
+    """
     gpus = int(ray.cluster_resources().get("GPU", 0))
     if gpus == 0:
         return 0.0, 0.0
@@ -203,7 +212,10 @@ def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
 
 
 def _made(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
-    """The result and None, or None and what was raised: Ray would hand that on as an error of its own."""
+    """Run a function on a pickled item and pickle its result and its error, one of which is None.
+
+    An error that is raised here would reach the caller as one of Ray's own.
+    """
     try:
         os.chdir(folder)  # relative paths hold here too
         return pickle.dumps((function(pickle.loads(item)), None))

@@ -122,9 +122,15 @@ class Options(BaseModel):
 
 
 def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Options], str]]) -> str:
-    """The script with which a shell (bash, zsh, tcsh) completes a program's commands, by name their options and a line of help.
+    """Generate the script with which a shell completes a program's commands.
 
-    ImportError where shtab is not installed.
+    Args:
+        shell: bash, zsh or tcsh.
+        program: Name of the program.
+        commands: The options and a line of help of each command, by its name.
+
+    Raises:
+        ImportError: shtab is not installed.
     """
     import shtab
 
@@ -161,7 +167,7 @@ def _program(options: type[Options]) -> str:
 
 
 def _placed(options: type[Options]) -> dict[str, str]:
-    """The fields with their groups: those of the base classes first, from left to right."""
+    """Map the fields to their groups, those of the base classes first, from left to right."""
     found: dict[str, str] = {}
     for base in options.__bases__:
         if issubclass(base, Options):
@@ -203,7 +209,7 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
 
 
 def _value_of(field: FieldInfo) -> tuple[Any, bool]:
-    """The type of a field's value, and whether it takes several."""
+    """Return the type of a field's value, and whether the field takes several values."""
     kind = _without_none(field.annotation)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return get_args(kind)[0], True

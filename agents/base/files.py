@@ -58,7 +58,7 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
 
 
 def well_formed(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair: JSON can write them, no file in UTF-8 can hold them."""
+    """Replace each half of a surrogate pair by U+FFFD: JSON can write them, UTF-8 cannot hold them."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -67,7 +67,11 @@ def well_formed(text: str) -> str:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """A JSON value whose texts are ``well_formed``; ValueError, in one line, where it is none or is nested more than ``MAX_DEPTH`` deep."""
+    """Parse JSON into a value whose texts are ``well_formed``.
+
+    Raises:
+        ValueError: The data is no JSON, or is nested more than ``MAX_DEPTH`` deep. The message has one line.
+    """
     try:
         return _bounded(json.loads(data), MAX_DEPTH)
     except RecursionError as error:
@@ -90,7 +94,12 @@ def _bounded(value: Any, levels: int) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file, with or without a byte order mark; ValueError, in one line that names it, where it is none, or OSError."""
+    """Read the tables of a TOML file, with or without a byte order mark.
+
+    Raises:
+        ValueError: The file is not valid TOML. The message has one line and names the file.
+        OSError: The file cannot be read.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -144,12 +153,12 @@ def first_fault(error: ValidationError) -> str:
 
 
 def one_line(said: object) -> str:
-    """What is said, ``well_formed`` and without line breaks."""
+    """Format a value as one ``well_formed`` line of text."""
     return " ".join(well_formed(str(said)).split())
 
 
 def shortened(name: object) -> str:
-    """A name or path for a message: the middle of a very long one is left out."""
+    """Shorten a name or path for a message: a very long one loses its middle."""
     text = one_line(name)
     return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
 
@@ -170,7 +179,7 @@ def is_of_files(error: OSError) -> bool:
 
 
 def told(error: OSError) -> str:
-    """What was being done, why it failed and what to do, in one line."""
+    """Format an error as one line: what was being done, why it failed and what to do."""
     place = "" if error.filename is None else shortened(error.filename)
     what, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__

@@ -81,7 +81,7 @@ class LinearHead(BaseModel):
         return softmax(scores)
 
     def predict(self, values: Floats) -> list[str]:
-        """The likeliest class of each row of features; see ``probabilities``."""
+        """Return the most probable class of each row of features; see ``probabilities``."""
         return [self.classes[best] for best in self.probabilities(values).argmax(axis=1)]
 
     def save(self, path: Path) -> None:
@@ -116,7 +116,10 @@ def softmax(scores: Floats) -> Floats:
 
 
 def rows_of(matrix: Floats) -> tuple[Row, ...]:
-    """A matrix as rows of Python numbers, each in the shortest form that its precision needs (a float32 has 9 digits)."""
+    """Convert a matrix to rows of Python numbers.
+
+    Each number has the shortest form that its precision needs (a float32 has 9 digits).
+    """
     return tuple(tuple(float(str(value)) for value in row) for row in matrix)
 
 

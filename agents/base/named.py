@@ -34,7 +34,11 @@ class ImportPath(NamedTuple):
 
 
 def import_path(reference: str) -> ImportPath | None:
-    """A reference as ``package.module:attribute``; None where it is written in another way."""
+    """Parse a reference written as ``package.module:attribute``.
+
+    Returns:
+        None if it is written in another way.
+    """
     found = _IMPORT_PATH.fullmatch(reference)
     return ImportPath(found[1], found[2]) if found else None
 
@@ -49,7 +53,11 @@ def look_up(
     files: bool = False,  # whether the path of a TOML file may be written, with or without suffix
     attribute: str = "",  # what ``module:`` is followed by, as errors call it; "": it may not be written
 ) -> str | Path | ImportPath:
-    """What a reference resolves to: a name of ``known``, a file that is there, or an import path; ``error`` where it is none of these."""
+    """Resolve a reference to a name of ``known``, the path of an existing file, or an import path.
+
+    Raises:
+        Exception: ``error``, if the reference is none of these.
+    """
     text = reference if isinstance(reference, str) else ""
     if text in known:
         return text
@@ -66,7 +74,10 @@ def look_up(
 def find_file(
     reference: object, what: str, folder: Path, error: type[Exception], *, beside: Path | None = None
 ) -> Path:
-    """The TOML file of a reference: of ``folder`` by name, else by path; from another file, relative to its folder ``beside``."""
+    """Return the TOML file that a reference names in ``folder``, or whose path it is.
+
+    A reference in another file is resolved relative to that file's folder, ``beside``.
+    """
     known = {
         path.stem: path for each in (beside, folder) if each is not None for path in sorted(each.glob(f"*{SUFFIX}"))
     }
@@ -80,17 +91,24 @@ def is_path(reference: str) -> bool:
 
 
 def name_of(reference: str) -> str:
-    """The name of a preset or profile that is referred to by name or path, as ``[profiles.NAME]`` has it: the stem of its file."""
+    """Return the name of a preset or profile that is referred to by name or path.
+
+    The name of a path is the stem of the file, as in ``[profiles.NAME]``.
+    """
     return Path(_with_suffix(reference)).stem if is_path(reference) else reference
 
 
 def canonical(reference: str) -> str:
-    """A reference to a file so that it holds in any working folder: a name as it is, a path made absolute."""
+    """Make a reference to a file independent of the working folder: a path becomes absolute, a name stays."""
     return str(Path(_with_suffix(reference)).absolute()) if is_path(reference) else reference
 
 
 def imported(place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None) -> Any:
-    """The object at an import path; ``error`` where it cannot be imported, or is no class derived from ``base`` if that is given."""
+    """Import the object at an import path.
+
+    Raises:
+        Exception: ``error``, if the object cannot be imported, or if ``base`` is given and it is no class derived from it.
+    """
     module = import_module(place.module, reference, what, error)
     try:
         value = attrgetter(place.attribute)(module)
@@ -106,7 +124,11 @@ def imported(place: ImportPath, reference: str, what: str, error: type[Exception
 
 
 def import_module(path: str, reference: str, what: str, error: type[Exception]) -> Any:
-    """The module of a reference; ``error`` where there is none, a library that it needs is not installed, or it fails when imported."""
+    """Import the module of a reference.
+
+    Raises:
+        Exception: ``error``, if there is no such module, a library that it needs is not installed, or importing it fails.
+    """
     try:
         return importlib.import_module(path)
     except ImportError as cause:

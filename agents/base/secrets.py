@@ -26,7 +26,7 @@ def remember(value: str | None) -> None:
 
 
 def scrubbed(text: str) -> str:
-    """The text with keys replaced by ``***``."""
+    """Replace the keys in a text by ``***``."""
     return scrubber()(text)
 
 
@@ -46,7 +46,7 @@ def scrubber() -> Callable[[str], str]:
 
 
 def _known() -> list[str]:
-    """The keys, longest first: one may begin like another."""
+    """Collect the keys, longest first: one may begin like another."""
     named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
     return sorted({*named, *_told}, key=len, reverse=True)
 

@@ -136,7 +136,7 @@ def build(options: IndexOptions) -> None:
 
 @contextmanager
 def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
-    """What reads documents, and what embeds."""
+    """Yield an ``Each`` that reads documents and an ``Each`` that embeds."""
     if not options.workers:
         yield in_turn, in_turn
         return
@@ -182,7 +182,10 @@ def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
 
 
 def _blank(cache: Path) -> ImageRow:
-    """A grey picture of nothing: the organiser's pipeline opens no web index where there is no image index beside it."""
+    """Create a plain grey picture for an image index beside a web index.
+
+    The organiser's pipeline opens no web index unless there is an image index beside it.
+    """
     from PIL import Image
 
     path = cache / "blank.png"

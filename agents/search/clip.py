@@ -17,11 +17,14 @@ from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbed
 
 
 def tensor_image_features(model: Any) -> Any:
-    """The same CLIP model, whose ``get_image_features`` returns a tensor of shape (images, dimensions).
+    """Make a CLIP model's ``get_image_features`` return a tensor of shape (images, dimensions).
 
     ``cragmm_search`` divides what it gets by its norm. Under transformers 5 that is a ``BaseModelOutputWithPooling`` whose
     ``pooler_output`` holds the projected features; 4 returned these alone. Only this one instance changes. Call it on a pipeline's
     ``image_model`` after it was constructed, and on a model that an index is built with.
+
+    Returns:
+        The same model.
     """
     whole = model.get_image_features
     if getattr(whole, "returns_tensor", False):
@@ -61,7 +64,7 @@ class EfficientNetImageModel:
         return torch.nn.functional.pad(self._embedding.embed(pixel_values), (0, 1), value=shared)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The weights by name."""
+        """Return the weights by name."""
         return self.network.state_dict()
 
 
@@ -85,7 +88,14 @@ class EfficientNetImageProcessor:
 
 
 def stand_in_clip(folder: Path) -> Path:
-    """The folder of the checkpoint, made there unless it is there already; OSError where the file system refuses."""
+    """Create the checkpoint in a folder, unless the folder exists already.
+
+    Returns:
+        The folder.
+
+    Raises:
+        OSError: The file system refuses.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.is_dir():

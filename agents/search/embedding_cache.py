@@ -41,10 +41,14 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
                 self.set(key, np.asarray(vector, dtype="<f4").tobytes())
 
     def load(self, keys: Sequence[bytes]) -> FloatArray:
-        """The vectors of keys that are there, shape (len(keys), dimensions); KeyError where a key has no vector."""
+        """Load the vectors of stored keys, shape (len(keys), dimensions).
+
+        Raises:
+            KeyError: A key has no vector.
+        """
         return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
 
 
 def cache_key(model: str, content: bytes) -> bytes:
-    """The key of one content under one model (its fingerprint)."""
+    """Compute the key of one content under one model, given by its fingerprint."""
     return hashlib.blake2b(content, digest_size=20, key=model.encode()).digest()

@@ -53,7 +53,7 @@ def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], devi
 
 
 def _unmistakable(image: Image.Image) -> Image.Image:
-    """The image, enlarged where one of its sides could be taken for the three colour channels.
+    """Enlarge an image if one of its sides could be taken for the three colour channels.
 
     CLIP's processor guesses the order of an array's axes from their lengths, and for a whole batch from its first image:
     a picture of 1 x 1 pixels raises, one of 3 x 500 is read sideways, and either spoils the pictures after it.
@@ -73,7 +73,14 @@ MINILM = "minilm"
 
 
 def text_checkpoint(name: str) -> str:
-    """What transformers loads for a text encoder's name: for ``minilm`` a packaged folder (SearchError without it), else the name."""
+    """Resolve a text encoder's name to what transformers loads.
+
+    Returns:
+        The packaged folder for ``minilm``; any other name as it is.
+
+    Raises:
+        SearchError: The packaged folder of ``minilm`` is missing.
+    """
     try:
         return str(minilm_folder()) if name == MINILM else name
     except ModelError as error:
@@ -180,7 +187,7 @@ def _loaded(kind: type[IndexEncoder], name: str, batch_size: int) -> IndexEncode
 
 
 def _device() -> Any:
-    """The device that the organiser's pipeline would choose."""
+    """Choose the same device as the organiser's pipeline."""
     import torch
 
     name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

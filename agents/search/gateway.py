@@ -73,21 +73,21 @@ class SearchGateway:
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, Image.Image]:
-        """The pictures of the index behind URLs, as far as they are available (see ``agents.search.pages.web_cache``); never raises.
+        """Load the available pictures of the index by URL (see ``agents.search.pages.web_cache``).
 
         They are in ``picture_folder`` of the pipeline, or in ``image_cache`` of the default cache; with ``fetch`` those that are not
-        there are fetched over HTTP until the deadline.
+        there are fetched over HTTP until the deadline. Never raises.
         """
         return PictureCache(self._picture_folder, http=fetch, worker=self._worker).get_all(urls, deadline)
 
     def page_texts(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, PageText]:
-        """The full texts of pages by URL, as far as they are available (see ``agents.search.pages.web_cache``); never raises.
+        """Load the available full texts of pages by URL (see ``agents.search.pages.web_cache``).
 
         They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
         them (``paths.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come
-        first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text.
+        first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text. Never raises.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
         return dict(zip(found, self._read_pages(list(found.values()), deadline), strict=True))
@@ -121,10 +121,13 @@ class SearchGateway:
         provided: Sequence[ProvidedContext | None] | None = None,
         deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[ImageHit]]:
-        """The k nearest images of the knowledge graph for each image (upright and opaque by ``to_rgb``), nearest first.
+        """Search the knowledge graph for the k nearest images of each image, nearest first.
 
-        ``provided`` has for each image what the evaluator found for it, used where there is no pipeline. ValueError where k is below 1, or
-        ``provided`` has another length than ``images``. A search that another process makes is waited for until the deadline.
+        Images are made upright and opaque by ``to_rgb``. ``provided`` has for each image what the evaluator found for it, used if there
+        is no pipeline. A search that another process makes is waited for until the deadline.
+
+        Raises:
+            ValueError: k is below 1, or ``provided`` has another length than ``images``.
         """
         _at_least_one(k)
         if not self.image_enabled:
@@ -153,10 +156,10 @@ class SearchGateway:
         provided: Sequence[ProvidedContext | None] | None = None,
         deadline: Deadline = NO_DEADLINE,
     ) -> list[Results[WebHit]]:
-        """The k nearest chunks for each query, nearest first, of each page the nearest alone: at most k pages.
+        """Search for the k nearest chunks of each query, nearest first, and keep the nearest of each page.
 
-        Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until the deadline. ``provided``, ``deadline`` and
-        ValueError are as for ``search_images``.
+        The result has therefore at most k pages. Whole pages that results bring are read for ``READING_SECONDS`` a query, at most until
+        the deadline. ``provided``, ``deadline`` and ValueError are as for ``search_images``.
         """
         _at_least_one(k)
         if not self.web_enabled:
@@ -177,7 +180,10 @@ class SearchGateway:
     def _with_texts(
         self, found: Mapping[Hashable, Results[WebHit]], deadline: Deadline
     ) -> dict[Hashable, Results[WebHit]]:
-        """The results with the texts of the whole pages that they bring, the best page of each query before the second best."""
+        """Add to the results the texts of the whole pages that they bring.
+
+        The best page of each query is read before the second best of any.
+        """
         ranked = zip_longest(*(one.hits for one in found.values()))
         pages = list(
             dict.fromkeys(hit.page_text for rank in ranked for hit in rank if hit and hit.page_text is not None)
@@ -219,7 +225,11 @@ def _folder(pipeline: Any, attribute: str, name: str) -> Path:
 
 
 def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str) -> list[Results[Hit]]:
-    """What the evaluator found for each query; an error where it searched for nothing."""
+    """Convert what the evaluator found for each query into results.
+
+    Returns:
+        An error for each query that the evaluator searched nothing for.
+    """
     return [Results(error=otherwise) if hits is None else Results(tuple(map(each, hits))) for hits in found]
 
 

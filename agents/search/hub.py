@@ -44,7 +44,11 @@ def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
 
 
 def current_revision(hub: Path, dataset_id: str) -> str | None:
-    """The revision that ``main`` of a data set points to, or None where it has no files here."""
+    """Return the revision that ``main`` of a data set points to.
+
+    Returns:
+        None if the revision has no files here.
+    """
     reference = repository_folder(hub, dataset_id) / "refs" / "main"
     revision = reference.read_text(encoding="ascii", errors="replace").strip() if reference.is_file() else ""
     there = _REVISION.fullmatch(revision) and snapshot_path(hub, dataset_id, revision).is_dir()
@@ -52,7 +56,11 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
 
 
 def published(hub: Path, template: str) -> dict[str, float]:
-    """What stands for ``{split}`` in the ids of the data sets here that are like ``org/name-{split}``, with the time of publication."""
+    """Find the published splits of the data sets whose ids are like ``org/name-{split}``.
+
+    Returns:
+        The time of publication by what stands for ``{split}`` in the id.
+    """
     before, placed, after = template.partition("{split}")
     start = f"datasets--{before.replace('/', '--')}"
     found = {}
@@ -85,7 +93,11 @@ def point(hub: Path, dataset_id: str, revision: str) -> None:
 
 
 def working_copy(hub: Path, dataset_id: str) -> Path:
-    """A copy of the published snapshot for this process, made once, removed when the process ends; SearchError where none is published."""
+    """Copy the published snapshot once for this process; the copy is removed when the process ends.
+
+    Raises:
+        SearchError: No snapshot is published.
+    """
     revision = current_revision(hub, dataset_id)
     if revision is None:
         raise SearchError(f"{hub} holds no data set {dataset_id}")

@@ -75,7 +75,11 @@ class Manifest:
 
     @classmethod
     def read(cls, snapshot: Path) -> Manifest | None:
-        """The manifest of a snapshot; None for one that was not built here."""
+        """Read the manifest of a snapshot.
+
+        Returns:
+            None for a snapshot that was not built here.
+        """
         try:
             return cls(**parse_json((snapshot / MANIFEST).read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -120,7 +124,11 @@ class IndexBuilder:
     each: Each = in_turn
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """The index of images, which are read where they are embedded; SearchError too where some cannot be decoded, which it names."""
+        """Build the index of images; each image is read only where it is embedded.
+
+        Raises:
+            SearchError: As for the class, or some images cannot be decoded; the message names them.
+        """
         stored: list[_Row] = []
         files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
         for position, row in enumerate(rows):
@@ -135,7 +143,7 @@ class IndexBuilder:
         return self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
 
     def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """The index of chunks of pages, which are embedded sorted by length."""
+        """Build the index of chunks of pages, and embed the chunks sorted by length."""
         stored: list[_Row] = []
         texts: dict[bytes, str] = {}
         for row in rows:
@@ -197,17 +205,25 @@ class IndexBuilder:
 
 
 def image_key(encoder: Encoder, row: ImageRow) -> bytes:
-    """The key of an image's vector in the embedding cache; OSError where its file cannot be read."""
+    """Compute the key of an image's vector in the embedding cache.
+
+    Raises:
+        OSError: The image's file cannot be read.
+    """
     return cache_key(encoder.fingerprint, b"image:" + hashlib.sha256(row.path.read_bytes()).digest())
 
 
 def text_key(encoder: Encoder, row: ChunkRow) -> bytes:
-    """The key of a chunk's vector in the embedding cache."""
+    """Compute the key of a chunk's vector in the embedding cache."""
     return cache_key(encoder.fingerprint, b"text:" + row.embedded_text.encode("utf-8", errors="surrogatepass"))
 
 
 def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatArray], dict[bytes, str]]:
-    """The vectors of a batch, and why those that are missing could not be read."""
+    """Embed a batch.
+
+    Returns:
+        The vectors by key, and for each missing one why its content could not be read.
+    """
     read: dict[bytes, str | Image.Image] = {}
     broken: dict[bytes, str] = {}
     for key, content in batch:
@@ -234,7 +250,7 @@ def _image_metadata(row: ImageRow) -> dict[str, str]:
 
 @contextmanager
 def chroma(folder: Path) -> Iterator[ClientAPI]:
-    """A client of a Chroma folder, whose files are let go of in the end."""
+    """Yield a client of a Chroma folder and release the folder's files in the end."""
     import chromadb
     from chromadb.api.client import SharedSystemClient
     from chromadb.config import Settings

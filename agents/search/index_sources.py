@@ -73,10 +73,13 @@ class ChunkRow:
 
 
 def read_images(kg: Path, folder: Path) -> list[ImageRow]:
-    """The rows of a knowledge-graph file, in order.
+    """Read the rows of a knowledge-graph file, in order.
 
     Each line is ``{"image": PATH, "image_url": URL, "entities": [{"entity_name": .., "entity_attributes": {..}}]}``,
-    its path relative to ``folder``. SourceError where the file is missing, or lines are malformed, or images are not there.
+    its path relative to ``folder``.
+
+    Raises:
+        SourceError: The file is missing, lines are malformed, or images are not there.
     """
     rows: list[ImageRow] = []
     problems: list[str] = []
@@ -142,5 +145,9 @@ def report(problems: Sequence[str]) -> None:
 
 
 def split_text(text: str, words: int = CHUNK_WORDS) -> list[str]:
-    """The text in pieces of at most ``words`` words, at least one, cut at the coarsest border at which it can be."""
+    """Split a text into pieces of at most ``words`` words, each cut at the coarsest possible border.
+
+    Returns:
+        Pieces of at least one word.
+    """
     return TextSplitter.from_callback(lambda piece: len(piece.split()), words).chunks(text)

@@ -20,12 +20,14 @@ _AFTER_HEADING = " \t#"
 
 
 def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
-    """The rows of a CSV file (comma, semicolon or tab, UTF-8), an image each, in order of first appearance.
+    """Read a CSV file (comma, semicolon or tab, UTF-8): a row an image, in order of first appearance.
 
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
-    where that is missing or empty); every other column is an attribute. A file that comes again shows another entity as well; what
-    several rows say of one entity is put together, the first value of an attribute standing.
-    SourceError where the table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; names each of them.
+    if that is missing or empty); every other column is an attribute. A file that comes again shows another entity as well. Rows of
+    the same entity are merged, and the first value of an attribute stands.
+
+    Raises:
+        SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
     """
     problems: list[str] = []
     shown: dict[str, list[str]] = {}
@@ -107,11 +109,16 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
 def read_documents(
     folder: Path, base_url: str = "", *, content_of: Callable[[str], str], each: Each = in_turn
 ) -> tuple[list[ChunkRow], list[str]]:
-    """The chunks of all documents below a folder, sorted by path, and why files were left out.
+    """Read all documents below a folder, sorted by path, and cut them into chunks.
 
-    HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF; a page of a PDF is a page of its own (``#page=N``). The URL is
-    ``base_url`` and the path. SourceError where there is no such folder, or nothing in it can be read.
-    ``each`` reads the files; ``agents.base.cluster.spread`` does so on a Ray cluster.
+    HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF are read; a page of a PDF is a page of its own
+    (``#page=N``). The URL is ``base_url`` and the path. ``each`` reads the files; ``agents.base.cluster.spread`` does so on a Ray cluster.
+
+    Returns:
+        The chunks, and why files were left out.
+
+    Raises:
+        SourceError: There is no such folder, or nothing in it can be read.
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
@@ -130,7 +137,11 @@ def read_documents(
 
 
 def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:
-    """The pages of a file below a folder that hold text, and why there are none."""
+    """Read the pages of a file below a folder that hold text.
+
+    Returns:
+        The pages, and why there are none ("" if there are).
+    """
     ending = path.suffix.lower()
     read = partial(_html, content_of=content_of) if ending in _HTML else _READERS.get(ending)
     if read is None:

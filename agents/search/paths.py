@@ -8,7 +8,7 @@ DEFAULT_CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 
 def default_cache() -> Path:
-    """The folder named by the environment's ``CRAG_CACHE``, or ``.cache`` in the repository's root."""
+    """Return the folder that ``CRAG_CACHE`` in the environment names, else the repository's ``.cache``."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named) if named else DEFAULT_CACHE
 

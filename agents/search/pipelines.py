@@ -27,11 +27,14 @@ def open_pipeline(
     web_index: str | None = None,  # None for a pipeline that has no web search (task 1)
     cache: Path,  # into whose ``hub/`` the indices of ``embedded`` were published
 ) -> Any:
-    """A ``cragmm_search.search.UnifiedSearchPipeline``.
+    """Open a ``cragmm_search.search.UnifiedSearchPipeline``.
 
     ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of indices that were built here,
-    for which nothing is asked of a hub. SearchError where an index or a model is missing (the message says which command builds or installs
-    it), or an index was built with another model.
+    for which nothing is asked of a hub.
+
+    Raises:
+        SearchError: An index or a model is missing (the message says which command builds or installs it), or an index was built
+            with another model.
     """
     if kind not in ("organiser", "embedded"):
         raise SearchError(f"unknown kind of search {kind!r}; known: organiser, embedded")
@@ -73,7 +76,7 @@ def _weights(model: str) -> str:
 
 
 def _copy(hub: Path, dataset_id: str, what: str, sources: str) -> Path:
-    """This process's copy of a published index."""
+    """Return this process's copy of a published index."""
     if current_revision(hub, dataset_id) is None:
         raise SearchError(
             f"there is no {what} index {dataset_id} in {hub}. Build it with: "

@@ -38,7 +38,11 @@ class ProvidedContext:
 
 
 def parse_provided(text: Any) -> ProvidedContext:
-    """The hits in a context of the research release; what is malformed, or no text, holds none. Never raises."""
+    """Parse a context of the research release into hits. Never raises.
+
+    Returns:
+        No hits for what is malformed or no text.
+    """
     if not isinstance(text, str):
         return ProvidedContext()
     text = text[:MAX_CHARACTERS].replace("\r\n", "\n")
@@ -99,7 +103,10 @@ def _mapping(text: str, start: int) -> Mapping[str, Any]:
 
 
 def _split(names: str, known: Mapping[str, Any]) -> list[str]:
-    """The names of a list with commas; those with attributes are known, and may have commas of their own."""
+    """Split a list of names at its commas, but not inside a known name.
+
+    Names with attributes are known, and may have commas of their own.
+    """
     found: list[str] = []
     longest = sorted(known, key=len, reverse=True)
     while names:

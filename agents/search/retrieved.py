@@ -35,7 +35,7 @@ def safe_page(hit: WebHit) -> WebHit:
 
 
 def safe_full_text(page: str) -> str:
-    """The main content of a whole page, made harmless as ``safe_text`` does it."""
+    """Extract the main content of a whole page and make it harmless as ``safe_text`` does."""
     return safe_text(main_content(page))
 
 
@@ -47,24 +47,28 @@ def cleaned_page(hit: WebHit) -> WebHit:
 
 
 def cleaned_full_text(page: str) -> str:
-    """The main content of a whole page, cleaned like ``cleaned_page``."""
+    """Extract the main content of a whole page and clean it as ``cleaned_page`` does."""
     return clean(main_content(page))
 
 
 def safe_text(page: str) -> str:
-    """A page, or a part of it, as plain text, as a reader sees it, with ``neutral`` applied; doing it twice changes nothing more."""
+    """Convert a page, or a part of it, to plain text as a reader sees it, and apply ``neutral``.
+
+    A second call changes nothing more.
+    """
     return _disarmed(page, lambda text: clean(visible_text(text)))
 
 
 def safe_picture(hit: ImageHit) -> ImageHit:
-    """The picture with names and attributes of its entities made harmless."""
+    """Make the names and attributes of a picture's entities harmless."""
     return dataclasses.replace(hit, entities=tuple(safe_entity(entity) for entity in hit.entities))
 
 
 def safe_entity(entity: Entity) -> Entity:
-    """The entity with at most ``MAX_VALUES`` values and ``MAX_OF_ENTITY`` characters; cycles are cut where they close.
+    """Bound an entity to ``MAX_VALUES`` values and ``MAX_OF_ENTITY`` characters, and make it harmless.
 
-    Its attributes are made safe when the first of them is read: crops find dozens of entities, and few of them become evidence.
+    Cycles are cut where they close. Attributes are made safe when the first of them is read: crops find dozens of entities, and few
+    of them become evidence.
     """
     try:
         text = json.dumps(entity.attributes)
@@ -77,7 +81,10 @@ def safe_entity(entity: Entity) -> Entity:
 
 @lru_cache(maxsize=KEPT_ENTITIES)
 def _made_safe(name: str, attributes: str) -> Entity:
-    """The same of attributes as JSON: crops of a photo, and photos of a batch, find the same entities again and again."""
+    """Make an entity with attributes as JSON harmless, and remember it.
+
+    Crops of a photo, and photos of a batch, find the same entities again and again.
+    """
     return Entity(_name(name), _WhenRead(lambda: json.loads(attributes)))
 
 
@@ -106,7 +113,7 @@ def _name(name: str) -> str:
 
 
 def _disarmed(text: str, decode: Callable[[str], str]) -> str:
-    """The text decoded, with ``neutral`` applied, as often as it takes."""
+    """Decode a text and apply ``neutral``, as often as it takes."""
     decoded = decode(text)
     harmless = neutral(decoded)
     if harmless == decoded and _MARKS.search(decoded) is None:  # ordinary text: once more would change nothing
@@ -115,7 +122,13 @@ def _disarmed(text: str, decode: Callable[[str], str]) -> str:
 
 
 def _settled(text: str, step: Callable[[str], str], done: int = 0) -> str:
-    """The text after as many steps as change it: entities may hide tags and entities, and what is taken out may leave new ones behind."""
+    """Apply a step until the text stops changing.
+
+    Entities may hide tags and entities, and what is taken out may leave new ones behind.
+
+    Returns:
+        "" if the text still changes after ``2 * _MAX_STEPS`` steps.
+    """
     for number in range(done, 2 * _MAX_STEPS):
         if number >= _MAX_STEPS:  # wrapped more often than ordinary text is
             text = _MARKS.sub(" ", text)
@@ -159,9 +172,12 @@ class _Bounded:
 
 @lru_cache(maxsize=KEPT_VALUES)
 def _key(key: str) -> str | None:
-    """The name of an attribute, None for one that gives orders: it becomes "The <key> of <entity> is <value>".
+    """Clean the name of an attribute, which becomes "The <key> of <entity> is <value>".
 
-    Only one that is no plain words is looked at closely: ``system`` is a key, not a header.
+    Only a name that is not plain words is looked at closely: ``system`` is a key, not a header.
+
+    Returns:
+        None for a name that gives orders.
     """
     key = key[:_MAX_NAME]
     name = key if key.isascii() and key.replace("_", "").replace(" ", "").isalnum() else _name(key)
@@ -170,7 +186,10 @@ def _key(key: str) -> str | None:
 
 @lru_cache(maxsize=KEPT_VALUES)
 def _harmless(value: str) -> str:
-    """A raw value as it is, or as plain text where it has something to be taken out, however its markup tears the words."""
+    """Neutralise a raw value, and turn it into plain text if something has to be taken out.
+
+    Orders are found however the value's markup tears the words. A value that holds nothing of the kind stays as it is.
+    """
     decoded = _settled(value, html.unescape) if "&" in value else value
     torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)
     seen = (*torn, plain(decoded)) if _MARKUP.search(value) else torn

@@ -164,7 +164,11 @@ class WebParts:
                 continue  # the conversion drops the hit, and says so, unless the private content has the field
 
     def _private(self, index: str) -> Mapping[str, Any]:
-        """The page of a pipeline whose content is in a separate store; empty where the store lacks it."""
+        """Look up the page of a pipeline whose content is in a separate store.
+
+        Returns:
+            An empty mapping if the store lacks the page.
+        """
         if self.private_content is None:
             return {}
         import lmdb
@@ -178,7 +182,10 @@ class WebParts:
 
 
 def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The nearest chunk of each page, nearest page first (web_search.py: what stands before ``_chunk`` is the page)."""
+    """Keep the nearest chunk of each page, nearest page first.
+
+    What stands before ``_chunk`` in an index is the page (web_search.py).
+    """
     pages: dict[str, tuple[str, float]] = {}
     for index, score in chunks:
         pages.setdefault(index.split("_chunk")[0], (index, score))
@@ -227,7 +234,14 @@ class PlainSearch(Generic[Hit]):
 
 
 def as_text(query: str) -> str:
-    """The query, quoted where the pipeline would fetch or open it as URL or file; SearchError for a file's name even in quotes."""
+    """Quote a query that the pipeline would fetch as a URL or open as a file.
+
+    Returns:
+        Any other query as it is.
+
+    Raises:
+        SearchError: The query is a file's name even in quotes.
+    """
     if not (query.strip().lower().startswith("http") or _is_file(query)):
         return query
     quoted = f'"{query.strip()}"'
@@ -237,7 +251,7 @@ def as_text(query: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """An exception in one line, for the trace."""
+    """Format an exception as one line, for the trace."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}"[:300] if said else type(error).__name__
 

@@ -52,7 +52,11 @@ class SearchActor(Placed):
         self._about = {name: getattr(pipeline, name, None) for name in _READ}
 
     def open(self) -> dict[str, Any]:
-        """What the gateway reads of a pipeline; Exception: what opening it raised."""
+        """Return the attributes of the pipeline that the gateway reads.
+
+        Raises:
+            Exception: What opening the pipeline raised.
+        """
         if self._fault is not None:
             raise self._fault
         return self._about
@@ -84,12 +88,15 @@ class SharedSearch(ReadySearch):
         super().__init__(_Images(self._ask), _Pages(self._ask), **self._open())
 
     def kept_up(self, ask: Callable[[], T], cancel: Callable[[], object], cancelled: type[Exception]) -> T:
-        """What a call of the agent gives. Where the actor dies meanwhile the call is cancelled and asked again once the search is back.
+        """Return what a call of the agent gives, and repeat the call if the actor dies meanwhile.
 
-        After ``MAX_DEATHS`` the call goes to its end with the errors of the searches that fail.
+        The call is cancelled, and made again once the search is back. After ``MAX_DEATHS`` the call goes to its end with the errors of the
+        searches that fail.
 
         Args:
+            ask: Makes the call.
             cancel: Has the call raise ``cancelled``.
+            cancelled: What the call raises when it is cancelled. If the actor did not die, it is raised on.
         """
         self._on_loss = cancel
         for _ in range(MAX_DEATHS):

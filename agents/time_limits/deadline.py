@@ -60,11 +60,11 @@ class Deadline:
         return self.left() <= 0.0
 
     def sooner(self, seconds: float) -> Deadline:
-        """A deadline that ends ``seconds`` before this one: what must be kept for later work."""
+        """Create a deadline that ends ``seconds`` before this one, to keep them for later work."""
         return Deadline(self.left() - seconds, self._clock, self)
 
     def within(self, seconds: float) -> Deadline:
-        """A deadline that ends in ``seconds``, or with this one where that is sooner."""
+        """Create a deadline that ends in ``seconds``, or with this one if that is sooner."""
         return Deadline(min(seconds, self.left()), self._clock, self)
 
 

@@ -204,7 +204,10 @@ class DialogTimes:
         return call.within(allowed - margin - call.elapsed())
 
     def allowance(self, turn: DialogTurn) -> float:
-        """The seconds a turn may take: its own limit, but no more than half of what its dialog has left."""
+        """Compute the seconds a turn may take: its own limit, at most half of what its dialog has left.
+
+        The first turn of a dialog may use all of the dialog's seconds.
+        """
         own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
         if not turn.history:
             return min(own, dialog)

@@ -55,10 +55,11 @@ class SubprocessWorker:
             self._running()
 
     def run(self, function: str, data: bytes, seconds: float) -> bytes:
-        """What a function, ``module:name`` from bytes to bytes, makes of the data.
+        """Run a function, ``module:name`` from bytes to bytes, on the data in the process.
 
-        TimeoutError where it takes more than ``seconds`` of real time: its process is killed. SubprocessError for all that fails, and
-        where it was cancelled.
+        Raises:
+            TimeoutError: It takes more than ``seconds`` of real time: its process is killed.
+            SubprocessError: Anything else fails, or the function was cancelled.
         """
         end = time.monotonic() + seconds
         if seconds <= 0 or not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):

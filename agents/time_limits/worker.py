@@ -36,7 +36,11 @@ class ProcessEndsError(SystemExit):
 
 
 def where(thread: threading.Thread) -> str:
-    """The innermost function of the agent that a thread is in, with its module; empty for a thread that has ended."""
+    """Return the innermost function of the agent that a thread is in, with its module.
+
+    Returns:
+        "" for a thread that has ended.
+    """
     frame = sys._current_frames().get(thread.ident or 0)
     while frame is not None and not frame.f_globals.get("__name__", "").startswith("agents."):
         frame = frame.f_back

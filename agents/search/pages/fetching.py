@@ -84,7 +84,11 @@ def fetch(url: str, *, seconds: float, max_bytes: int, allowed: Allowed = is_pub
 
 
 def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) -> Fetched | str:
-    """What a server sent, or where it redirects to."""
+    """Request a URL once.
+
+    Returns:
+        What the server sent, or the address that it redirects to.
+    """
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -179,7 +183,11 @@ class _CheckedBackend(httpcore.SyncBackend):
 
 
 def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: float) -> dict[str, T]:
-    """What ``get`` makes of URLs, all at once; what is not there after some seconds, fails or is None is left out."""
+    """Call ``get`` for all URLs at once.
+
+    Returns:
+        The values by URL, without those that are not there after ``seconds``, fail or are None.
+    """
     if not urls or seconds <= 0:
         return {}
     pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="fetch")

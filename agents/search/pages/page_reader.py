@@ -31,9 +31,12 @@ class PageReader:
         self._outside = f"{__name__}:{'safe' if safe else 'cleaned'}_bytes"
 
     def __call__(self, pages: Sequence[str], deadline: Deadline) -> list[PageText]:
-        """The texts of pages, those that matter most first; pages that the deadline leaves no time for have none.
+        """Read the texts of pages, given with those that matter most first.
 
-        Pages of few tags come first, then the others, shortest first: none waits for one that may take longer than itself.
+        Pages of few tags are read first, then the others, shortest first: none waits for one that may take longer than itself.
+
+        Returns:
+            A text for each page; pages that the deadline leaves no time for have none.
         """
         made: dict[int, PageText] = {}
         pages = [page[:MAX_CHARACTERS_OUTSIDE] for page in pages]
@@ -71,7 +74,7 @@ class PageReader:
 
 
 def beginning(page: str) -> str:
-    """The page up to its first ``MAX_TAGS`` tags or ``MAX_CHARACTERS``, whichever ends sooner."""
+    """Cut a page after its first ``MAX_TAGS`` tags or ``MAX_CHARACTERS``, whichever ends sooner."""
     page = page[:MAX_CHARACTERS]
     rest = page.split("<", MAX_TAGS)
     return page if len(rest) <= MAX_TAGS else page[: len(page) - len(rest[-1]) - 1]

@@ -15,9 +15,10 @@ logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of e
 
 
 def main_content(page: str) -> str:
-    """The main content of an HTML page (trafilatura, recall favoured, tables kept), else all that a reader sees; other text as it is.
+    """Extract the main content of an HTML page by trafilatura, with recall favoured and tables kept.
 
-    Empty for a page that shows nothing without its scripts.
+    Returns:
+        All that a reader sees if that finds too little; "" for a page that shows nothing without its scripts; other text as it is.
     """
     if not looks_like_markup(page):
         return page[:MAX_CHARACTERS]

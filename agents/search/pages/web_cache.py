@@ -73,9 +73,10 @@ class UrlCache(Generic[Content]):
         self._allowed = allowed
 
     def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, Content]:
-        """What can be found, by URL; never raises. With HTTP missing ones are fetched side by side, until their limit or the deadline.
+        """Load all that can be found, by URL; never raises.
 
-        Each of the files has an equal share of the time that is left; after the deadline no further one is read.
+        Each of the files has an equal share of the time that is left; after the deadline no further one is read. With HTTP, missing
+        ones are fetched side by side, until their limit or the deadline.
         """
         distinct = list(dict.fromkeys(urls))
         folders = [folder for folder in self._folders if folder.is_dir()]
@@ -109,11 +110,11 @@ class UrlCache(Generic[Content]):
 
     @abstractmethod
     def _stored(self, data: bytes, seconds: float) -> Content:
-        """The content of a file, within ``seconds``; one of ``_UNREADABLE`` is raised where it has none."""
+        """Decode the content of a file within ``seconds``; raise one of ``_UNREADABLE`` if it has none."""
 
     @abstractmethod
     def _made(self, fetched: Fetched, seconds: float) -> tuple[Content, bytes]:
-        """The content of what was fetched, and the file to store; errors as above."""
+        """Decode what was fetched into its content and the file to store; raise as ``_stored`` does."""
 
     def _cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
