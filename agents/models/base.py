@@ -100,7 +100,11 @@ class ChatReply:
 
 
 def first_token_probs_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
-    """The probabilities of first tokens as ``ChatReply`` holds them; those of tokens with one text are added."""
+    """Sum the probabilities of first tokens by their text, as ``ChatReply`` holds them.
+
+    Returns:
+        Probability by text, or None if there are no alternatives.
+    """
     found: dict[str, float] = {}
     for text, probability in alternatives:
         found[text] = found.get(text, 0.0) + probability
@@ -158,7 +162,7 @@ class Recogniser(Protocol):
     name: str
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
-        """The k likeliest classes of each image, likeliest first."""
+        """Classify each image and return its k likeliest classes, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ class OcrReader(Protocol):
     name: str
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
-        """The lines of each image, in reading order."""
+        """Read the lines of text in each image, in reading order."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class EntityFinder(Protocol):
     name: str
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The names in each text, in order, each once."""
+        """Find the distinct names in each text, in order."""
 
 
 @runtime_checkable

@@ -137,10 +137,12 @@ def load_domain_head(
     *,
     load: Callable[[Mapping[str, Any]], Any],
 ) -> DomainClassifier:
-    """The classifier of a head's file, a path relative to the repository; where there is no such file, the fallback.
+    """Load the classifier from a head's file, or the fallback if there is no such file.
 
-    ``features`` and ``fallback`` are specifications, which ``load`` loads. ModelError where the file is malformed or belongs to other
-    features, or it is missing and there is no fallback.
+    ``head`` is a path relative to the repository. ``features`` and ``fallback`` are specifications, which ``load`` loads.
+
+    Raises:
+        ModelError: The file is malformed, belongs to other features, or is missing and there is no fallback.
     """
     path = _REPOSITORY / head
     if fallback is not None and not path.exists():
@@ -154,7 +156,11 @@ def load_domain_head(
 
 
 def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tuple[list[int], list[Image.Image]]:
-    """The pictures that are there, with their rows; ValueError where a batch has not as many images as questions."""
+    """Select the questions that have a picture, and return their rows and the pictures.
+
+    Raises:
+        ValueError: The batch has not as many images as questions.
+    """
     if len(images) != len(questions):
         raise ValueError(f"{len(images)} images for {len(questions)} questions")
     return [row for row, each in enumerate(images) if each is not None], [each for each in images if each is not None]

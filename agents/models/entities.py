@@ -28,7 +28,11 @@ class SpacyEntities:
         self._pipeline = pipeline
 
     def find(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """The names in each text, in order, each once; ModelError where spaCy or the pipeline is missing, or it finds no entities."""
+        """Find the distinct names in each text, in order.
+
+        Raises:
+            ModelError: spaCy or the pipeline is missing, or the pipeline finds no entities.
+        """
         return [tuple(dict.fromkeys(self._names(doc))) for doc in self._nlp.pipe(texts, batch_size=_BATCH)]
 
     def _names(self, doc: Any) -> Iterable[str]:

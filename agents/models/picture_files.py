@@ -31,10 +31,13 @@ DecodeElsewhere = Callable[[bytes], Image.Image]
 def picture_of(
     data: bytes, *, max_pixels: int, kept_pixels: int, worker: SubprocessWorker, seconds: float
 ) -> Image.Image:
-    """The picture in a file as ``to_rgb`` makes it, reduced to ``kept_pixels``; ValueError where it is none, too large, or takes too long.
+    """Decode a picture's file to RGB as ``to_rgb`` does, reduced to ``kept_pixels``.
 
-    Pictures above ``max_pixels`` are refused by their header. Those above ``kept_pixels``, and what else may take long, may take
-    ``seconds`` of real time.
+    Pictures above ``max_pixels`` are refused by their header. Those above ``kept_pixels``, and any others that may take
+    long, get ``seconds`` of real time in the worker's process.
+
+    Raises:
+        ValueError: The file holds no picture, or one that is too large or takes too long.
     """
     try:
         with _opened(data, max_pixels) as image:
@@ -60,7 +63,10 @@ def decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
 def decoded_in(
     worker: SubprocessWorker, data: bytes, *, max_pixels: int, kept_pixels: int, seconds: float
 ) -> Image.Image:
-    """The picture in a file, decoded in the worker's process; parameters and ValueError as for ``picture_of``."""
+    """Decode a picture's file in the worker's process.
+
+    Parameters and ValueError are those of ``picture_of``.
+    """
     try:
         made = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
     except TimeoutError:
@@ -79,7 +85,11 @@ def decoded_bytes(data: bytes) -> bytes:
 
 
 def reduced_rgb(image: Image.Image, kept_pixels: int) -> Image.Image:
-    """The picture as ``to_rgb`` makes it (ValueError: see there), made smaller while it is decoded where it has more pixels."""
+    """Convert a picture as ``to_rgb`` does, shrinking it to ``kept_pixels`` while it is decoded.
+
+    Raises:
+        ValueError: As for ``to_rgb``.
+    """
     pixels = image.width * image.height
     if pixels <= kept_pixels:
         return to_rgb(image)
@@ -97,7 +107,14 @@ def reduced_rgb(image: Image.Image, kept_pixels: int) -> Image.Image:
 
 
 def file_of(image: Image.Image) -> bytes | None:
-    """The file of a picture that was opened and not decoded yet; None for any other. ValueError where its format is none of ``FORMATS``."""
+    """Read the file of a picture that was opened and not decoded yet.
+
+    Returns:
+        The bytes of the file, or None for any other picture.
+
+    Raises:
+        ValueError: The picture's format is none of ``FORMATS``.
+    """
     file = getattr(image, "fp", None)
     if not isinstance(image, ImageFile.ImageFile) or file is None or image.tell() != 0:
         return None

@@ -21,11 +21,16 @@ _DEEP_MODES = ("I", "F")
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """The image as 8-bit RGB, upright, opaque; the very object where it is all of that already.
+    """Convert an image to upright, opaque 8-bit RGB.
 
     EXIF rotation is applied (a broken EXIF block is ignored), transparency is composited on mid grey, 16-bit, 32-bit and
     floating-point grey values are scaled to 0..255, and palette, CMYK, LAB and the other modes are converted.
-    ValueError where the image has no pixels, or its data cannot be decoded (truncated or broken file).
+
+    Returns:
+        The converted image, or the same object if it is upright, opaque RGB already.
+
+    Raises:
+        ValueError: The image has no pixels, or its data cannot be decoded (truncated or broken file).
     """
     if not isinstance(image, Image.Image):
         raise ValueError(f"not a PIL image: {type(image).__name__}")
@@ -39,7 +44,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def rgb_within(image: Image.Image, max_side: int) -> Image.Image:
-    """The image as ``to_rgb`` gives it, scaled down to at most ``max_side`` pixels on its longer side; ValueError: see ``to_rgb``."""
+    """Convert an image as ``to_rgb`` does, and scale its longer side down to ``max_side`` pixels.
+
+    An image within ``max_side`` keeps its size.
+
+    Raises:
+        ValueError: As for ``to_rgb``.
+    """
     rgb = to_rgb(image)
     if max(rgb.size) > max_side:
         rgb = rgb.copy()
@@ -98,7 +109,7 @@ def pixels_digest(image: Image.Image) -> str:
 
 
 def jpeg_data_url(rgb: Image.Image) -> str:
-    """An RGB image as a JPEG data URL, which servers of the OpenAI protocol take."""
+    """Encode an RGB image as a JPEG data URL, which servers of the OpenAI protocol take."""
     buffer = io.BytesIO()
     rgb.save(buffer, format="JPEG", quality=JPEG_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

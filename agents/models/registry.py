@@ -76,7 +76,11 @@ class ModelRegistry:
         self._loaded: dict[str, Any] = {}
 
     def load(self, spec: Spec) -> Any:
-        """The model of a specification, its ``kind`` and the options of that; ModelError where these are unknown or it cannot be loaded."""
+        """Load the model of a specification, which holds a ``kind`` and that kind's options.
+
+        Raises:
+            ModelError: The kind or an option is unknown, or the model cannot be loaded.
+        """
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
             model = self._build(spec)
@@ -110,7 +114,11 @@ class ModelRegistry:
 
 
 def options_of(kind: object) -> dict[str, Any]:
-    """The options of a kind that have a default, with it; ModelError where there is no such kind, or a library that it needs is missing."""
+    """Return the options of a kind that have a default, by name, with that default.
+
+    Raises:
+        ModelError: There is no such kind, or a library that it needs is missing.
+    """
     return {
         each.name: each.default
         for each in _factory(kind)[1]
@@ -123,7 +131,7 @@ def _is_spec(value: Any) -> bool:
 
 
 def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
-    """What makes a model of a kind, and its parameters."""
+    """Import the factory of a model kind and inspect its parameters."""
     found = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
     place = import_path(KINDS.get(str(found), str(found)))
     assert place is not None

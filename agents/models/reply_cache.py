@@ -63,7 +63,11 @@ class ReplyStore:
             self.counts = ReplyCounts(self.counts.hits + hits, self.counts.misses + misses)
 
     def get(self, key: str) -> ChatReply | None:
-        """The reply of a key; None where there is none, or none that can be read (which is logged)."""
+        """Look up the reply stored under a key.
+
+        Returns:
+            The reply, or None if there is none or its entry cannot be read (which is logged).
+        """
         try:
             entry = self._cache.get(key)
             return None if entry is None else decoded(entry)
@@ -144,13 +148,17 @@ def request_key(model: str, request: ChatRequest) -> str:
 
 
 def encoded(reply: ChatReply) -> bytes:
-    """What a reply says, as JSON."""
+    """Encode a reply's content as JSON."""
     content = {name: value for name, value in sorted(vars(reply).items()) if name in _FIELDS}
     return json.dumps(content, default=_plain).encode("ascii")
 
 
 def decoded(entry: Any) -> ChatReply:
-    """The reply of an entry; ValueError where it is not a whole reply that may be kept."""
+    """Decode the reply of a cache entry.
+
+    Raises:
+        ValueError: The entry is not a complete reply that may be kept.
+    """
     if not isinstance(entry, bytes):
         raise ValueError(f"an entry of type {type(entry).__name__}")
     content = parse_json(entry)
@@ -165,7 +173,11 @@ def decoded(entry: Any) -> ChatReply:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for: mappings that are no dict, numbers of numpy."""
+    """Convert values that JSON cannot hold: mappings that are no dict, and numbers of numpy.
+
+    Raises:
+        TypeError: The value is of any other type.
+    """
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "item"):

@@ -67,7 +67,11 @@ class ModelSet:
         return self._profile.sees
 
     def get(self, role: str) -> Any:
-        """The model of a role; ModelError where the profile names no model for the role, or it cannot be loaded."""
+        """Return the model of a role, and load it at the first call.
+
+        Raises:
+            ModelError: The profile names no model for the role, or the model cannot be loaded.
+        """
         if role in self._loaded:  # without the lock: a load that hangs must not keep other models from anyone
             return self._loaded[role]
         with self._lock:
@@ -84,7 +88,7 @@ class ModelSet:
         return {role: str(getattr(model, "name", type(model).__name__)) for role, model in sorted(self._loaded.items())}
 
     def chat(self, role: str = "chat") -> ChatModel:
-        """A chat model; prompts name its role in their front matter."""
+        """Return the chat model of a role, which prompts name in their front matter."""
         model: ChatModel = self.get(role)
         return model
 

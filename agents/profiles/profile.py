@@ -159,7 +159,7 @@ class Profile(Table):
         return tuple(filter(None, (chat_model_name(self.models.get("chat", {})), self.search.image_model)))
 
     def under(self, preset: str) -> Profile:
-        """The profile with the options that it has for a preset."""
+        """Apply the options that the profile sets for a preset."""
         changed = self.presets.get(preset, {})
         models = {role: _changed_options(spec, changed.get(role, {})) for role, spec in self.models.items()}
         return self.model_copy(update={"models": models}) if changed else self
@@ -189,7 +189,11 @@ class Profile(Table):
         return self._with_models(changed)
 
     def with_server(self, base_url: str) -> Profile:
-        """The profile with its models that are behind a server at another one; SettingsError where it has none there."""
+        """Move the profile's models that are behind a server to another server.
+
+        Raises:
+            SettingsError: The profile has no model behind a server.
+        """
 
         served: list[Mapping[str, Any]] = []
 
@@ -217,7 +221,14 @@ class Profile(Table):
         return self.model_copy(update={"models": made(self.models)})
 
     def with_lora(self, lora: LoraSettings | None) -> Profile:
-        """The profile with a preset's adapter on its chat model; SettingsError where the chat model is of a kind that takes no adapter."""
+        """Put a preset's LoRA adapter on the profile's chat model.
+
+        Returns:
+            The changed profile, or the same one if there is no adapter.
+
+        Raises:
+            SettingsError: The chat model is of a kind that takes no adapter.
+        """
         if lora is None:
             return self
         chat = self.models.get("chat", {})
@@ -237,9 +248,13 @@ def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dic
 
 
 def chat_model_name(spec: Mapping[str, Any]) -> str:
-    """A chat model by its weights, whatever runs them: hub id, folder or a server's name for it; a GGUF file by its stem; else its kind.
+    """Name a chat model by its weights, whatever runs them.
 
-    One composed of several models is named by its language model.
+    A model composed of several is named by its language model.
+
+    Returns:
+        The hub id, the folder or a server's name for the model. For a GGUF file its stem. If there is none of these, the
+        model's kind.
     """
     spec = spec.get("text", spec)
     name = str(spec.get("path") or spec.get("model") or "")
@@ -264,12 +279,16 @@ def scorer_name(spec: Mapping[str, Any]) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    """The presets or profiles of a folder."""
+    """List the names of the presets or profiles in a folder."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
 def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
-    """A profile by name, or by the path of its file; SettingsError where there is no such profile, or it is malformed."""
+    """Load a profile by its name or by the path of its file.
+
+    Raises:
+        SettingsError: There is no such profile, or it is malformed.
+    """
     path = find_file(reference, "profile", folder, SettingsError)
     name, table = path.stem, _whole_table(path, folder, ())
     read: set[str] = set()
@@ -281,7 +300,13 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
 
 
 def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """The tables of a profile with what it takes from those that it extends; ``above`` are the files that extend it."""
+    """Read the tables of a profile and merge in those of the profiles that it extends.
+
+    ``above`` are the files that extend it.
+
+    Raises:
+        SettingsError: The profile extends itself.
+    """
     # First: what cannot be read, such as a circle of links, cannot be resolved either.
     table = read_table(path, "profile")
     chain = (*above, path.resolve())
@@ -326,7 +351,11 @@ def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, na
 
 
 def read_table(path: Path, what: str) -> dict[str, Any]:
-    """The tables of a preset or profile; SettingsError where its file cannot be read or is not valid TOML."""
+    """Read the tables of a preset or profile.
+
+    Raises:
+        SettingsError: The file cannot be read or is not valid TOML.
+    """
     try:
         return read_toml(path)
     except OSError as error:

@@ -17,11 +17,17 @@ from agents.profiles.weights import cached, is_hub_id
 def unreachable(
     profile: Profile, roles: Collection[str], indices: Sequence[str], encoders: Sequence[str], *, servers: bool
 ) -> str | None:
-    """Why models of these roles, or the organiser's search, cannot be had, in one line with what to do; None where they can.
+    """Explain why models of these roles, or the organiser's search, cannot be reached.
 
     Args:
-        indices: Ids of the data sets that are searched; ``encoders``: of the models that search them, as ``ORG/NAME@REVISION``.
+        profile: Profile whose models are checked.
+        roles: Roles whose models are checked.
+        indices: Ids of the data sets that are searched.
+        encoders: Models that search them, as ``ORG/NAME@REVISION``.
         servers: Whether servers are asked, for one token each.
+
+    Returns:
+        One line that also says what to do, or None if everything can be reached.
     """
     specs = [spec for role in roles for spec in _specs(profile.models.get(role, {}))]
     models = [*map(split_revision, encoders)]
@@ -41,7 +47,7 @@ def unreachable(
 
 
 def _specs(value: Any) -> Iterator[Mapping[str, Any]]:
-    """A specification and those inside it."""
+    """Yield a specification and those inside it."""
     if isinstance(value, Mapping):
         if "kind" in value:
             yield value

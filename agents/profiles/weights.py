@@ -38,7 +38,11 @@ def cached(name: str, kind: Literal["models", "datasets"] = "models", revision: 
 
 
 def cached_revision(model: str) -> str:
-    """The commit of a model that the local cache has, that of ``main`` where it has several; empty where it has none."""
+    """Return the commit of a model in the local cache.
+
+    Returns:
+        The commit of ``main``, else the only one that is cached, else "".
+    """
     reference, snapshots = _folder(model) / "refs" / "main", _folder(model) / "snapshots"
     if reference.is_file():
         return reference.read_text(encoding="ascii").strip()
@@ -66,7 +70,7 @@ def loadable(model: str, revision: str = "", *, pinned: bool = False) -> str:
 
 
 def with_found_weights(profile: Profile) -> Profile:
-    """The profile with folders for the models that the local cache has under a commit alone."""
+    """Give the models that the local cache has only by commit the folders of their snapshots."""
     known = submitted_revisions()
 
     def found(spec: Mapping[str, Any]) -> dict[str, Any]:

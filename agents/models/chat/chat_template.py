@@ -26,12 +26,15 @@ class ChatTemplate:
         return self.processor is not None
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The prompt text by the checkpoint's own chat template, with the turn of the assistant opened.
+        """Render the messages as a prompt that ends where the assistant's turn begins.
 
-        A template that takes no system message gets it at the head of the first user message. Templates of vision-language models differ
-        in the form of a message without an image: that of Llama-3.2-Vision takes the system message as a string where the conversation
-        shows no image, and as a list of parts where it shows one. The first form whose text holds every message in its own words, and no
-        printed list, is taken. ModelError where the checkpoint has no template, or refuses these messages.
+        The checkpoint's own chat template is used. If it takes no system message, that message goes to the head of the first
+        user message. Templates of vision-language models differ in the form of a message without an image: that of
+        Llama-3.2-Vision takes the system message as a string if the conversation shows no image, and as a list of parts if it
+        shows one. The first form is taken whose text holds every message in its own words, and no printed list.
+
+        Raises:
+            ModelError: The checkpoint has no template, or its template refuses these messages.
         """
         template = self.processor if self.processor is not None and self.processor.chat_template else self.tokenizer
         if not template.chat_template:
@@ -53,7 +56,7 @@ class ChatTemplate:
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids, without special tokens."""
+        """Decode token ids to text, without special tokens."""
         text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
         return text
 
@@ -111,7 +114,11 @@ def load_chat_template(source: str | Path, revision: str = MAIN, **processor_opt
 
 
 def _system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
-    """The messages with a leading system message put before the user message that follows it."""
+    """Merge a leading system message into the user message that follows it.
+
+    Returns:
+        The merged messages, or None unless the first two are a system and a user message.
+    """
     if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
         return None
     user = messages[1]

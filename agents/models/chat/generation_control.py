@@ -115,6 +115,6 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str:
-    """The text up to the first of the stop strings."""
+    """Cut the text before the first stop string in it."""
     ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text

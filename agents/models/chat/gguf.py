@@ -64,7 +64,11 @@ QWEN_CODER = GgufSource(
 
 
 def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """The model file to load; ModelError where ``CRAG_GGUF`` names a file that does not exist, or nothing was fetched yet."""
+    """Find the model file to load: the one that ``CRAG_GGUF`` names, else the fetched one.
+
+    Raises:
+        ModelError: ``CRAG_GGUF`` names a file that does not exist, or no file was fetched yet, or the fetched one is broken.
+    """
     own = os.environ.get(VARIABLE)
     if own:
         if not Path(own).is_file():
@@ -107,7 +111,7 @@ def hub_file(name: str, revision: str = MAIN) -> Path:
 
 
 def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """The path of a downloaded file below the cache folder."""
+    """Return the path that a downloaded file has below the cache folder."""
     return cache / "models" / source.name
 
 

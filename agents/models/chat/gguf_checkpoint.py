@@ -15,10 +15,15 @@ CHATML_END = "<|im_end|>"
 
 
 def converted(gguf: Path, folder: Path) -> Path:
-    """The folder of the converted checkpoint (bfloat16), made if it is not there.
+    """Convert a GGUF file to a bfloat16 checkpoint, unless the folder has it already.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
-    ModelError where the file cannot be read, or a package that reads it is missing.
+
+    Returns:
+        The folder of the checkpoint.
+
+    Raises:
+        ModelError: The file cannot be read, or a package that reads it is missing.
     """
     if (folder / "config.json").is_file():
         return folder

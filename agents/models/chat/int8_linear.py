@@ -38,7 +38,7 @@ class Int8Linear(nn.Module):
         self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The product, with each token's own scale of activations."""
+        """Multiply the inputs with the int8 weights, scaling the activations token by token."""
         rows = inputs.reshape(-1, inputs.shape[-1]).float()
         scale = (rows.abs().amax(dim=1, keepdim=True) / _LEVELS).clamp_min(_MIN_SCALE)
         product: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
@@ -50,7 +50,7 @@ class Int8Linear(nn.Module):
 
 
 def weight_levels() -> int:
-    """The largest rounded weight that this processor multiplies exactly."""
+    """Return the largest rounded weight that this processor multiplies exactly."""
     return _LEVELS if torch.cpu._is_vnni_supported() else _LEVELS_WITHOUT_VNNI
 
 

@@ -45,7 +45,7 @@ def _ended(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
 
 
 def _complaint(event: Mapping[str, Any]) -> str:
-    """The engine's error in words that say what to do."""
+    """Turn the engine's error into a message that says what to do."""
     error = event.get("error", event)
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     if error.get("type") == _TOO_LONG:

@@ -14,7 +14,11 @@ GRACE_SECONDS = 0.25
 
 
 def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:
-    """The result of a coroutine in a loop and a thread of its own; after ``seconds`` (TimeoutError) it is left there to end when it may."""
+    """Run a coroutine in a loop and a thread of its own, and return its result.
+
+    Raises:
+        TimeoutError: It took longer than ``seconds``. It goes on in its thread and ends when it may.
+    """
     result: Future[T] = Future()
 
     async def told() -> None:  # before the loop is closed, which waits for threads that look up addresses
@@ -36,7 +40,12 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The result of a coroutine; after ``timeout`` seconds it is cancelled (TimeoutError); RuntimeError where the thread is closed."""
+        """Run a coroutine in this loop and return its result.
+
+        Raises:
+            TimeoutError: It took longer than ``timeout`` seconds and was cancelled.
+            RuntimeError: The thread is closed.
+        """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:

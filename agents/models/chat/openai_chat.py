@@ -103,7 +103,11 @@ class OpenAIChat:
             _log.warning("%s: %s", self.name, reply.error)
 
     def _listed(self) -> list[str]:
-        """The models that the server says it has; none where it does not say."""
+        """Ask the server which models it has.
+
+        Returns:
+            Their ids, or ``[]`` if the server does not say.
+        """
         try:
             with openai.OpenAI(
                 api_key=self._key or "none", base_url=self.base_url, max_retries=0, timeout=10.0
@@ -176,7 +180,10 @@ class OpenAIChat:
             streamed.error, streamed.no_answer = str(error), isinstance(error, _TransientError)
 
     def _pause(self, state: RetryCallState) -> float:
-        """A random pause, growing with the tries, or what the server asks for; at most ``max_wait``."""
+        """Draw the seconds to wait before the next try, at most ``max_wait``.
+
+        The pause is random and grows with the number of tries. If the server asks for a longer one, that is taken.
+        """
         drawn = wait_random_exponential(multiplier=self.first_wait, max=self.max_wait)(state)
         error = state.outcome.exception() if state.outcome is not None else None
         return min(max(drawn, getattr(error, "after", 0.0)), self.max_wait)
@@ -254,7 +261,10 @@ class OpenAIChat:
 
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """The certificates that servers are held against: reading them takes more time than all else of a call."""
+    """Load the certificates that servers are verified against.
+
+    Reading them takes more time than everything else in a call.
+    """
     return httpx.create_ssl_context()
 
 
@@ -265,7 +275,11 @@ def _seconds(deadline: Deadline) -> float:
 
 
 def _asked_to_wait(error: openai.APIStatusError) -> float:
-    """The seconds of a ``Retry-After``; 0 where there is none that can be read."""
+    """Parse the seconds of the response's ``Retry-After`` header.
+
+    Returns:
+        The seconds, or 0 if the header is missing or cannot be read.
+    """
     try:
         return float(error.response.headers.get("retry-after", ""))
     except ValueError:
@@ -273,5 +287,5 @@ def _asked_to_wait(error: openai.APIStatusError) -> float:
 
 
 def _clean(error: BaseException) -> str:
-    """The complaint, short and without the key, which some servers repeat."""
+    """Shorten an error's message and remove the key, which some servers repeat."""
     return scrubbed(str(error))[:MESSAGE_CHARACTERS]

@@ -17,7 +17,7 @@ from agents.models.pixels import jpeg_data_url
 
 
 def message_body(message: ChatMessage) -> dict[str, Any]:
-    """A message of ``checked_messages`` as JSON; pictures stand before the text."""
+    """Convert a message of ``checked_messages`` to JSON, with its pictures before the text."""
     if not message.images:
         return {"role": message.role, "content": message.content}
     pictures = [{"type": "image_url", "image_url": {"url": jpeg_data_url(image)}} for image in message.images]
@@ -25,7 +25,10 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
 
 
 def request_body(request: ChatRequest) -> dict[str, Any]:
-    """The settings of a request as JSON, without its messages; what it leaves open is left out."""
+    """Convert the settings of a request to JSON, without its messages.
+
+    Settings that the request leaves open are left out.
+    """
     if request.exact is not None:
         return {**request.exact, **({} if request.seed is None else {"seed": request.seed})}
     body: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
@@ -76,7 +79,10 @@ class StreamedReply:
             self.finish = "length" if choice["finish_reason"] == "length" else "stop"
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        """The reply to a request that is not streamed; nothing is taken of what holds no ``choices``."""
+        """Take in the reply to a request that is not streamed.
+
+        A completion without ``choices`` adds no text and no end.
+        """
         usage = completion.get("usage")
         self.usage = (usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0) if usage else None
         for choice in (completion.get("choices") or ())[:1]:
@@ -84,7 +90,7 @@ class StreamedReply:
             self.finish = self.finish or "stop"
 
     def reply(self) -> ChatReply:
-        """The reply as far as it has come: ``abort`` where it has no end."""
+        """Build the reply from what has arrived; it ends in ``abort`` if its end is still missing."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, no_answer=self.no_answer)
         wanted = self.request.logprobs

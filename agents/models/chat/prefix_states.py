@@ -85,7 +85,11 @@ class PrefixStates:
         return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
 
     def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
-        """The states of a prompt, shape (layers, 2, heads, tokens, width), read where they are not known; None where it is too late."""
+        """Return the states of a prompt, and compute those that are not kept yet.
+
+        Returns:
+            Shape (layers, 2, heads, tokens, width), or None if the deadline passes first.
+        """
         tokens = row.tolist()
         length, read = self._longest(tokens)
         if read is not None and length == len(tokens):

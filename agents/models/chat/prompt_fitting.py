@@ -20,7 +20,11 @@ MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixe
 
 
 def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side: int) -> tuple[ChatMessage, ...]:
-    """The messages of a request, pictures as RGB within ``max_image_side`` pixels; ModelError where the model cannot be asked this."""
+    """Check a request and return its messages, with pictures as RGB within ``max_image_side`` pixels.
+
+    Raises:
+        ModelError: The model cannot be asked this.
+    """
     if not request.messages:
         raise ModelError("The request has no message.")
     if request.max_tokens < 1:

@@ -21,7 +21,11 @@ class SchemaMasks:
         self._tokenizer = llguidance.hf.from_tokenizer(tokenizer)
 
     def mask(self, schema: Mapping[str, Any]) -> SchemaMask:
-        """A fresh mask for one reply; ModelError where llguidance does not understand the schema."""
+        """Create a fresh mask for one reply.
+
+        Raises:
+            ModelError: llguidance does not understand the schema.
+        """
         import llguidance
 
         try:
@@ -45,7 +49,15 @@ class SchemaMask:
         self._seen = 0
 
     def __call__(self, generated: Sequence[int], scores: torch.Tensor) -> torch.Tensor:
-        """The scores, shape (vocabulary,), with minus infinity for each token that would break the schema behind those generated so far."""
+        """Set the score of each next token that would break the schema to minus infinity.
+
+        Args:
+            generated: The tokens of the reply so far.
+            scores: Scores of the next token, shape (vocabulary,).
+
+        Returns:
+            The masked scores, shape (vocabulary,).
+        """
         for token in generated[self._seen :]:
             if not self._matcher.is_stopped():
                 self._matcher.consume_token(int(token))

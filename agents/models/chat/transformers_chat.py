@@ -112,7 +112,10 @@ class TransformersChat:
         return [job.reply for job in jobs]
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
-        """Groups of at most ``max_batch`` prompts of like length; processors refuse rows with and without images mixed."""
+        """Yield groups of at most ``max_batch`` prompts of similar length.
+
+        Prompts with and without images are kept apart, because processors refuse to mix them.
+        """
         for group in ([job for job in jobs if not job.images], [job for job in jobs if job.images]):
             ordered = sorted(group, key=lambda job: (len(job.text), job.request.max_tokens))
             for start in range(0, len(ordered), self._max_batch):

@@ -36,7 +36,10 @@ class Checkpoint(ChatTemplate):
         return frozenset(ids)
 
     def inputs(self, texts: Sequence[str], images: Sequence[Sequence[Image.Image]]) -> Any:
-        """The padded model input of rendered prompts, on the model's device; all rows have images, or none has."""
+        """Encode rendered prompts as padded model input on the model's device.
+
+        Either all rows have images, or none has.
+        """
         common = {"return_tensors": "pt", "padding": True, "add_special_tokens": False}
         if self.processor is None or not any(images):
             batch = self.tokenizer(list(texts), **common)

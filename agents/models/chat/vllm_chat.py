@@ -41,7 +41,7 @@ class _Job:
     error: str | None = None
 
     def reply(self) -> ChatReply:
-        """The reply as far as it has come."""
+        """Build the reply from what the engine has said so far."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
         text = "" if self.output is None else self.output.text.strip()
@@ -255,7 +255,7 @@ def _finish(output: Any) -> FinishReason:
 
 
 def _complaint(error: BaseException) -> str:
-    """What the engine said; its own wrapper says nothing, the cause does."""
+    """Format the engine's error, or its cause if the engine's own wrapper has no message."""
     cause = error if str(error) else error.__cause__ or error
     return f"{type(cause).__name__}: {cause}"
 

@@ -72,12 +72,21 @@ class VllmEngine:
         return self._engine is None or bool(self._engine.errored)
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
-        """Outputs of one request, each with all that was generated so far; cancelling the consumer aborts the request."""
+        """Stream the outputs of one request, each with everything generated so far.
+
+        If the consumer is cancelled, the request is aborted.
+        """
         outputs: AsyncIterator[Any] = self._engine.generate(dict(prompt), sampling, request_id, lora_request=lora)
         return outputs
 
     def sampling(self, request: ChatRequest) -> Any:
-        """vLLM's ``SamplingParams`` of a request, seed 0 where it has none: runs can be repeated; ModelError where it takes none."""
+        """Build the ``SamplingParams`` of vLLM for a request.
+
+        A request without a seed gets seed 0, so that runs can be repeated.
+
+        Raises:
+            ModelError: vLLM does not take the settings.
+        """
         from vllm import SamplingParams
 
         settings: dict[str, Any] = {
@@ -124,14 +133,18 @@ def _terse_json() -> dict[str, Any]:
 
 
 def lora_request(name: str, path: str) -> Any:
-    """What names a LoRA adapter in a request."""
+    """Build the object by which a request names its LoRA adapter."""
     from vllm.lora.request import LoRARequest
 
     return LoRARequest(name, 1, path)
 
 
 def lora_rank(rank: int) -> int:
-    """The least ``max_lora_rank`` of vLLM that an adapter of this rank fits into; ModelError where there is none."""
+    """Return the smallest ``max_lora_rank`` of vLLM that an adapter of this rank fits into.
+
+    Raises:
+        ModelError: The rank is larger than vLLM serves.
+    """
     for allowed in LORA_RANKS:
         if rank <= allowed:
             return allowed

@@ -61,7 +61,11 @@ class Blip2QFormer(Pretrained):
     def _joint(
         self, pairs: Sequence[tuple[Image.Image, str]], head: Callable[..., torch.Tensor], shape: tuple[int, ...] = ()
     ) -> FloatArray:
-        """What a head makes of (picture, text) pairs, shape (n, *shape): each picture and each pair once."""
+        """Apply a head to (picture, text) pairs, encoding each distinct picture and pair once.
+
+        Returns:
+            Shape (n, *shape).
+        """
         _, model = self._loaded
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
@@ -152,9 +156,13 @@ class Blip2QFormer(Pretrained):
 def joint_tokens(
     model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
 ) -> torch.Tensor:
-    """The projected query tokens of ``Blip2QFormer.query_tokens``, shape (rows, query tokens, projection size).
+    """Compute the projected query tokens of ``Blip2QFormer.query_tokens``.
 
-    ``model`` is a ``Blip2ForImageTextRetrieval``, ``sight`` the last hidden states of its vision tower, a row a question.
+    ``model`` is a ``Blip2ForImageTextRetrieval``. ``sight`` holds the last hidden states of its vision tower, one row per
+    question.
+
+    Returns:
+        Shape (rows, query tokens, projection size).
     """
     return _projected(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
 
@@ -162,7 +170,11 @@ def joint_tokens(
 def match_probability(
     model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
 ) -> torch.Tensor:
-    """The probabilities of ``Blip2QFormer.match``, shape (rows,): the mean of all query tokens' votes."""
+    """Compute the probabilities of ``Blip2QFormer.match``, from the mean of all query tokens' votes.
+
+    Returns:
+        Shape (rows,).
+    """
     states = _joint_states(model, input_ids, attention_mask, sight)
     votes: torch.Tensor = model.itm_head(states.to(model.itm_head.weight.dtype)).float()
     return votes.mean(dim=1).softmax(dim=-1)[:, 1]
@@ -171,7 +183,7 @@ def match_probability(
 def _joint_states(
     model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sight: torch.Tensor
 ) -> torch.Tensor:
-    """The query tokens' last hidden states, having seen text and picture."""
+    """Compute the last hidden states of the query tokens, which attend to text and picture."""
     queries = model.query_tokens.expand(len(input_ids), -1, -1)
     states: torch.Tensor = model.qformer(
         query_embeds=model.embeddings(input_ids=input_ids, query_embeds=queries),
@@ -184,7 +196,11 @@ def _joint_states(
 
 
 def text_token(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-    """The projected [CLS] token of ``Blip2QFormer.text_tokens``, shape (rows, projection size)."""
+    """Compute the projected [CLS] token of ``Blip2QFormer.text_tokens``.
+
+    Returns:
+        Shape (rows, projection size).
+    """
     embedded = model.embeddings(input_ids=input_ids)
     states = model.qformer(query_embeds=embedded, query_length=0, attention_mask=attention_mask).last_hidden_state
     return _projected(model.text_projection, states[:, 0])

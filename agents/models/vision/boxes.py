@@ -23,7 +23,11 @@ def overlap(one: Box, other: Box) -> float:
 
 
 def pad(box: Box, fraction: float, width: int, height: int) -> Box:
-    """The box grown by a fraction of its own sides on each side, clipped to an image of ``width`` x ``height`` pixels."""
+    """Grow a box on each side by a fraction of its own sides.
+
+    Returns:
+        The box clipped to an image of ``width`` x ``height`` pixels.
+    """
     across, down = fraction * (box.right - box.left), fraction * (box.bottom - box.top)
     return Box(
         min(max(0.0, box.left - across), float(width)),
@@ -70,7 +74,10 @@ def usable(
     limit: int,  # boxes kept
     min_area: float = 0.0,  # of the image; smaller boxes are dropped
 ) -> list[Detection]:
-    """The boxes worth a search of their own, best first, of detections in pixels of an image of ``width`` x ``height``."""
+    """Select the boxes that are worth a search of their own, best first.
+
+    Detections are in pixels of an image of ``width`` x ``height``.
+    """
     padded = [replace(found, box=pad(found.box, padding, width, height)) for found in detections]
     fitting = [
         found
@@ -82,18 +89,24 @@ def usable(
 
 
 def corners(box: Box) -> tuple[int, int, int, int]:
-    """The whole pixels of a box, at least one: left, top, right, bottom (right and bottom exclusive)."""
+    """Round a box to whole pixels, at least one: left, top, right, bottom.
+
+    Right and bottom are exclusive.
+    """
     left, top = int(box.left), int(box.top)
     return left, top, max(left + 1, round(box.right)), max(top + 1, round(box.bottom))
 
 
 def crop(image: Image.Image, box: Box) -> Image.Image:
-    """What the box holds, at the resolution of the image; at least one pixel."""
+    """Crop a box out of an image, at the image's resolution and at least one pixel large."""
     return image.crop(corners(box))
 
 
 def cut_out(image: Image.Image, found: Detection) -> Image.Image:
-    """What the box of a detection holds; where it has a mask of some size all that is not the object is grey."""
+    """Crop a detection's box and paint everything but the object grey.
+
+    Without a mask, or with one that covers too little of the box, the crop stays as it is.
+    """
     left, top, right, bottom = corners(found.box)
     plain = image.crop((left, top, right, bottom))
     if found.mask is None:

@@ -50,7 +50,14 @@ class EfficientNetLite2:
         return np.concatenate(passes) if passes else np.zeros((0, FEATURES), dtype=np.float32)
 
     def recognise(self, images: Sequence[Image.Image], k: int = 5) -> list[list[Label]]:
-        """The k likeliest of the 1,000 ImageNet classes of each image, likeliest first, with their softmax; errors as for ``encode``."""
+        """Classify each image into the 1,000 ImageNet classes and return the k likeliest.
+
+        Returns:
+            The labels of each image with their softmax, likeliest first.
+
+        Raises:
+            ValueError, ModelError: As for ``encode``.
+        """
         found: list[list[Label]] = []
         for pixels in self._batches(images):
             with torch.inference_mode():
@@ -72,7 +79,11 @@ class EfficientNetLite2:
         return torch.from_numpy((stack - MEAN) / SCALE).permute(0, 3, 1, 2).contiguous()
 
     def last_maps(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """The last feature maps of prepared input, shape (n, 1280, 9, 9)."""
+        """Compute the last feature maps of prepared input.
+
+        Returns:
+            Shape (n, 1280, 9, 9).
+        """
         with torch.inference_mode():
             passes = torch.split(self._placed(pixel_values), self._batch_size)
             maps = torch.cat([self._network.extract_features(part) for part in passes])
@@ -81,10 +92,13 @@ class EfficientNetLite2:
     def stage_maps(
         self, images: Sequence[Image.Image], size: tuple[int, int], blocks: Sequence[int]
     ) -> list[tuple[FloatArray, ...]]:
-        """Maps of MBConv blocks 0 to 20 by image, in their order, float32, shape (channels, height / stride, width / stride).
+        """Compute the output maps of the given MBConv blocks (0 to 20) for each image.
 
-        Each image is squeezed to ``size``, width and height in multiples of 32; later blocks are not computed. Strides in Lite2: 4
-        (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
+        Each image is squeezed to ``size``, width and height in multiples of 32. Blocks after the last one given are not
+        computed. Strides in Lite2: 4 (blocks 1 to 3), 8 (4 to 6), 16 (7 to 14), 32 (15 on).
+
+        Returns:
+            The maps by image, in the order of ``blocks``, float32, shape (channels, height / stride, width / stride).
         """
         found: list[tuple[FloatArray, ...]] = []
         for pixels in self._batches(images, size):
@@ -105,7 +119,7 @@ class EfficientNetLite2:
         return maps
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The weights by name, as published, by which an index knows the model that made it."""
+        """Return the published weights by name, by which an index knows the model that made it."""
         return _published_weights()
 
     @cached_property

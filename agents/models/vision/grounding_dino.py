@@ -74,17 +74,23 @@ class GroundingDinoDetector(Pretrained):
 
 
 def plain(phrase: str) -> str:
-    """A phrase as a caption may hold it: lower case, no full stops (they separate phrases), single spaces."""
+    """Normalise a phrase for a caption: lower case, single spaces, no full stops.
+
+    Full stops separate the phrases of a caption.
+    """
     return " ".join(phrase.lower().replace(".", " ").split())
 
 
 def caption(phrases: Sequence[str]) -> str:
-    """Phrases in the format that the model was trained with: ``red car . tower .``"""
+    """Join phrases in the format that the model was trained with: ``red car . tower .``."""
     return " . ".join(dict.fromkeys(phrases)) + " ."
 
 
 def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> list[Detection]:
-    """The boxes of one image, best first; those of no area after clipping are dropped."""
+    """Convert the model's result for one image to detections, best first.
+
+    Boxes that have no area after clipping are dropped.
+    """
     width, height = size
     found = []
     for corners, score, words in zip(
@@ -99,7 +105,12 @@ def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> l
 
 
 def _phrase(words: str, phrases: Sequence[str]) -> str:
-    """The phrase that shares most words with what the model named; ties go to the earlier one."""
+    """Return the phrase that shares most words with what the model named.
+
+    Returns:
+        On a tie the earlier phrase. If no phrase shares a word, what the model named. If the model named nothing, the
+        only phrase, or ``ANYTHING`` if there are several.
+    """
     named = set(plain(words).split())
     shared = [len(named & set(phrase.split())) for phrase in phrases]
     best = max(range(len(phrases)), key=lambda row: shared[row])

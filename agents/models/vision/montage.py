@@ -16,9 +16,12 @@ _GAP = 4  # pixels around a picture
 
 
 def montage(pictures: Sequence[tuple[str, Image.Image]]) -> Image.Image:
-    """A white sheet of ``SIDE`` x ``SIDE`` pixels in RGB, labelled: the first picture above, as large as can be, the others in a grid.
+    """Arrange labelled pictures on a white RGB sheet of ``SIDE`` x ``SIDE`` pixels.
 
-    ValueError where there is no picture, or one of them cannot be decoded.
+    The first picture is above, as large as possible, and the others are in a grid below it.
+
+    Raises:
+        ValueError: There is no picture, or one of them cannot be decoded.
     """
     if not pictures:
         raise ValueError("a sheet needs a picture")

@@ -31,7 +31,14 @@ class RapidOcrReader:
         self._lock = Lock()
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
-        """The lines of each image, top to bottom and left to right; none for a broken image; ModelError without rapidocr-onnxruntime."""
+        """Read the lines of each image, top to bottom and left to right.
+
+        Returns:
+            The lines by image; a broken image has none.
+
+        Raises:
+            ModelError: rapidocr-onnxruntime is missing.
+        """
         return [list(self._once(image)) for image in images]
 
     def _once(self, image: Image.Image) -> list[TextLine]:

@@ -94,7 +94,10 @@ class SalientObjectDetector:
     def _named(
         self, images: Sequence[Image.Image], found: list[list[Detection]], phrases: Sequence[Sequence[str]]
     ) -> list[list[Detection]]:
-        """Detections of images with phrases, reordered by how close they are to them; one pass over all crops."""
+        """Assign each detection its closest phrase and reorder the detections by that closeness.
+
+        All crops go through the network in one pass. Images without phrases keep their detections.
+        """
         if self._encoder is None:
             return found
         concerned = [
@@ -149,7 +152,11 @@ def border_contrast(features: FloatArray) -> FloatArray:
 
 
 def spread(values: FloatArray) -> FloatArray:
-    """The map stretched to 0..1 between two of its percentiles; all 0 where there is nothing to stretch."""
+    """Stretch a map to 0..1 between two of its percentiles.
+
+    Returns:
+        The stretched map, or all 0 if the percentiles hardly differ.
+    """
     low, high = np.percentile(values, [DARK, BRIGHT])
     if high - low < MIN_DEVIATION:
         return np.zeros_like(values)

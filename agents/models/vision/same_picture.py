@@ -65,7 +65,10 @@ class PictureFeatures:
     def of(
         self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
     ) -> dict[str, Features]:
-        """The features of the pictures that are known or that ``read`` finds; it is asked for the unknown ones alone."""
+        """Return the features of pictures by URL, and compute those that are not kept yet.
+
+        ``read`` is asked for the unknown pictures alone. Those that it does not find are left out.
+        """
         distinct = list(dict.fromkeys(urls))
         with self._lock:
             found = {url: self._kept[url] for url in distinct if url in self._kept}
@@ -82,7 +85,11 @@ class PictureFeatures:
 
 
 def features_of(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
-    """The strongest features of an image scaled down to a side of at most ``side``; ValueError where it cannot be decoded."""
+    """Extract the strongest features of an image whose longer side is scaled down to ``side`` pixels.
+
+    Raises:
+        ValueError: The image cannot be decoded.
+    """
     small = rgb_within(image, side)
     keypoints, looks = cv2.SIFT.create(limit).detectAndCompute(np.asarray(small.convert("L")), None)
     if looks is None or len(keypoints) == 0:
@@ -92,7 +99,10 @@ def features_of(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_
 
 
 def match(photo: Features, picture: Features) -> Matches:
-    """The pairs of features that pass Lowe's ratio test, each feature of the picture in the best of its pairs alone."""
+    """Match the features of a photo and a picture by Lowe's ratio test.
+
+    Each feature of the picture is kept in its best pair alone.
+    """
     if len(photo.looks) == 0 or len(picture.looks) < 2:
         return Matches(_NO_PLACES, _NO_PLACES)
     looks = photo.looks.astype(np.float32), picture.looks.astype(np.float32)
