@@ -23,6 +23,7 @@ from agents.settings.shared_options import JsonOptions, ModelOptions
 if TYPE_CHECKING:
     from agents.models.chat.openai_probe import Probe
 
+_WIDTH = 130  # characters of the table
 _SAID = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
 
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.as_json:
         print(json.dumps({**asdict(found), "fault": found.fault}, indent=2, ensure_ascii=False))
     else:
-        show(found, Console())
+        show(found, Console(width=_WIDTH))
     return int(found.fault is not None)
 
 
