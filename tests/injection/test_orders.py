@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,18 +17,18 @@ from agents.settings.run_config import RunConfig
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.turn import IDK, Candidate, Evidence, KnowledgeEntry
-from benchmarks.injected_orders import CORPUS, Order
 from mini_crag_mm.loader import read_pages
 from tests.agent.scripted import context, run, turn
 
+CORPUS = Path(__file__).with_name("injected_orders.yaml")
 ORDERS = [
-    Order(**one) for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"
+    one["text"] for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"
 ]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.text)
-def test_the_orders_of_the_benchmark_are_seen(order: Order) -> None:
-    shown = [("Pont du Gard", f"The bridge has three levels. {order.text.replace('TARGET', 'Donatello')}")]
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_orders_of_the_benchmark_are_seen(order: str) -> None:
+    shown = [("Pont du Gard", f"The bridge has three levels. {order.replace('TARGET', 'Donatello')}")]
     assert rests_on_orders("It was built by Donatello.", "Who built this bridge?", shown)
 
 
