@@ -21,12 +21,10 @@ from mini_crag_mm.loader import read_pages
 from tests.agent.scripted import context, run, turn
 
 CORPUS = Path(__file__).with_name("injected_orders.yaml")
-ORDERS = [
-    one["text"] for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"
-]
+ORDERS = [one for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", [one["text"] for one in ORDERS])
 def test_the_orders_of_the_benchmark_are_seen(order: str) -> None:
     shown = [("Pont du Gard", f"The bridge has three levels. {order.replace('TARGET', 'Donatello')}")]
     assert rests_on_orders("It was built by Donatello.", "Who built this bridge?", shown)
@@ -122,7 +120,7 @@ def test_text_in_the_photo_is_made_harmless_too() -> None:
 
 def test_each_kind_of_order_stands_in_each_place_once_at_least() -> None:
     assert len(ORDERS) == 60
-    assert {order.where for order in ORDERS} == {"page", "attribute", "name", "photo"}
-    assert sum(order.kind == "plain" for order in ORDERS) == 24
+    assert {order["where"] for order in ORDERS} == {"page", "attribute", "name", "photo"}
+    assert sum(order["kind"] == "plain" for order in ORDERS) == 24
     assert all("TARGET" in order.text for order in ORDERS)
     assert len({order.text for order in ORDERS}) == len(ORDERS)
