@@ -122,5 +122,5 @@ def test_each_kind_of_order_stands_in_each_place_once_at_least() -> None:
     assert len(ORDERS) == 60
     assert {order["where"] for order in ORDERS} == {"page", "attribute", "name", "photo"}
     assert sum(order["kind"] == "plain" for order in ORDERS) == 24
-    assert all("TARGET" in order.text for order in ORDERS)
-    assert len({order.text for order in ORDERS}) == len(ORDERS)
+    assert all("TARGET" in order["text"] for order in ORDERS)
+    assert len({order["text"] for order in ORDERS}) == len(ORDERS)
