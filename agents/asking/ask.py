@@ -1,6 +1,6 @@
 """The main act of the agent: fill in a prompt, ask the model that reads it, read the reply, and keep what was said.
 
-Stages, judges, graders, training and benchmarks all ask through ``put``: one call to each model for a whole batch.
+Stages, judges, training and the lab all ask through ``put``: one call to each model for a whole batch.
 """
 
 from __future__ import annotations

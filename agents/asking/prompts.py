@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
     """Put a text in quotation marks, after replacing those inside so that it cannot end its quotation.
 
     Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1). The delimiters need not be random,
-    because the text cannot contain them. ``benchmarks/injected_orders.py`` measures the effect.
+    because the text cannot contain them. ``lab/benchmarks/injected_orders.py`` measures the effect.
     """
     inside = text.replace('"', "”")
     return f'"{inside}"'

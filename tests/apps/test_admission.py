@@ -8,8 +8,8 @@ import pytest
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.admission import check_models, judge_model
 from apps.preflight.checkpoints import Checkpoint
-from benchmarks.latency.call_seconds import CONFIGS, use_local_configs
 from tests.models.tiny_checkpoints import save_llama
+from tests.support.local_configs import CONFIGS, use_local_configs
 
 
 def checkpoint(path: str) -> Checkpoint:

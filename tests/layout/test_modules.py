@@ -12,7 +12,7 @@ import pytest
 from tools import layers
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
+PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "lab")
 
 
 @pytest.fixture(scope="module")

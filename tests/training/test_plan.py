@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agents.models.architecture import Architecture, Decoder, architecture_of
-from benchmarks.latency.call_seconds import CONFIGS
+from tests.support.local_configs import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
 from training.fit import load_trainable
