@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.base.command_options import Flag
-from agents.base.files import told
+from agents.base.files import format_os_error
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: {told(error)}", file=sys.stderr)
+        print(f"error: {format_os_error(error)}", file=sys.stderr)
         return 1
     checks = run(config, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)

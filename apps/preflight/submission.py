@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, parse_json, told, write_whole
+from agents.base.files import first_fault, format_os_error, parse_json, write_whole
 from agents.base.revisions import LOCK_COMMAND, MAIN, NOT_LOADED, is_commit
 from agents.profiles.profile import Limits
 from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
@@ -101,7 +101,7 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
             if isinstance(error, ValidationError)
             else "there is none"
             if there_is_none
-            else told(error)
+            else format_os_error(error)
         )
         return [Check(name, "failed", said, "python -m apps.preflight --task 1|2|3")]
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
