@@ -19,6 +19,7 @@ from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions
+from apps.preflight.admission import check_models
 from apps.preflight.check import Check, check, run_check
 from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, estimate_memory
@@ -100,6 +101,7 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     """Run all checks, in the order of the table."""
     checks = run_check("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
+    checks += run_check("models admitted", lambda: check_models(config))
     checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
     checks += run_check("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
     checks += run_check("gate", lambda: check_gate(config))

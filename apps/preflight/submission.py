@@ -18,6 +18,9 @@ from agents.settings.stage_needs import searches_of
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, list_checkpoints
 
+EVALUATION_SECONDS = 7.5 * 3600
+"""Seconds that the evaluator gives all questions together (the challenge's page; 4 hours before)."""
+
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
 
@@ -157,7 +160,11 @@ def check_limits(settings: Settings) -> Check:
         for field in ("seconds_per_turn", "seconds_per_dialog", "answer_tokens")
         if getattr(ours, field) > getattr(allowed, field)
     ]
-    kept = f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call"
+    slowest = int(EVALUATION_SECONDS / ours.seconds_per_turn)
+    kept = (
+        f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call; the evaluation's "
+        f"{EVALUATION_SECONDS / 3600:g} hours hold {slowest:,} turns that take all their time"
+    )
     return check("limits", not wrong, "; ".join(wrong) or kept, "lower it under [limits] of the profile or the preset")
 
 
