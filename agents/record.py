@@ -110,7 +110,7 @@ class SignalKind:
     negative: bool = False
 
     def entry(self, value: float) -> dict[str, Signal]:
-        """Return a value of this signal as ``Turn.found`` takes it: ``turn.found(signals=SHARPNESS.entry(0.4))``."""
+        """Return a value of this signal as ``Turn.record`` takes it: ``turn.record(signals=SHARPNESS.entry(0.4))``."""
         return {self.name: Signal(float(value), self.negative)}
 
 
@@ -270,7 +270,7 @@ _NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str,
 _SINGLE: Mapping[str, Any] = {"entity": str, "nearest": PictureFound, "decision": Decision}
 
 FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
-"""Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
+"""Fields of ``StageRecord`` that a stage fills (``Turn.record``)."""
 
 
 def finding(name: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, one_line, read_front_matter, shortened, told
+from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shortened
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -70,7 +70,7 @@ class Prompt:
         except FileNotFoundError as error:
             raise PromptError(f"there is no prompt template {path}") from error
         except OSError as error:
-            raise PromptError(f"prompt template {told(error)}") from error
+            raise PromptError(f"prompt template {format_os_error(error)}") from error
         except ValueError as error:
             raise PromptError(f"prompt template {error}") from error
         try:

@@ -3,8 +3,8 @@
     python -m lab.benchmarks.crops [--split validation]
 
 It counts objects at least a fifth of the picture wide that the graph holds. "whole" searches the picture as it is. "crops" adds a
-search of each detected box and asks whether any list has the entity among its first k. "fused" makes one list of the first five of each,
-by score or by reciprocal rank. "true boxes" crops by the layout.
+search of each detected box and asks whether any list has the entity among its first k. "fused" makes one list of the first five of each
+by score. "true boxes" crops by the layout.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ FUSED = 5
 
 BOXES = (1, 3, 6)
 
-_RANK_CONSTANT = 60  # Cormack, Clarke and Buettcher 2009
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -48,7 +46,6 @@ class Seen:
     whole: int  # in the search of the whole picture
     any_list: int  # the best in that search and those of the crops
     by_score: int  # in the list fused from them by score; the number of entities where it is in none of them
-    by_rank: int  # the same, fused by reciprocal rank
     true_box: int  # in the search of the true box
 
 
@@ -79,7 +76,6 @@ def _measure(options: CropsOptions) -> int:
         "whole picture": [one.whole for one in seen],
         "whole picture and crops, any list": [one.any_list for one in seen],
         "whole picture and crops, fused by score": [one.by_score for one in seen],
-        "whole picture and crops, fused by reciprocal rank": [one.by_rank for one in seen],
         "true boxes": [one.true_box for one in seen],
     }
     rows = [
@@ -114,7 +110,6 @@ def search(
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
     by_score = _rank_entities([hit for hit, _ in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])])
-    by_rank = _rank_entities(fuse_by_rank(lists))
     seen = []
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
@@ -124,20 +119,10 @@ def search(
                 whole=int(ranks[0, column]),
                 any_list=int(ranks[: len(searched), column].min()),
                 by_score=by_score.get(column, len(entities)),
-                by_rank=by_rank.get(column, len(entities)),
                 true_box=int(ranks[len(searched) + number, column]),
             )
         )
     return seen
-
-
-def fuse_by_rank(lists: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
-    """Merge ranked lists by the sum of 1 / (60 + rank) of each entity, ranks from 1, best first."""
-    sums: dict[int, float] = {}
-    for ranked in lists:
-        for rank, (entity, _) in enumerate(ranked, start=1):
-            sums[entity] = sums.get(entity, 0.0) + 1.0 / (_RANK_CONSTANT + rank)
-    return sorted(sums.items(), key=lambda entry: -entry[1])
 
 
 def _rank_entities(fused: Sequence[tuple[int, float]]) -> dict[int, int]:

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import Box, Detection, FloatArray
-from lab.benchmarks.crops import fuse_by_rank, main, search
+from lab.benchmarks.crops import main, search
 from mini_crag_mm.loader import ShownScene, ShownThing
 from tests.support.mean_colour import MeanColour
 
@@ -33,11 +33,6 @@ def test_a_crop_finds_what_the_whole_picture_hides() -> None:
     assert green.by_score == 1  # the crop's score for red is the highest of all
     assert red.overlaps == (1.0,)
     assert green.overlaps == (0.0,)
-
-
-def test_fusion_by_reciprocal_rank_adds_over_the_lists() -> None:
-    fused = fuse_by_rank([[(0, 0.9), (1, 0.8)], [(1, 0.85), (2, 0.2)]])
-    assert fused == [(1, pytest.approx(1 / 62 + 1 / 61)), (0, pytest.approx(1 / 61)), (2, pytest.approx(1 / 62))]
 
 
 def test_without_boxes_the_whole_picture_is_all_there_is() -> None:

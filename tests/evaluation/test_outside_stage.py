@@ -56,7 +56,7 @@ class Sharpness(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         for turn in turns:
             bright = turn.image.convert("L").getpixel((0, 0)) / 255
-            turn.found(
+            turn.record(
                 signals=SHARPNESS.entry(bright) | BLUR.entry(1 - bright),
                 boxes=[BoxFound(4, 4, 40, 30, "brightest part")],
                 checks={"in focus": bright > 0.5},

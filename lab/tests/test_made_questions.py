@@ -9,15 +9,15 @@ import pytest
 
 from agents.models.base import ChatReply, ChatRequest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from lab.training import made_questions
+from lab.training.made_questions import ClaimedNames
+from lab.training.question_rules import MadeQuestion, QuestionRules
 from mini_crag_mm.loader import WebPage
 from mini_crag_mm.wikipedia import make_wiki_page
 from tests.training.recorded import REVISION, save_data
-from training import made_questions
 from training.chat_examples import HELD_OUT, TRAIN, Example, read_examples
 from training.collect import holds_answer
 from training.command_line import ABOUT
-from training.made_questions import ClaimedNames
-from training.question_rules import MadeQuestion, QuestionRules
 from training.recipes import DataTable
 from training.sft import count_kinds, select_samples
 
@@ -109,7 +109,7 @@ def test_rows_are_served_prompts_that_hold_the_answer_or_teach_a_refusal(make: A
         told = any(holds_answer(line, row.query, twin.ground_truth, twin.accept) for line in evidence.splitlines())
         assert told is (row.reply_verdict == "correct")
         assert row.session_id == twin.session_id  # on one side
-    assert count_kinds(select_samples(rows, DataTable(answers_left_out=1))) == {"refusal": len(rows) // 2}
+    assert count_kinds(select_samples(rows, DataTable())) == {"answer": len(rows) // 2, "refusal": len(rows) // 2}
     assert count_kinds(select_samples(rows, DataTable(refusals_left_out=1))) == {"answer": len(rows) // 2}
     assert all(row.reply == "I don't know" for row in rows if row.reply_verdict == "miss")
 

@@ -1,6 +1,6 @@
 """Make questions for training from pages that belong to no question.
 
-    python -m training.made_questions --dataset .cache/datasets --out data/made
+    python -m lab.training.made_questions --dataset .cache/datasets --out data/made
 
 Some come with evidence that answers them, others without. The pages are the mini CRAG-MM's background summaries that no index of its usual
 size holds. A rule makes a question of a sentence (``question_rules.toml``). With --by-model the profile's chat model writes more, which
@@ -42,6 +42,7 @@ from agents.texts.replies import labelled
 from agents.turn import IDK, Evidence
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, REPLIES, AnsweredTurn
+from lab.training.question_rules import MadeQuestion, QuestionRules, interleave_kinds
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.index_contents import BACKGROUND, sample_pages
 from mini_crag_mm.loader import SET, WebPage
@@ -50,12 +51,11 @@ from training.chat_examples import Example, TrainingDataError, build_messages, h
 from training.collect import describe, holds_answer, read_answer, write_collection
 from training.command_line import JudgedOptions, run_command, write_about
 from training.public_test import TestContent, read_test_content
-from training.question_rules import MadeQuestion, QuestionRules, interleave_kinds
 
 WRITTEN = "written by the model"
 """The kind of a question that the model wrote."""
 
-PROMPT = Path(__file__).parent / "prompts" / "question_of_page.j2"
+PROMPT = Path(__file__).with_name("question_of_page.j2")
 
 _WORDS = re.compile(r"\w+")
 
