@@ -16,11 +16,11 @@ from PIL import Image
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.base.files import told
+from agents.base.files import format_os_error
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
-from agents.runner.intake import opened
+from agents.runner.intake import decode_image
 from agents.search.paths import CACHE_VARIABLE
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
@@ -161,7 +161,7 @@ def read_photo(path: Path) -> Image.Image:
     """
     try:
         with Image.open(path) as photo:
-            return opened(photo)
+            return decode_image(photo)
     except FileNotFoundError:
         raise PhotoError(f"there is no file {path}; check the path") from None
     except Exception as error:
@@ -213,7 +213,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
     """
     with _as_cannot_start():
         config, searched = _read_options(options)
-        if (why := config.unreachable(**searched)) is not None:
+        if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
@@ -245,6 +245,7 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         overrides=[ENDLESS_DIALOG, *options.set],
         chat_model=options.model_name,
         base_url=options.base_url,
+        server=options.server,
         cache=options.cache,
     )
     return config, {"split": _choose_split(config, options), "web": not options.no_web, "images": not options.no_images}
@@ -255,7 +256,7 @@ def _as_cannot_start() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotStartError(told(error)) from error
+        raise CannotStartError(format_os_error(error)) from error
     except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
 

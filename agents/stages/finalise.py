@@ -13,7 +13,7 @@ from agents.decision.min_lead import MinLead
 from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.signals import signals_of
+from agents.decision.signals import SIGNALS, as_recorded, signals_of
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
@@ -63,6 +63,7 @@ class Finalise(Stage):
     fills = ("answer",)
     doing = "deciding whether to answer"
     kind = "decides"
+    signals = SIGNALS
 
     def __init__(self, options: FinaliseOptions | None = None) -> None:
         super().__init__(options)
@@ -78,9 +79,9 @@ class Finalise(Stage):
         """Fill ``answer``."""
         for turn in turns:
             candidate = turn.candidate
-            signals = signals_of(turn, context.search.stands_in(turn.provided))
-            turn.found(signals=signals.found())
-            values = {name: signal.value for name, signal in turn.signals.items()} | signals.known()  # not rounded
+            signals = signals_of(turn, context.search.uses_provided(turn.provided))
+            turn.record(signals=as_recorded(signals))
+            values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None:
@@ -98,7 +99,7 @@ class Finalise(Stage):
                 direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
             )
-            turn.found(
+            turn.record(
                 decision=decision,
                 answers={CANDIDATE: decision.candidate},
                 checks={"gate": decision.probability},
