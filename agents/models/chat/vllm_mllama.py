@@ -56,6 +56,7 @@ def attend_with_mask(
         for part in projected.chunk(3, dim=-1)
     )
     attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask)
+    output: torch.Tensor
     output, _ = layer.o_proj(attended.transpose(1, 2).reshape(pictures, positions, -1))
     return output
 
