@@ -47,7 +47,7 @@ class CragAgent(BaseAgent):
 
     ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment (SettingsError where they do not
     exist or are malformed), and the models are loaded at once, because there are 10 minutes for it here and 10 s a turn in the first call.
-    ``from_config`` builds any other.
+    It raises ModelError if a chat model cannot be loaded. ``from_config`` builds any other agent.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class CragAgent(BaseAgent):
         self._call: Deadline | None = None  # of the call under way
         self.trace_to(trace_path)
         if submitted:
-            self.warm_up()
+            from agents.settings.stage_needs import chat_roles_of
+
+            self.warm_up().require(chat_roles_of(self.settings, self.prompts))
 
     @classmethod
     def from_config(

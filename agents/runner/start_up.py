@@ -37,6 +37,7 @@ class Step:
     name: str
     seconds: float
     error: str | None = None
+    role: str | None = None  # of the model that it loads
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,20 @@ class StartUp:
     def failures(self) -> tuple[Step, ...]:
         """The steps that failed."""
         return tuple(step for step in self.steps if step.error is not None)
+
+    def require(self, roles: Iterable[str]) -> None:
+        """Raise ModelError if the model of one of these roles cannot be used.
+
+        An agent as it is submitted has no use without its chat models: each question would be answered by "I don't know", and the
+        submission be scored all the same.
+        """
+        wanted = frozenset(roles)
+        missing = StartUp(tuple(step for step in self.failures if step.role in wanted), self.seconds).fault
+        if missing is not None:
+            raise ModelError(
+                f'The agent cannot be submitted without its chat model ({missing}). Every answer would be "I don\'t know". '
+                "Correct what the message names, then run `python -m apps.preflight`; docs/submission.md lists what fails most."
+            )
 
     @property
     def fault(self) -> str | None:
@@ -95,7 +110,7 @@ def _load(models: ModelSet, role: str) -> Step:
         _call_once(models.get(role))
     except Exception as fault:  # noqa: BLE001 - whatever keeps one model from loading is told and costs no other
         error = str(fault) if isinstance(fault, ModelError) else f"{type(fault).__name__}: {fault}"
-    return Step(f"load {role}", time.perf_counter() - start, error)
+    return Step(f"load {role}", time.perf_counter() - start, error, role)
 
 
 def _call_once(model: Any) -> None:

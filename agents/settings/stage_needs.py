@@ -18,9 +18,21 @@ def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for stage in stages_of(settings):
-        asked = [prompts[ask.prompt].settings.model for ask in stage.asks()]
-        found.update(dict.fromkeys([*asked, *stage.roles()]))
+        found.update(dict.fromkeys([*_chat_roles(stage, prompts), *stage.roles()]))
     return tuple(found)
+
+
+def chat_roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
+    """List the distinct roles of the chat models that the stages of a preset ask.
+
+    Raises:
+        PromptError: A prompt is missing or malformed.
+    """
+    return tuple(dict.fromkeys(role for stage in stages_of(settings) for role in _chat_roles(stage, prompts)))
+
+
+def _chat_roles(stage: Stage, prompts: PromptLibrary) -> list[str]:
+    return [prompts[ask.prompt].settings.model for ask in stage.asks()]
 
 
 def searches_of(settings: Settings) -> tuple[bool, bool]:

@@ -14,7 +14,7 @@ from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile, SearchModels, SettingsError
-from agents.runner.start_up import LIMIT_SECONDS, StartUp, start_up
+from agents.runner.start_up import LIMIT_SECONDS, StartUp, Step, start_up
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
@@ -54,6 +54,30 @@ def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
     assert [step.name for step in done.failures] == ["load detector"]
     assert "there is no model kind 'nothing'" in str(done.failures[0].error)
     assert {"load reranker", "blank turn: answer"} <= {step.name for step in done.steps}
+
+
+def submit(models: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> CragAgent:
+    """Build the agent as the evaluator does, with these models."""
+    monkeypatch.setenv("CRAG_PRESET", "vlm_only")
+    monkeypatch.setenv("CRAG_PROFILE", "server")
+    profile = Profile(name="p", models=models)
+    ready = {role: ScriptedChat(lambda _: "hello") for role, spec in models.items() if spec["kind"] == "ready"}
+    monkeypatch.setattr(RunConfig, "models", lambda _: ModelSet(profile, Path("unused"), ready=ready))
+    return CragAgent(None)
+
+
+def test_without_its_chat_model_an_agent_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = {"kind": "transformers", "path": "nowhere/model"}
+    with pytest.raises(ModelError, match=r"load chat: .*nowhere/model.*I don't know.*apps\.preflight"):
+        submit({"chat": gone}, monkeypatch)
+    submit({"chat": {"kind": "ready"}, "detector": gone}, monkeypatch)
+
+
+def test_only_roles_that_are_required_are_missed() -> None:
+    failed = Step("load detector", 1.0, "no weights", "detector")
+    StartUp((failed, Step("load chat", 1.0, None, "chat")), 2.0).require(["chat"])
+    with pytest.raises(ModelError, match="load detector: no weights"):
+        StartUp((failed,), 1.0).require(["chat", "detector"])
 
 
 def test_the_limit_is_ten_minutes() -> None:

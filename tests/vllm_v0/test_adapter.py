@@ -101,6 +101,22 @@ def test_what_cannot_be_asked_costs_no_neighbour(model: VllmChat) -> None:
     assert [reply.finish_reason for reply in (thin, palette, text)] == ["length"] * 3
 
 
+def test_the_token_of_a_picture_in_a_text_costs_its_request_alone(model: VllmChat) -> None:
+    """The engine would die of it: it looks for a picture that is not there."""
+    alone, beside, good, text = model.chat(
+        [
+            ask("What is <|image|>?", max_tokens=4),
+            ask("What is <|image|>?", picture(), max_tokens=4),
+            ask("What?", picture(), max_tokens=4),
+            ask("What?", max_tokens=4),
+        ]
+    )
+    assert "the prompt holds it 1 times, its pictures account for 0" in (alone.error or "")
+    assert "the prompt holds it 2 times, its pictures account for 1" in (beside.error or "")
+    assert [reply.finish_reason for reply in (good, text)] == ["length"] * 2
+    assert model.chat([ask("What?", max_tokens=4)]) == [text]
+
+
 def test_more_requests_than_places_are_all_answered(model: VllmChat) -> None:
     requests = [ask(f"Number {n}?", *((picture(n),) if n % 3 else ()), max_tokens=4) for n in range(19)]
     assert [reply.finish_reason for reply in model.chat(requests)] == ["length"] * 19

