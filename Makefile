@@ -44,7 +44,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -118,6 +118,12 @@ test: lint ## Run the linters, then all tests
 
 test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
 	$(RUN) -m pytest -n 2 --dist loadscope $(FAST_TESTS)
+
+test-lab: $(INSTALLED_DEV) ## Lint, type-check and test lab/, the benchmarks and experiments behind the notes; no other target runs this
+	$(BIN)/ruff check lab
+	$(BIN)/ruff format --check lab
+	$(BIN)/mypy --exclude '^lab/tests/' lab/
+	$(RUN) -m pytest -n 2 --dist loadscope lab/tests
 
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table

@@ -196,9 +196,9 @@ class CragAgent(BaseAgent):
         ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
         place of the stage ``domain``.
         """
-        from agents.runner.intake import add_provided, asked, open_turns
+        from agents.runner.intake import add_provided, as_list, open_turns
 
-        queries = asked(queries)
+        queries = as_list(queries)
         call = Deadline(self.settings.limits.seconds_per_turn * len(queries), self._clock)
         self._call = call
         turns = open_turns(queries, images, message_histories, lambda image, turn: self._decode(image, turn, call))
@@ -216,15 +216,15 @@ class CragAgent(BaseAgent):
 
         Raises:
             TimeoutError: It takes more than half of what turn and dialog have left.
-            Exception: As for ``intake.opened``, or an EscapedError.
+            Exception: As for ``intake.decode_image``, or an EscapedError.
         """
-        from agents.runner.intake import is_file, opened, photo_id
+        from agents.runner.intake import decode_image, is_file, photo_id
         from agents.time_limits.guard import undecoded_key
 
         limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
         turn.photo_id = self._within(limit, call, lambda: photo_id(image))
         if not turn.photo_id:  # decoded already: its dialog is known by its pixels
-            return self._within(limit, call, lambda: opened(image))
+            return self._within(limit, call, lambda: decode_image(image))
         key = undecoded_key(turn)
         if turn.history and (known := self._opened.get(key)) is not None:
             return known
@@ -234,7 +234,7 @@ class CragAgent(BaseAgent):
         began = call.elapsed()
         result: Image.Image | Exception
         try:
-            result = self._within(limit, call, lambda: opened(image, partial(self._decode_file, limit)))
+            result = self._within(limit, call, lambda: decode_image(image, partial(self._decode_file, limit)))
         except Exception as error:
             if is_file(turn.photo_id):
                 self._opened.keep(key, error)

@@ -277,7 +277,7 @@ _NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str,
 _SINGLE: Mapping[str, Any] = {"entity": str, "nearest": PictureFound, "decision": Decision}
 
 FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
-"""Fields of ``StageRecord`` that a stage fills (``Turn.found``)."""
+"""Fields of ``StageRecord`` that a stage fills (``Turn.record``)."""
 
 
 def finding(name: str, value: Any) -> Any:

@@ -54,10 +54,10 @@ class Context:
     gathering: "tuple[Stage, ...]" = ()  # the preset's stages before this one that find, cut and rank evidence (``Stage.gathers``)
     widen: int = 1  # factor of how much the searches fetch, for a search that is repeated
 
-    def take_away(self) -> None:
+    def revoke(self) -> None:
         """Leave a stage that was given up without models and search: while it still runs in its thread others may be inside them."""
         for part in ("models", "search"):
-            object.__setattr__(self, part, _TakenAway())
+            object.__setattr__(self, part, _Revoked())
 
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
         """Ask chat models, with one batched call to each, and return their answers.
@@ -105,7 +105,7 @@ class Context:
         return {"image": photo, "images": tuple(picture for _, picture in others), "sheet": None}
 
 
-class _TakenAway:
+class _Revoked:
     """What a stage finds in place of models and search once it was given up."""
 
     def __getattr__(self, name: str) -> Any:

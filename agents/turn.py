@@ -338,7 +338,7 @@ class Turn:
         looked = self.look.queries if self.look is not None else ()
         return (*(self.hops or (self.grounded_question,)), *looked)
 
-    def found(self, **findings: Any) -> None:
+    def record(self, **findings: Any) -> None:
         """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
 
         Answers, checks and signals add to those that the stage told before; of the others the last counts.

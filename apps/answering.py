@@ -16,11 +16,11 @@ from PIL import Image
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.base.files import told
+from agents.base.files import format_os_error
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
-from agents.runner.intake import opened
+from agents.runner.intake import decode_image
 from agents.search.paths import CACHE_VARIABLE
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ModelOptions
@@ -161,7 +161,7 @@ def read_photo(path: Path) -> Image.Image:
     """
     try:
         with Image.open(path) as photo:
-            return opened(photo)
+            return decode_image(photo)
     except FileNotFoundError:
         raise PhotoError(f"there is no file {path}; check the path") from None
     except Exception as error:
@@ -255,7 +255,7 @@ def _as_cannot_start() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CannotStartError(told(error)) from error
+        raise CannotStartError(format_os_error(error)) from error
     except (RuntimeError, ValueError) as error:  # SearchError, SettingsError, ModelError and related errors
         raise CannotStartError(str(error)) from error
 

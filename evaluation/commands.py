@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from agents.base.files import is_of_files, told, well_formed
+from agents.base.files import format_os_error, is_file_error, well_formed
 from agents.base.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
@@ -57,9 +57,9 @@ def run_to_exit_status(
     try:
         return run() or 0
     except OSError as error:
-        if not (is_of_files(error) or isinstance(error, failures)):
+        if not (is_file_error(error) or isinstance(error, failures)):
             raise
-        said = told(error)
+        said = format_os_error(error)
     except failures as error:
         said = well_formed(str(error))
     try:

@@ -1,7 +1,7 @@
 """Reader of the mini CRAG-MM: its committed files, and what ``mini_crag_mm.prepare`` built from them.
 
-Training, benchmarks and tests read the set through this module. It also writes text and JSON lines, whole or not at all: the set's
-own files, and those of benchmarks.
+Training, the lab and tests read the set through this module. It also writes text and JSON lines, whole or not at all: the set's
+own files, and those of the lab.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class TrainingOptions(JudgedOptions, DeviceOptions, RecipeOptions):
     """Options that all trainings of a language model share; each has its own default recipe."""
 
     data: Annotated[tuple[Path, ...], Flag(metavar="DATA", repeated=True)] = Field(
-        description="folder that training.collect or training.made_questions wrote; may be repeated"
+        description="folder that training.collect wrote; may be repeated"
     )
     model: str = Field(description="checkpoint folder, or ORG/NAME@COMMIT of the local Hugging Face cache")
     recipe: str = Field("nvidia", description=f"{', '.join(list_recipes())} or a TOML file")
@@ -89,7 +89,6 @@ class Run:
         device: Device that trains.
         steps: Maximum number of optimiser steps; -1: all of the epochs.
         resume: Whether to continue from the last checkpoint in ``out``, if there is one.
-        cache: Folder for what later trainings can use again.
     """
 
     recipe: Recipe
@@ -97,7 +96,6 @@ class Run:
     device: str = "cpu"
     steps: int = -1
     resume: bool = False
-    cache: Path = DEFAULT_CACHE
 
 
 def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Example]]:
@@ -107,7 +105,7 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
         TrainingDataError: Recipe or examples are missing or malformed.
     """
     recipe = load_recipe(options.recipe, options.set)
-    run = Run(recipe, options.out, options.device, options.max_steps, options.resume, options.cache)
+    run = Run(recipe, options.out, options.device, options.max_steps, options.resume)
     train, held_out = (
         [row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT)
     )

@@ -186,7 +186,7 @@ def run(options: DpoOptions) -> None:
         eval_dataset=places.select(range(len(pairs), len(every))) if other else None,
         processing_class=checkpoint.processor or checkpoint.tokenizer,
         data_collator=PairCollator(every, encoder),
-        peft_config=make_lora_config(run.recipe, checkpoint.model.config),
+        peft_config=make_lora_config(run.recipe),
     )
     measures = ("loss", "rewards/margins", "eval_loss")
     log = run_trainer(trainer, run.out, run.recipe.name, resume=run.resume, measures=measures)

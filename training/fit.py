@@ -20,7 +20,6 @@ from transformers.trainer_utils import get_last_checkpoint
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
 from training.command_line import Run
-from training.frozen_layers import FROZEN, cache_frozen_layers
 from training.recipes import Recipe
 
 CHECKPOINTS = "checkpoints"
@@ -37,16 +36,11 @@ VISION = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv", "proj", "fc1", "fc2")
 """Linear layers of the picture encoders of Mllama and Qwen-VL."""
 
 
-def make_lora_config(recipe: Recipe, config: Any) -> Any:
-    """Convert the recipe's adapters to PEFT's configuration, for a model of this configuration."""
+def make_lora_config(recipe: Recipe) -> Any:
+    """Convert the recipe's adapters to PEFT's configuration."""
     from peft import LoraConfig
 
-    # By their full names; PEFT's own layers_to_transform goes with a list of names alone, which would name the picture encoder's too.
-    place = ""
-    if recipe.lora.first_layer:
-        upper = range(recipe.lora.first_layer, config.get_text_config().num_hidden_layers)
-        place = rf".*\.layers\.(?:{'|'.join(map(str, upper)) or 'none'})"
-    layers = rf"(?!.*(?:vision|visual)){place}.*\.(?:{'|'.join(LANGUAGE)})"
+    layers = rf"(?!.*(?:vision|visual)).*\.(?:{'|'.join(LANGUAGE)})"
     if recipe.lora.vision:
         layers = rf"(?:{layers})|(?:.*(?:vision|visual).*\.(?:{'|'.join(VISION)}))"
     return LoraConfig(
@@ -84,7 +78,7 @@ def load_trainable(model: str | Path, recipe: Recipe, device: str = "cpu") -> tu
     checkpoint = load_base(model, recipe, device)
     set_seed(recipe.training.seed)  # adapters begin at random
     try:
-        return checkpoint, get_peft_model(checkpoint.model, make_lora_config(recipe, checkpoint.model.config))
+        return checkpoint, get_peft_model(checkpoint.model, make_lora_config(recipe))
     except ValueError as error:  # PEFT's "target modules not found"
         raise TrainingDataError(f"{model} has no layers for LoRA: {error}") from error
 
@@ -203,28 +197,6 @@ def fit(
     """
     if not train:
         raise TrainingDataError("there is nothing to train on; see what training.collect says of the data")
-    with reuse_lower_layers(model, run, encode) as encode_upper:
-        return _fit(model, run, train, held_out, encode_upper, trainer)
-
-
-def reuse_lower_layers(model: Any, run: Run, encode: Callable[[Item], Mapping[str, torch.Tensor]]) -> Any:
-    """Return a context that yields the encoder of items.
-
-    If the recipe wants it, the outputs of the frozen lower layers are read from disk there.
-    """
-    if not run.recipe.training.frozen_cache:
-        return contextlib.nullcontext(encode)
-    return cache_frozen_layers(model, run.recipe.lora.first_layer, run.cache / FROZEN, encode)
-
-
-def _fit(
-    model: Any,
-    run: Run,
-    train: Sequence[Item],
-    held_out: Sequence[Item],
-    encode: Callable[[Item], Mapping[str, torch.Tensor]],
-    trainer: type[Trainer],
-) -> dict[str, Any]:
     arguments = TrainingArguments(
         **make_common_options(run, evaluate=bool(held_out)),
         per_device_train_batch_size=1,  # an item is a group already

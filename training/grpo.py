@@ -215,7 +215,7 @@ def train_stage(
         model=network,
         reward_funcs=make_reward(stage.examples, judge),
         args=config,
-        peft_config=make_lora_config(recipe, checkpoint.model.config) if earlier is None else None,
+        peft_config=make_lora_config(recipe) if earlier is None else None,
     )
     title = f"{recipe.name}, stage {stage.name}"
     log = run_trainer(trainer, run.out, title, resume=run.resume, measures=("reward", "loss", "kl"))

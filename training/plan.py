@@ -119,14 +119,14 @@ class Estimate:
         return epochs * (training + self.decoded_bytes / (MEMORY_UTILISATION * card.bandwidth)) / 3600
 
 
-def count_lora_parameters(decoder: Decoder, r: int, first_layer: int = 0) -> int:
-    """Count the numbers in the adapters of every linear layer of a Llama-like model, from one layer on.
+def count_lora_parameters(decoder: Decoder, r: int) -> int:
+    """Count the numbers in the adapters of every linear layer of a Llama-like model.
 
     There are r times (inputs + outputs) for each. Query and output projections are taken to be square, as in Llama, Mllama and Qwen2.
     """
     hidden, kv, inner = decoder.hidden, decoder.kv_heads * decoder.head_dim, decoder.intermediate
     attention = 2 * (hidden + hidden) + 2 * (hidden + kv)
-    return max(0, decoder.layers - first_layer) * r * (attention + 3 * (hidden + inner))
+    return decoder.layers * r * (attention + 3 * (hidden + inner))
 
 
 def count_activation_bytes(decoder: Decoder, itemsize: int = 2) -> int:
@@ -158,8 +158,7 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
     row_tokens = load.tokens + load.reply
     tokens = rows * (table.max_tokens if method == "sft" else min(table.max_tokens, row_tokens))  # packing fills a row
     layer = count_activation_bytes(decoder, itemsize)
-    trained = max(0, decoder.layers - recipe.lora.first_layer)  # what lies below keeps nothing for a backward pass
-    kept = trained * itemsize * decoder.hidden if table.checkpointing else trained * layer
+    kept = decoder.layers * (itemsize * decoder.hidden if table.checkpointing else layer)
     # The layer that is worked on: its values and their gradients.
     activations = tokens * (kept + 2 * layer)
     vision = architecture.vision
@@ -175,15 +174,12 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
     # Forward 2 N, backward to the activations 2 N (frozen weights get no gradient), forward once more with checkpointing.
     passes = 2 + 2 + (2 if table.checkpointing else 0)
     passes += 0 if method == "sft" else 2  # the reference model's forward pass
-    head = decoder.vocabulary * decoder.hidden
-    below = (language - head) * (1 - trained / decoder.layers)  # goes forward alone, with a cache once for all epochs
-    forward = 2 / max(1.0, table.epochs) if table.frozen_cache else 2
-    flops = load.samples * replies * row_tokens * (passes * (language - below) + forward * below)
+    flops = load.samples * replies * row_tokens * passes * language
     flops += load.samples * replies * positions * 2 * architecture.vision_parameters
     decoded = load.samples * sampled * load.reply * architecture.parameters * itemsize / max(rows, sampled, 1)
     return Estimate(
         weights=architecture.parameters * itemsize,
-        adapters=count_lora_parameters(decoder, recipe.lora.r, recipe.lora.first_layer) * ADAM_BYTES,
+        adapters=count_lora_parameters(decoder, recipe.lora.r) * ADAM_BYTES,
         activations=activations,
         logits=logits,
         cache=cache,

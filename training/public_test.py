@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from agents.models.pixels import pixels_digest
-from agents.runner.intake import opened, tidy
+from agents.runner.intake import decode_image, tidy
 from evaluation.data.crag_dataset import DatasetType, load
 from evaluation.records import EvaluationError
 from training.chat_examples import TrainingDataError
@@ -73,7 +73,7 @@ def read_test_content(dataset: Path, revision: str, cache: Path) -> TestContent:
             continue
         for session in data.sessions:
             image = data.image(session).image
-            photo = pixels_digest(opened(image)) if image is not None else None
+            photo = pixels_digest(decode_image(image)) if image is not None else None
             ids.add(session.session_id)
             for turn in session.turns:
                 ids.add(turn.interaction_id)

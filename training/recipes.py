@@ -26,7 +26,6 @@ class LoraTable(Table):
     alpha: float = Field(gt=0, description="scale: the update is multiplied by alpha / r")
     dropout: float = Field(0.0, ge=0, lt=1, description="dropout before the adapter")
     vision: bool = Field(False, description="adapters in the picture encoder too")
-    first_layer: int = Field(0, ge=0, description="layers of the language model below this one, from 0, get none")
 
 
 class DataTable(Table):
@@ -35,7 +34,6 @@ class DataTable(Table):
     tasks: tuple[Literal["answer", "queries", "relevance"], ...] = ("answer",)
     answers: Literal["own", "reference"] = Field("own", description="target where the model's own answer is right")
     refusals_left_out: float = Field(0.0, ge=0, le=1, description="share of the refusals that is left out")
-    answers_left_out: float = Field(0.0, ge=0, le=1, description="share of the right answers that is left out")
 
 
 class TrainingTable(Table):
@@ -51,10 +49,6 @@ class TrainingTable(Table):
     packing: bool = Field(True, description="several rows without images in one sequence")
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     checkpointing: bool = Field(True, description="activations are computed again in the backward pass")
-    frozen_cache: bool = Field(
-        False,
-        description="what the layers below lora.first_layer make of a row is computed once and kept in --cache; for text alone",
-    )
     eval_steps: int = Field(50, gt=0, description="steps between evaluations on the held-out side")
     save_steps: int = Field(50, gt=0, description="steps between checkpoints to go on from")
     seed: int = 0

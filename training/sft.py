@@ -38,9 +38,9 @@ LEARNED = ANSWERS | {STEP_ANSWER.name}
 def select_samples(examples: Iterable[Example], data: DataTable) -> list[Sample]:
     """Select the samples of the requested tasks, in the order of the examples.
 
-    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". A share of either is left
-    out, chosen by the hash of the turn, so that a greater share leaves out more of the same. ``queries``: the model's own queries if the
-    turn ended right. ``relevance``: yes or no.
+    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". A share of the refusals is
+    left out, chosen by the hash of the turn, so that a greater share leaves out more of the same. ``queries``: the model's own queries if
+    the turn ended right. ``relevance``: yes or no.
 
     Returns:
         Samples whose ``kind`` is answer, refusal, queries or relevance.
@@ -51,7 +51,7 @@ def select_samples(examples: Iterable[Example], data: DataTable) -> list[Sample]
 def _make_sample(example: Example, data: DataTable) -> Sample | None:
     if example.form in LEARNED and "answer" in data.tasks:
         right, share = example.reply_verdict == "correct", hash_to_share("/".join(example.key))
-        if example.reply_verdict is None or share < (data.answers_left_out if right else data.refusals_left_out):
+        if example.reply_verdict is None or (not right and share < data.refusals_left_out):
             return None
         own = example.reply if data.answers == "own" else example.ground_truth
         return Sample(example, own) if right else Sample(example, IDK, "refusal")

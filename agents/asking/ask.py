@@ -1,6 +1,6 @@
 """The main act of the agent: fill in a prompt, ask the model that reads it, read the reply, and keep what was said.
 
-Stages, judges, graders, training and benchmarks all ask through ``put``: one call to each model for a whole batch.
+Stages, judges, training and the lab all ask through ``put``: one call to each model for a whole batch.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class ReplyForm(Generic[T]):
     Attributes:
         name: What the record of a turn calls it.
         read: From a reply to what it says. It raises nothing, whatever the text is; what a broken reply still says is read.
-        keeps: Whether what was read is all that the prompt asked for.
-        limit: Characters of a reply that ``read`` and ``keeps`` see; None for all of them.
+        is_valid: Whether what was read is all that the prompt asked for.
+        limit: Characters of a reply that ``read`` and ``is_valid`` see; None for all of them.
     """
 
     name: str
     read: Callable[[ChatReply], T]
-    keeps: Callable[[T, ChatReply], bool] = _is_something
+    is_valid: Callable[[T, ChatReply], bool] = _is_something
     limit: int | None = MAX_READ
 
 
@@ -70,7 +70,7 @@ class Templates(Protocol):
         """Return the template with this name."""
 
 
-class Keeper(Protocol):
+class Recorder(Protocol):
     """Keeps exchanges: a turn."""
 
     def keep(self, exchange: Exchange) -> None:
@@ -83,13 +83,13 @@ class Question(Generic[T]):
 
     Attributes:
         values: What the template shows, and the pictures, as arguments of ``Prompt.request``.
-        keepers: Those whose records hold the exchange.
+        recorders: Those whose records hold the exchange.
         sampling: Settings of the request in place of the template's (``temperature``, ``seed``).
     """
 
     ask: Ask[T]
     values: Mapping[str, Any]
-    keepers: tuple[Keeper, ...] = ()
+    recorders: tuple[Recorder, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -156,10 +156,10 @@ def put(
         for place, reply in zip(own, replies, strict=True):
             question = questions[place]
             answer = answers[place] = read(question.ask.form, reply)
-            if question.keepers:
+            if question.recorders:
                 exchange = _exchange(question, chat.name, filled[place][1], answer, seconds)
-                for keeper in question.keepers:
-                    keeper.keep(exchange)
+                for recorder in question.recorders:
+                    recorder.keep(exchange)
     return [answers[place] for place in range(len(questions))]
 
 
@@ -167,7 +167,7 @@ def read(form: ReplyForm[T], reply: ChatReply) -> Answer[T]:
     """Read the beginning of a reply, up to the form's limit; a longer one counts as cut off there."""
     beginning = _cut(reply, form.limit)
     value = form.read(beginning)
-    return Answer(reply, value, reply.finish_reason != "error" and form.keeps(value, beginning))
+    return Answer(reply, value, reply.finish_reason != "error" and form.is_valid(value, beginning))
 
 
 def _cut(reply: ChatReply, limit: int | None) -> ChatReply:

@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, one_line, read_front_matter, shortened, told
+from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shortened
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -53,7 +53,7 @@ def quoted(text: str) -> str:
     """Put a text in quotation marks, after replacing those inside so that it cannot end its quotation.
 
     Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1). The delimiters need not be random,
-    because the text cannot contain them. ``benchmarks/injected_orders.py`` measures the effect.
+    because the text cannot contain them. ``lab/benchmarks/injected_orders.py`` measures the effect.
     """
     inside = text.replace('"', "”")
     return f'"{inside}"'
@@ -70,7 +70,7 @@ class Prompt:
         except FileNotFoundError as error:
             raise PromptError(f"there is no prompt template {path}") from error
         except OSError as error:
-            raise PromptError(f"prompt template {told(error)}") from error
+            raise PromptError(f"prompt template {format_os_error(error)}") from error
         except ValueError as error:
             raise PromptError(f"prompt template {error}") from error
         try:

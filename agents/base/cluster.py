@@ -48,7 +48,7 @@ class Each(Protocol):
         ...
 
 
-def in_turn(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
+def map_locally(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
     """``Each`` in this process."""
     return map(function, items)
 
@@ -111,7 +111,7 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
         blocks = -(-len(rows) // _ITEMS_A_TASK)
         data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
         folder = Path.cwd()
-        work = data.map(lambda row: {"made": _made(function, row["item"], folder)}, **asked)
+        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **asked)
         try:
             for row in work.iter_rows():
                 made, error = pickle.loads(row["made"])
@@ -211,7 +211,7 @@ def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
     return (1 - SHARED_GPU, SHARED_GPU) if sharing else (1.0, 0.0)
 
 
-def _made(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
+def _run_and_capture(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
     """Run a function on a pickled item and pickle its result and its error, one of which is None.
 
     An error that is raised here would reach the caller as one of Ray's own.

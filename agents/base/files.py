@@ -36,10 +36,10 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
     """Write a file atomically (temporary file, then rename), its folder made: readers see the old file or the new one, never a part.
 
     Text is written as UTF-8, ``well_formed``. ``durable``: what is there afterwards survives a crash of the machine. An OSError says what
-    was being written (``doing``), and nothing is left of what was begun.
+    was being written (``annotate_os_error``), and nothing is left of what was begun.
     """
     data = well_formed(content).encode() if isinstance(content, str) else content
-    with doing(f"writing {path}"):
+    with annotate_os_error(f"writing {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         begun = path.with_name(f".new-{uuid.uuid4().hex}")
         try:
@@ -164,8 +164,8 @@ def shortened(name: object) -> str:
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
-    """Annotate an OSError that passes with what was being done; ``told`` puts it into the message."""
+def annotate_os_error(what: str) -> Iterator[None]:
+    """Annotate an OSError that passes with what was being done; ``format_os_error`` puts it into the message."""
     try:
         yield
     except OSError as error:
@@ -173,12 +173,12 @@ def doing(what: str) -> Iterator[None]:
         raise
 
 
-def is_of_files(error: OSError) -> bool:
+def is_file_error(error: OSError) -> bool:
     """Whether an error comes from files or disks, which a user can mend, and not from a network or a bug."""
     return error.filename is not None or bool(_notes(error)) or error.errno in _FULL | _READ_ONLY | {errno.EIO}
 
 
-def told(error: OSError) -> str:
+def format_os_error(error: OSError) -> str:
     """Format an error as one line: what was being done, why it failed and what to do."""
     place = "" if error.filename is None else shortened(error.filename)
     what, *more = _notes(error) or [place]

@@ -173,7 +173,7 @@ def _place(page: str, found: str) -> int:
     return match.start() if match else -1
 
 
-def in_turn(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
+def interleave_by_entity(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
     """Chunks, best first, in an order that gives each object of the question its share: the best of each, then the second best ...
 
     A chunk belongs to the entity that its title names, the rest are a group of their own. The group with the best chunk begins. Of a turn
@@ -195,7 +195,7 @@ def _words(name: str) -> str:
     return f" {' '.join(_WORD.findall(name.lower()))} "
 
 
-def each_once(chunks: Sequence[Evidence]) -> list[Evidence]:
+def deduplicate(chunks: Sequence[Evidence]) -> list[Evidence]:
     """Drop repetitions and sort: what searches found, best score first, then what stands beside it on full pages, in the same order.
 
     A limit on the number of chunks then keeps what was found on every page before it keeps the rest of the best page.

@@ -62,7 +62,7 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     return tuple(kept)
 
 
-def best_first(chunks: Iterable[Evidence]) -> list[Evidence]:
+def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:
     """Reranked chunks by their scores; equals stay in their order."""
     return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 

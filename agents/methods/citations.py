@@ -151,7 +151,7 @@ def figures_supported(sentence: str, known: Collection[str]) -> bool:
     return figures(sentence) <= given
 
 
-def stands_in(text: str, document: str) -> bool:
+def is_verbatim_in(text: str, document: str) -> bool:
     """Whether a document contains a text word for word, regardless of case and end punctuation."""
     wanted, given = (_plain(item) for item in (text, document))
     return bool(wanted) and f" {wanted} " in f" {given} "

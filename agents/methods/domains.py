@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agents.base.files import first_fault, read_toml, told
+from agents.base.files import first_fault, format_os_error, read_toml
 from agents.profiles.profile import SettingsError
 
 DOMAINS = Path(__file__).resolve().parents[2] / "prompts" / "domains"
@@ -51,7 +51,7 @@ def load_domains() -> dict[str, Domain]:
         except ValidationError as error:
             raise SettingsError(f"{path} is malformed: {first_fault(error)}") from error
         except OSError as error:
-            raise SettingsError(told(error)) from error
+            raise SettingsError(format_os_error(error)) from error
         except ValueError as error:
             raise SettingsError(str(error)) from error
         if domain.name in domains:

@@ -41,13 +41,13 @@ class GateSignals:
     # that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then
     provided_evidence: float | None = None
 
-    def known(self) -> dict[str, float]:
+    def finite(self) -> dict[str, float]:
         """The signals that say something, by name."""
         return {name: value for name, value in vars(self).items() if value is not None and math.isfinite(value)}
 
-    def found(self) -> dict[str, Signal]:
+    def to_record(self) -> dict[str, Signal]:
         """The same as the record of a turn holds them."""
-        return {name: Signal(round(value, 6), name in NEGATIVE_SIGNALS) for name, value in self.known().items()}
+        return {name: Signal(round(value, 6), name in NEGATIVE_SIGNALS) for name, value in self.finite().items()}
 
 
 SIGNALS: tuple[str, ...] = tuple(field.name for field in fields(GateSignals))
@@ -56,7 +56,7 @@ NEGATIVE_SIGNALS = frozenset({"p_idk", "no_evidence", "no_entity", "provided_evi
 
 
 FOREIGN = "."
-"""Marks the name of a signal that is not one of ``SIGNALS`` but emitted by a stage of the preset (``Turn.found``): ``STAGE.NAME``."""
+"""Marks the name of a signal that is not one of ``SIGNALS`` but emitted by a stage of the preset (``Turn.record``): ``STAGE.NAME``."""
 
 CLASSES = ("wrong", "right")
 
@@ -95,6 +95,6 @@ class Gate(LinearHead):
 
         NaN where coefficients are so large that their sum overflows.
         """
-        values = signals.known() if isinstance(signals, GateSignals) else signals
+        values = signals.finite() if isinstance(signals, GateSignals) else signals
         row = [math.nan if (value := values.get(name)) is None else value for name in self.features]
         return float(self.probabilities(np.array([row], dtype=np.float64))[0, 1])

@@ -23,7 +23,7 @@ class Vote:
     votes: int = 1
 
 
-def stands_in(answer: str, question: str, texts: Iterable[str]) -> bool:
+def is_supported_by(answer: str, question: str, texts: Iterable[str]) -> bool:
     """Return whether texts hold every name and number that an answer adds to its question: what a model made up is no source's vote."""
     added = answer_keywords(answer, question)
     return bool(added) and added <= {word for text in texts for word in words_in(text)}

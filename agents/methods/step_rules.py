@@ -120,7 +120,7 @@ def takes_steps(question: str) -> bool:
     return about_several(question) or goes_through(question) or any(each.search(question) for each in patterns)
 
 
-def speaks_of_print(question: str) -> bool:
+def mentions_printed_text(question: str) -> bool:
     """Whether what stands printed in the photo may be part of the answer: prices, labels, numbers, a calculation."""
     kind = question_kind(question)
     return kind.text or kind.calculation or _PRINTED.search(question) is not None

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from agents.base.files import first_fault, one_line, read_toml, told
+from agents.base.files import first_fault, format_os_error, one_line, read_toml
 from agents.base.named import find_file
 from agents.base.revisions import MAIN, split_revision
 
@@ -359,6 +359,6 @@ def read_table(path: Path, what: str) -> dict[str, Any]:
     try:
         return read_toml(path)
     except OSError as error:
-        raise SettingsError(f"{what} {told(error)}") from error
+        raise SettingsError(f"{what} {format_os_error(error)}") from error
     except ValueError as error:
         raise SettingsError(f"{what} {one_line(error)}") from error

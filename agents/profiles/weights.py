@@ -73,15 +73,15 @@ def with_found_weights(profile: Profile) -> Profile:
     """Give the models that the local cache has only by commit the folders of their snapshots."""
     known = submitted_revisions()
 
-    def found(spec: Mapping[str, Any]) -> dict[str, Any]:
-        inner = {key: found(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
+    def replace_paths(spec: Mapping[str, Any]) -> dict[str, Any]:
+        inner = {key: replace_paths(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
         path = inner.get("path")
         if isinstance(path, str) and is_hub_id(path):
             own = str(inner.get("revision", MAIN))
             inner["path"] = loadable(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
         return inner
 
-    return profile.model_copy(update={"models": {role: found(spec) for role, spec in profile.models.items()}})
+    return profile.model_copy(update={"models": {role: replace_paths(spec) for role, spec in profile.models.items()}})
 
 
 def _folder(model: str, kind: str = "models") -> Path:

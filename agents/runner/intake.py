@@ -42,10 +42,10 @@ _MAX_REASON = 300
 
 Decode = Callable[
     [Any, Turn], Image.Image
-]  # from what the evaluator passes as a turn's image to a picture; see ``opened``
+]  # from what the evaluator passes as a turn's image to a picture; see ``decode_image``
 
 
-def opened(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
+def decode_image(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.Image:
     """Convert a picture with ``to_rgb`` and reduce it to at most ``KEPT_PIXELS``.
 
     A file that was opened but not decoded yet has to be of one of ``picture_files.FORMATS``.
@@ -116,7 +116,7 @@ def is_file(identity: bytes) -> bool:
 def decode_in_process(
     worker: SubprocessWorker, data: bytes, seconds: float, max_pixels: int = MAX_PIXELS
 ) -> Image.Image:
-    """Decode a file as ``opened`` does, in a process that is killed when its time is over.
+    """Decode a file as ``decode_image`` does, in a process that is killed when its time is over.
 
     Raises:
         ValueError: It is no picture, has more pixels than ``max_pixels``, or takes more than ``seconds``.
@@ -124,17 +124,17 @@ def decode_in_process(
     return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=KEPT_PIXELS, seconds=seconds)
 
 
-def asked(queries: Any) -> list[Any]:
+def as_list(queries: Any) -> list[Any]:
     """Coerce the queries of a call to a list.
 
     Returns:
         An empty list for None; if an iterable raises, the queries before that.
     """
-    return list(queries) if isinstance(queries, str) else _listed(queries)
+    return list(queries) if isinstance(queries, str) else _coerce_to_list(queries)
 
 
 def _open(image: Any, _: Turn) -> Image.Image:
-    return opened(image)
+    return decode_image(image)
 
 
 def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = _open) -> list[Turn]:
@@ -145,7 +145,9 @@ def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Deco
     count = len(queries)
     return [
         open_turn(query, image, history, decode)
-        for query, image, history in zip_longest(queries, _listed(images)[:count], _listed(histories)[:count])
+        for query, image, history in zip_longest(
+            queries, _coerce_to_list(images)[:count], _coerce_to_list(histories)[:count]
+        )
     ]
 
 
@@ -168,8 +170,8 @@ def open_turn(query: Any, image: Any, history: Any, decode: Decode = _open) -> T
 
 def add_provided(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
     """Put the contexts and domains of later evaluators on the turns; unknown domains and lists of other lengths are ignored."""
-    provided = _listed(contexts)
-    for turn, context, domain in islice(zip_longest(turns, provided, _listed(domains)), len(turns)):
+    provided = _coerce_to_list(contexts)
+    for turn, context, domain in islice(zip_longest(turns, provided, _coerce_to_list(domains)), len(turns)):
         turn.provided = parse_provided(context) if provided else None
         turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
 
@@ -185,7 +187,7 @@ def tidy(text: Any) -> str:
 
 
 def _messages(history: Any) -> tuple[Message, ...]:
-    found = [message for each in _listed(history) if (message := _message(each)) is not None]
+    found = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
     return tuple(found if len(found) <= MAX_MESSAGES else [found[0], *found[1 - MAX_MESSAGES :]])
 
 
@@ -202,7 +204,7 @@ def _message(value: Any) -> Message | None:
         return None
 
 
-def _listed(value: Any) -> list[Any]:
+def _coerce_to_list(value: Any) -> list[Any]:
     """Coerce a value to a list.
 
     Returns:

@@ -121,15 +121,15 @@ class Pipeline:
         grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
         if not last and left < -grace:
             return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
-        way = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
-        if way.reason is not None:
+        planned = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
+        if planned.reason is not None:
             self._times.decay(stage.name, len(turns))
-        if way.way == "skipped":
-            return _closed(turns, stage, 0.0, "skipped", "time", way.reason)
-        short = way.way == "short"
+        if planned.mode == "skipped":
+            return _closed(turns, stage, 0.0, "skipped", "time", planned.reason)
+        short = planned.mode == "short"
         gathering = tuple(earlier for earlier in self.stages[:place] if earlier.gathers)
         own = dataclasses.replace(
-            context, deadline=context.deadline.sooner(way.reserve), short=short, gathering=gathering
+            context, deadline=context.deadline.sooner(planned.reserve), short=short, gathering=gathering
         )
         if short:
             own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
@@ -143,7 +143,7 @@ class Pipeline:
         try:
             failures = self.worker.run(partial(attempt, stage, turns, own), over)
         except HungError as error:
-            own.take_away()
+            own.revoke()
             hanging.append(error.thread)
             took, hung_in = self._clock() - started, where(error.thread)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
@@ -162,7 +162,7 @@ class Pipeline:
                 turn.error = turn.error or f"{stage.name}: {failed.reason}"
                 turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault)
             elif short:
-                turn.close_stage(stage.name, took, "reduced", "time", way.reason)
+                turn.close_stage(stage.name, took, "reduced", "time", planned.reason)
             else:
                 turn.close_stage(stage.name, took)
         return turns

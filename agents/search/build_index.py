@@ -8,9 +8,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from agents.base.cluster import ClusterError, Each, cluster, in_turn, spread
+from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
-from agents.base.files import doing, is_of_files, told, well_formed
+from agents.base.files import annotate_os_error, format_os_error, is_file_error, well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
@@ -115,9 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {well_formed(str(error))}", file=sys.stderr)
         return 1
     except OSError as error:
-        if not is_of_files(error):
+        if not is_file_error(error):
             raise
-        print(f"error: {told(error)}; the same command goes on where it was", file=sys.stderr)
+        print(f"error: {format_os_error(error)}; the same command goes on where it was", file=sys.stderr)
         return 1
     return 0
 
@@ -138,7 +138,7 @@ def build(options: IndexOptions) -> None:
 def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
     """Yield an ``Each`` that reads documents and an ``Each`` that embeds."""
     if not options.workers:
-        yield in_turn, in_turn
+        yield map_locally, map_locally
         return
     with cluster(options.ray_address, "--workers"):
         yield spread(options.workers), spread(options.workers, gpus=True)
@@ -189,7 +189,7 @@ def _blank(cache: Path) -> ImageRow:
     from PIL import Image
 
     path = cache / "blank.png"
-    with doing(f"writing {path}"):
+    with annotate_os_error(f"writing {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (64, 64), "gray").save(path)
     return ImageRow(path, "", ())

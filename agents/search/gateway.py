@@ -102,15 +102,15 @@ class SearchGateway:
         """Whether web pages can be searched for (not in task 1)."""
         return self._pipeline is not None and getattr(self._pipeline, "web_search", True) is not False
 
-    def sees(self, provided: ProvidedContext | None) -> bool:
+    def can_search_images(self, provided: ProvidedContext | None) -> bool:
         """Whether the picture of a turn can be searched for, or was by the evaluator."""
-        return self.image_enabled or self.stands_in(provided)
+        return self.image_enabled or self.uses_provided(provided)
 
-    def reads(self, provided: ProvidedContext | None) -> bool:
+    def can_search_web(self, provided: ProvidedContext | None) -> bool:
         """Whether pages can be searched for, or were by the evaluator."""
-        return self.web_enabled or self.stands_in(provided)
+        return self.web_enabled or self.uses_provided(provided)
 
-    def stands_in(self, provided: ProvidedContext | None) -> bool:
+    def uses_provided(self, provided: ProvidedContext | None) -> bool:
         """Whether what the evaluator found takes the place of a search."""
         return self._pipeline is None and provided is not None
 

@@ -25,7 +25,7 @@ from filelock import FileLock
 from PIL import Image
 from tqdm import tqdm
 
-from agents.base.cluster import Each, in_turn
+from agents.base.cluster import Each, map_locally
 from agents.base.files import parse_json
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
@@ -121,7 +121,7 @@ class IndexBuilder:
     batch_size: int = 16  # contents in one pass
     progress: bool = True  # show progress bars
     # Embeds the batches, by an encoder that has to be picklable where ``agents.base.cluster.spread`` does so on a Ray cluster
-    each: Each = in_turn
+    each: Each = map_locally
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
         """Build the index of images; each image is read only where it is embedded.

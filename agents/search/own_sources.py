@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agents.base.cluster import Each, in_turn
-from agents.base.files import parse_front_matter, shortened, told, well_formed, write_whole
+from agents.base.cluster import Each, map_locally
+from agents.base.files import format_os_error, parse_front_matter, shortened, well_formed, write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
 from agents.search.pages.web_cache import cache_name
@@ -92,7 +92,7 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
                     raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
                 yield where, {name: value.strip() for name, value in row.items()}
     except OSError as error:
-        raise SourceError(f"cannot read {told(error)}") from error
+        raise SourceError(f"cannot read {format_os_error(error)}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
 
@@ -107,7 +107,7 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
 
 
 def read_documents(
-    folder: Path, base_url: str = "", *, content_of: Callable[[str], str], each: Each = in_turn
+    folder: Path, base_url: str = "", *, content_of: Callable[[str], str], each: Each = map_locally
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 

@@ -289,7 +289,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
         of_listed = [text for text in overrides if _is_setting(key_of(text), listed)]
         if len(of_listed) < len(overrides):  # that a stage is not there is told before what is wrong with its options
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
-        raise SettingsError(_told(error, schema, overrides)) from error
+        raise SettingsError(_format_validation_error(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)
     return settings
 
@@ -432,7 +432,7 @@ def assignment(text: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _told(error: ValidationError, schema: type[Settings], overrides: Sequence[str]) -> str:
+def _format_validation_error(error: ValidationError, schema: type[Settings], overrides: Sequence[str]) -> str:
     """Format validation errors as one clause each; a clause about an override names that override."""
     clauses = []
     for found in error.errors():

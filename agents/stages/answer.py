@@ -60,7 +60,7 @@ class Answer(Stage):
         for turn in unanswered:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.evidence)
-                turn.found(evidence=evidence_found(turn.shown))
+                turn.record(evidence=evidence_found(turn.shown))
             if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
                 turn.candidate = candidate_of_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)

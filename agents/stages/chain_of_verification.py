@@ -30,5 +30,5 @@ class VerificationChain(Stage):
                 continue
             chain = turn.chain = answer.value
             found = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
-            turn.found(checks={"chain of verification": chain.confidence})
+            turn.record(checks={"chain of verification": chain.confidence})
             turn.note(reasoning=chain.reasoning, findings=found)

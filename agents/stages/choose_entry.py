@@ -43,5 +43,5 @@ class ChooseEntry(Stage):
                 )
             if index is not None:
                 turn.choose(index)
-            turn.found(entity=turn.entity_name)
+            turn.record(entity=turn.entity_name)
             turn.note(chosen=index, by_model=named is not None)

@@ -10,10 +10,10 @@ from agents.methods.citations import (
     MAX_DOCUMENTS,
     check,
     figures_supported,
+    is_verbatim_in,
     marked,
     parse_cited,
     said_once,
-    stands_in,
 )
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import CitedSentence, Evidence, Turn
@@ -106,7 +106,7 @@ def supported(sentence: str, question: str, document: Evidence, scores: Mapping[
     1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts.
     """
     whole = passage_of(document)
-    if stands_in(sentence, whole):
+    if is_verbatim_in(sentence, whole):
         return 1.0
     if not figures_supported(sentence, [whole, question]):
         return 0.0

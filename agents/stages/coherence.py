@@ -81,7 +81,7 @@ class CoherenceStage(Stage):
         for pool, (items, _), ranking, again in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
             turn.evidence = tuple(item for item, _ in ranking)
-            turn.found(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=evidence_found(turn.evidence))
             turn.note(
                 searched_again=again,
                 pool={modality: sum(kind_of(item) == modality for item in items) for modality in MODALITIES},
@@ -193,8 +193,13 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """Return the modalities with fewer than ``k`` items that can still be searched for."""
     turn, held = pool.turn, [kind_of(item) for item in pool.items]
     possible: set[Modality] = set()
-    if context.search.sees(turn.provided) and turn.image is not None and turn.entity is not None and turn.tools.image:
+    if (
+        context.search.can_search_images(turn.provided)
+        and turn.image is not None
+        and turn.entity is not None
+        and turn.tools.image
+    ):
         possible |= {"image", "table"}
-    if context.search.reads(turn.provided) and turn.tools.text:
+    if context.search.can_search_web(turn.provided) and turn.tools.text:
         possible.add("text")
     return {modality for modality in possible if held.count(modality) < k}

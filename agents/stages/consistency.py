@@ -27,4 +27,4 @@ class Consistency(Stage):
         ]
         for (turn, _, _), answer in zip(both, context.put(questions), strict=True):
             turn.consistent = answer.value
-            turn.found(checks={"own answer agrees": turn.consistent})
+            turn.record(checks={"own answer agrees": turn.consistent})

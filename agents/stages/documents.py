@@ -3,7 +3,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.evidence.passages import best_first, evidence_found, modality_of, passage_of
+from agents.evidence.passages import evidence_found, modality_of, passage_of, sort_by_score
 from agents.methods.ranking import fuse
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
@@ -47,12 +47,12 @@ class DocumentsStage(Stage):
         for turn, queries, chunks in asked:
             scored = [[chunk.scored(float(next(scores))) for chunk in chunks] for _ in queries]
             # NaN equals nothing, not even itself.
-            ordered = [best_first(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
+            ordered = [sort_by_score(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
             turn.evidence = tuple(_fused([found[: options.k] for found in ordered]))
             ranking = dict.fromkeys(chunk.url for chunk in _fused(ordered))
             modalities = [modality_of(chunk) for chunk in turn.evidence]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
-            turn.found(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=evidence_found(turn.evidence))
             turn.note(**counts, ranking=list(ranking)[:_RANKING])
 
 

@@ -40,5 +40,5 @@ class DraftStage(Stage):
             if not answer.failed:
                 turn.draft = answer.value
             draft = turn.draft or Draft((), None, "")
-            turn.found(answers={DRAFT: draft.answer or None})
+            turn.record(answers={DRAFT: draft.answer or None})
             turn.note(steps=list(draft.steps), object=draft.object_name)

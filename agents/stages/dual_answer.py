@@ -45,7 +45,7 @@ class DualAnswer(Stage):
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
             answers = {FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)}
-            turn.found(evidence=evidence_found(turn.shown), answers=answers)
+            turn.record(evidence=evidence_found(turn.shown), answers=answers)
 
     def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""

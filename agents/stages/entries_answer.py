@@ -28,4 +28,4 @@ class EntriesAnswer(Stage):
 
         for turn, answer in context.ask_each(ASK, [turn for turn in turns if turn.entries], values):
             turn.candidate = answer.value
-            turn.found(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
+            turn.record(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})

@@ -7,9 +7,9 @@ from agents.evidence.chunks import (
     attribute_chunks,
     breadcrumb,
     cutter,
-    each_once,
+    deduplicate,
     entities_of,
-    in_turn,
+    interleave_by_entity,
     page_chunks,
 )
 from agents.search.hits import WebHit
@@ -53,8 +53,8 @@ class EvidenceStage(Stage):
             named = entities_of(turn, options.entities * context.widen, options.min_score)
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
             read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, self._title(hit))]
-            ordered = each_once([*known, *read])
-            turn.evidence = tuple(in_turn(turn, ordered)[:limit])
+            ordered = deduplicate([*known, *read])
+            turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     def _title(self, hit: WebHit) -> str:

@@ -79,9 +79,9 @@ class Finalise(Stage):
         """Fill ``answer``."""
         for turn in turns:
             candidate = turn.candidate
-            signals = signals_of(turn, context.search.stands_in(turn.provided))
-            turn.found(signals=signals.found())
-            values = {name: signal.value for name, signal in turn.signals.items()} | signals.known()  # not rounded
+            signals = signals_of(turn, context.search.uses_provided(turn.provided))
+            turn.record(signals=signals.to_record())
+            values = {name: signal.value for name, signal in turn.signals.items()} | signals.finite()  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None and not text:
@@ -101,7 +101,7 @@ class Finalise(Stage):
                 direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
             )
-            turn.found(
+            turn.record(
                 decision=decision,
                 answers={CANDIDATE: decision.candidate},
                 checks={"gate": decision.probability},

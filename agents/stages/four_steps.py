@@ -51,7 +51,7 @@ class FourStepsStage(Stage):
         answer = said.final or said.external or said.parametric
         if answer:
             turn.candidate = Candidate(answer, confidence, reply.logprobs)
-        turn.found(
+        turn.record(
             entity=turn.chosen.title if turn.chosen else None,
             answers={OWN_KNOWLEDGE: said.parametric, FROM_EVIDENCE: said.external, RECONCILED: said.final},
         )

@@ -60,7 +60,7 @@ class Ground(Stage):
                     limit=_BOXES_WHEN_SHORT if context.short else _MAX_BOXES,
                 )
             )
-            turn.found(boxes=tuple(_found(region) for region in turn.regions))
+            turn.record(boxes=tuple(_found(region) for region in turn.regions))
         if self.options.masks:
             boxes = [[region.box for region in turn.regions] for turn, _ in concerned]
             masks = context.models.segmenter.segment([image for _, image in concerned], boxes)

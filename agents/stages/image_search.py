@@ -52,7 +52,7 @@ class ImageSearch(Stage):
         options = self.options
         asked: list[_Asked] = []
         for turn, image in with_image(turns):
-            if turn.tools.image and context.search.sees(turn.provided):
+            if turn.tools.image and context.search.can_search_images(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
         asked = self._matching(asked, context)
@@ -84,7 +84,7 @@ class ImageSearch(Stage):
                 turn.entity, turn.entity_score = named.entities[0], named.score
             named_hits = [(", ".join(entity.name for entity in hit.entities), hit) for hit in turn.image_hits]
             pictures = tuple(PictureFound(name, round(hit.score, 4), hit.url) for name, hit in named_hits)
-            turn.found(pictures=pictures, entity=turn.entity_name)
+            turn.record(pictures=pictures, entity=turn.entity_name)
             turn.note(search_error=errors.get(id(turn)))
 
     def roles(self) -> tuple[str, ...]:

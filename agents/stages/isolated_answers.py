@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
 from agents.methods.candidates import answered
-from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, stands_in
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_supported_by
 from agents.record import Signal
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Evidence, Turn
@@ -40,14 +40,14 @@ class IsolatedAnswers(Stage):
             if answer.failed:
                 turn.error = turn.error or f"isolated_answers: {answer.error}"
             elif answer.value is not None:
-                turn.found(answers={f"alone: {source}": answer.value.text})
+                turn.record(answers={f"alone: {source}": answer.value.text})
                 texts = (f"{chunk.title} {chunk.text}" for chunk in asked.values["evidence"])
-                if stands_in(answer.value.text, turn.question, texts):
+                if is_supported_by(answer.value.text, turn.question, texts):
                     votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
         for turn, candidate in answered(turns):
             if id(turn) in votes:
                 turn.votes = count_votes(candidate.text, turn.question, votes[id(turn)])
-                turn.found(
+                turn.record(
                     checks={"votes for it": turn.votes.supporting, "votes for another": turn.votes.opposing},
                     signals={"isolated_answers.lead": Signal(float(turn.votes.lead))},
                 )

@@ -83,7 +83,7 @@ class LookFirst(Stage):
                 said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
             )
             turn.summary, turn.draft = said.text, said.draft
-            turn.found(answers={DRAFT: said.draft.answer if said.draft else None})
+            turn.record(answers={DRAFT: said.draft.answer if said.draft else None})
             turn.note(text=said.text or None)
 
 

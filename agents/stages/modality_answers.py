@@ -37,7 +37,7 @@ class ModalityAnswers(Stage):
         asked: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
         for turn in turns:
             turn.shown = context.evidence(turn, self.options.evidence)
-            turn.found(evidence=evidence_found(turn.shown))
+            turn.record(evidence=evidence_found(turn.shown))
             groups: dict[Modality, list[Evidence]] = {}
             for chunk in turn.shown:
                 groups.setdefault(kind_of(chunk), []).append(chunk)
@@ -54,7 +54,7 @@ class ModalityAnswers(Stage):
         differing: list[tuple[Turn, list[tuple[Modality | None, Candidate]]]] = []
         for turn in turns:
             every = found.get(id(turn), [])
-            turn.found(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
+            turn.record(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
             plausible = [(kind, it) for kind, it in every if says_something(it.text)]
             turn.candidate = most_trusted([it for _, it in plausible or every])
             if not agree([it.text for _, it in plausible]):
@@ -62,4 +62,4 @@ class ModalityAnswers(Stage):
         questions = [Question(FUSE, {**turn.values, "answers": answers}, (turn,)) for turn, answers in differing]
         for (turn, _), answer in zip(differing, context.put(questions), strict=True):
             turn.candidate = answer.value or turn.candidate
-            turn.found(answers={RECONCILED: answer.value.text if answer.value else None})
+            turn.record(answers={RECONCILED: answer.value.text if answer.value else None})

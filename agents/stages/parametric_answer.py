@@ -21,4 +21,4 @@ class ParametricAnswer(Stage):
         """Fill ``parametric``."""
         for turn, answer in context.ask_each(ASK, turns):
             turn.parametric = answer.value
-            turn.found(answers={OWN_KNOWLEDGE: turn.parametric.text if turn.parametric else None})
+            turn.record(answers={OWN_KNOWLEDGE: turn.parametric.text if turn.parametric else None})

@@ -74,7 +74,7 @@ class Queries(Stage):
             names = ", ".join(self._recognised(turn))
             turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.max_queries + 1)
         for turn in concerned:
-            turn.found(queries=turn.queries)
+            turn.record(queries=turn.queries)
             turn.note(hops=list(turn.hops))
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:

@@ -25,7 +25,7 @@ class Reconcile(Stage):
             own, retrieved = turn.parametric, turn.candidate
             said = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
             differ = prki(said["parametric"], said["retrieved"])
-            turn.found(answers={OWN_KNOWLEDGE: said["parametric"], FROM_EVIDENCE: said["retrieved"]})
+            turn.record(answers={OWN_KNOWLEDGE: said["parametric"], FROM_EVIDENCE: said["retrieved"]})
             turn.note(prki=differ)
             if differ and own is not None and retrieved is not None:
                 disagreeing.append((turn, own, retrieved))
@@ -37,7 +37,7 @@ class Reconcile(Stage):
         ]
         for (turn, _, retrieved), answer in zip(disagreeing, context.put(questions), strict=True):
             turn.candidate = answer.value or retrieved
-            turn.found(answers={RECONCILED: turn.candidate.text})
+            turn.record(answers={RECONCILED: turn.candidate.text})
 
 
 def _values(turn: Turn, context: Context) -> dict[str, Any]:

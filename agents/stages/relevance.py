@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import P_YES
-from agents.evidence.passages import best_first, evidence_found
+from agents.evidence.passages import evidence_found, sort_by_score
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
 
@@ -44,12 +44,12 @@ class Relevance(Stage):
             judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
             if judged:
                 turn.evidence = self._kept(turn, judged)
-            turn.found(evidence=evidence_found(turn.evidence[:limit]))
+            turn.record(evidence=evidence_found(turn.evidence[:limit]))
             turn.note(judged=len(judged))
 
     def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
         options = self.options
-        best = best_first(chunks)
+        best = sort_by_score(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
         minimum = 0 if turn.egocentric else options.min_chunks  # both as in the winner's code
         return tuple(best[: min(_K, max(passing, minimum))])

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agents.evidence.chunks import in_turn
-from agents.evidence.passages import best_first, evidence_found
+from agents.evidence.chunks import interleave_by_entity
+from agents.evidence.passages import evidence_found, sort_by_score
 from agents.methods.ranking import best_of, mad_threshold, scores_by_question, scores_of
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
@@ -44,16 +44,16 @@ class Rerank(Stage):
         options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
         asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
 
-        def asked(turn: Turn) -> Sequence[str]:
+        def list_questions(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        for turn, found in scores_by_question(asked_of, asked, scores_of(context.models.reranker)):
+        for turn, found in scores_by_question(asked_of, list_questions, scores_of(context.models.reranker)):
             scored = [(chunk, best_of(values)) for chunk, values in found]
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
-            best = best_first(chunk.scored(value) for chunk, value in scored if value >= threshold)
-            turn.evidence = tuple(in_turn(turn, best)[: options.k])
-            turn.found(evidence=evidence_found(turn.evidence))
+            best = sort_by_score(chunk.scored(value) for chunk, value in scored if value >= threshold)
+            turn.evidence = tuple(interleave_by_entity(turn, best)[: options.k])
+            turn.record(evidence=evidence_found(turn.evidence))
             turn.note(threshold=round(threshold, 4))
 
     def _threshold(self, scores: Sequence[float]) -> float:

@@ -72,7 +72,7 @@ def smallness(turn: Turn, view: View) -> float:
     return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
 
 
-def of_all_objects(turn: Turn, names: Container[str], limit: int, same: Same) -> tuple[Entity, ...]:
+def entities_by_view(turn: Turn, names: Container[str], limit: int, same: Same) -> tuple[Entity, ...]:
     """Collect the entities for a question about several objects: the best of ``names`` in each view.
 
     Each entity is listed once, best first. The entity that was settled on comes first, then those whose picture is the
@@ -180,7 +180,7 @@ class SelectEntity(Stage):
         for turn, choices in found:
             own = same.get(id(turn), {})
             self._recognise(turn, choices, own, self._minimum(turn, context))
-            turn.found(entity=turn.entity_name, nearest=turn.nearest)
+            turn.record(entity=turn.entity_name, nearest=turn.nearest)
             turn.note(
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
@@ -193,7 +193,7 @@ class SelectEntity(Stage):
         Returns:
             -1 for results of the evaluator, which recognised the entity itself and gives no cosine.
         """
-        return -1.0 if context.search.stands_in(turn.provided) else self.options.min_score
+        return -1.0 if context.search.uses_provided(turn.provided) else self.options.min_score
 
     def _likely(self, turn: Turn, choices: Sequence[Found], context: Context) -> list[Found]:
         minimum = self._minimum(turn, context)
@@ -207,7 +207,7 @@ class SelectEntity(Stage):
             turn.entity, turn.entity_score = None, 0.0
         if self.options.several > 1 and about_several(turn.question):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
-            turn.entities = of_all_objects(turn, sure.union(recognised), self.options.several, same)
+            turn.entities = entities_by_view(turn, sure.union(recognised), self.options.several, same)
             if chosen is not None and turn.entity is None and turn.entities:
                 turn.entity = turn.entities[0]
                 turn.entity_score = recognised.get(turn.entity.name, choices[0]).score

@@ -9,13 +9,13 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
-from agents.evidence.chunks import each_once, entities_of
+from agents.evidence.chunks import deduplicate, entities_of
 from agents.evidence.passages import evidence_found, within_tokens
 from agents.methods.computation import ComputationError
 from agents.methods.printed_text import in_a_sentence, with_labels
 from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
 from agents.methods.step_results import conclusion
-from agents.methods.step_rules import rule_plan, speaks_of_print, takes_steps
+from agents.methods.step_rules import mentions_printed_text, rule_plan, takes_steps
 from agents.record import Signal
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
@@ -100,7 +100,7 @@ class Steps(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
         for turn in turns:
-            turn.found(signals={"steps.taken": Signal(0.0)})
+            turn.record(signals={"steps.taken": Signal(0.0)})
         runs = self._planned(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.stuck], depth, context)
@@ -142,7 +142,7 @@ class Steps(Stage):
 
     def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
         """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
-        asked = [(turn, image) for turn, image in with_image(turns) if speaks_of_print(turn.question)]
+        asked = [(turn, image) for turn, image in with_image(turns) if mentions_printed_text(turn.question)]
         if self.options.photo_text == "ocr":
             read = context.models.text_reader.read([image for _, image in asked]) if asked else []
             texts = [
@@ -210,8 +210,8 @@ class Steps(Stage):
             if isinstance(step, AskStep) and texts[place]
         ]
         seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
-        turn.shown = (*facts, *run.printed.evidence, *each_once(seen))
-        turn.found(
+        turn.shown = (*facts, *run.printed.evidence, *deduplicate(seen))
+        turn.record(
             signals={"steps.taken": Signal(float(len(plan.steps)))},
             queries=tuple(step.about(texts) for step in plan.asks),
             evidence=evidence_found(turn.shown),

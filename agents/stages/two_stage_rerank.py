@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.evidence.chunks import in_turn
-from agents.evidence.passages import best_first, evidence_found
+from agents.evidence.chunks import interleave_by_entity
+from agents.evidence.passages import evidence_found, sort_by_score
 from agents.methods.ranking import Score, ToScore, best_of, cumulative, scores_by_question, scores_of
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
@@ -65,8 +65,8 @@ class TwoStageRerank(Stage):
         for (turn, found), of_coarse in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
             both = [(chunk, best_of(fine), cumulative(of_coarse[chunk], fine)) for chunk, fine in found]
             kept = [chunk.scored(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum]
-            turn.evidence = tuple(in_turn(turn, best_first(kept))[: options.k2])
-            turn.found(evidence=evidence_found(turn.evidence))
+            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(kept))[: options.k2])
+            turn.record(evidence=evidence_found(turn.evidence))
             turn.note(coarse_kept=len(found))
 
     @staticmethod

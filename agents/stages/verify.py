@@ -112,5 +112,5 @@ def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
 def _keep(turn: Turn, said: Verification) -> None:
     turn.verification = said
     checks = {"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes}
-    turn.found(checks={**checks, "draft": said.draft} if said.draft is not None else checks)
+    turn.record(checks={**checks, "draft": said.draft} if said.draft is not None else checks)
     turn.note(reason=said.reason)

@@ -52,7 +52,7 @@ class WebSearch(Stage):
         asked = [
             (turn, query)
             for turn in turns
-            if turn.tools.text and context.search.reads(turn.provided)
+            if turn.tools.text and context.search.can_search_web(turn.provided)
             for query in (turn.queries[:limit] or (turn.question,))
             if query
         ]

@@ -28,7 +28,7 @@ _MAX_DIALOGS = 4096
 _DIALOG_SHARE = 0.5  # of what a dialog has left goes to one turn at most: how many turns come is not known
 _SIDE = 32  # a picture is recognised by so many pixels of each side
 
-Way = Literal["whole", "short", "skipped"]
+RunMode = Literal["whole", "short", "skipped"]
 
 
 class TimedStage(Protocol):
@@ -75,7 +75,7 @@ class DialogLimits(Protocol):
 class Plan:
     """How a stage is to be run."""
 
-    way: Way  # whole, short (``Stage.when_short``) or skipped
+    mode: RunMode  # whole, short (``Stage.when_short``) or skipped
     reserve: float = 0.0  # seconds that it has to leave to later stages
     reason: str | None = None  # why it is not run whole; always for want of time
 

@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.base.command_options import Flag
-from agents.base.files import told
+from agents.base.files import format_os_error
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions
+from apps.preflight.admission import check_models
 from apps.preflight.check import Check, check, run_check
 from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, estimate_memory
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: {told(error)}", file=sys.stderr)
+        print(f"error: {format_os_error(error)}", file=sys.stderr)
         return 1
     checks = run(config, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
@@ -100,6 +101,7 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     """Run all checks, in the order of the table."""
     checks = run_check("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
+    checks += run_check("models admitted", lambda: check_models(config))
     checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
     checks += run_check("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
     checks += run_check("gate", lambda: check_gate(config))

@@ -18,7 +18,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable, Table
 
 from agents.base.command_options import Options
-from agents.base.files import one_line, parse_json, told, write_whole
+from agents.base.files import format_os_error, one_line, parse_json, write_whole
 from agents.base.hub_reach import no_hub
 from agents.base.revisions import LOCK_COMMAND, MAIN, NamedWeights, is_commit, named_weights
 from agents.profiles.profile import PROFILES
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LockError, ValueError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
     except OSError as error:
-        print(f"error: {told(error)}", file=sys.stderr)
+        print(f"error: {format_os_error(error)}", file=sys.stderr)
     return 1
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, parse_json, told, write_whole
+from agents.base.files import first_fault, format_os_error, parse_json, write_whole
 from agents.base.revisions import LOCK_COMMAND, MAIN, NOT_LOADED, is_commit
 from agents.profiles.profile import Limits
 from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
@@ -17,6 +17,9 @@ from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import searches_of
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, list_checkpoints
+
+EVALUATION_SECONDS = 7.5 * 3600
+"""Seconds that the evaluator gives all questions together (the challenge's page; 4 hours before)."""
 
 CHALLENGES: Mapping[int, str] = {1: "single-source-augmentation", 2: "multi-source-augmentation", 3: "multi-turn-qa"}
 """The challenge ids of the three tasks (CRAG-MM rules); task 1 has no web search."""
@@ -98,7 +101,7 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
             if isinstance(error, ValidationError)
             else "there is none"
             if there_is_none
-            else told(error)
+            else format_os_error(error)
         )
         return [Check(name, "failed", said, "python -m apps.preflight --task 1|2|3")]
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
@@ -157,7 +160,11 @@ def check_limits(settings: Settings) -> Check:
         for field in ("seconds_per_turn", "seconds_per_dialog", "answer_tokens")
         if getattr(ours, field) > getattr(allowed, field)
     ]
-    kept = f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call"
+    slowest = int(EVALUATION_SECONDS / ours.seconds_per_turn)
+    kept = (
+        f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call; the evaluation's "
+        f"{EVALUATION_SECONDS / 3600:g} hours hold {slowest:,} turns that take all their time"
+    )
     return check("limits", not wrong, "; ".join(wrong) or kept, "lower it under [limits] of the profile or the preset")
 
 

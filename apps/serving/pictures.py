@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from agents.runner.intake import PHOTO_FORMATS, decode_in_process, opened
+from agents.runner.intake import PHOTO_FORMATS, decode_image, decode_in_process
 from agents.search.pages.fetching import FetchError, fetch
 from agents.time_limits.subprocess_worker import SubprocessWorker
 from apps.serving.protocol import ProtocolError
@@ -94,7 +94,7 @@ class PhotoReader:
                         f"the picture has {image.width} x {image.height} pixels; at most {self._max_pixels} are taken"
                     )
                     raise _build_error(message, "image_too_large")
-                return opened(image, _leave_to_process)
+                return decode_image(image, _leave_to_process)
         except (ProtocolError, _TakesLongError):
             raise
         except Exception as error:

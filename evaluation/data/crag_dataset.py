@@ -240,7 +240,7 @@ def read_accept(folders: Sequence[Path]) -> dict[str, list[str]]:
 def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
     """Read ``content_ids.json`` from the nearest folder that has it: interaction_id -> facts.
 
-    Its other fields are for benchmarks.
+    Its other fields are for the lab's benchmarks.
 
     Raises:
         EvaluationError: The file is not a JSON object of objects, or a fact has another type than in ``TurnFacts``.

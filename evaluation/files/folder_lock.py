@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from agents.base.files import doing, one_line, parse_json, shortened, write_whole
+from agents.base.files import annotate_os_error, one_line, parse_json, shortened, write_whole
 from agents.base.secrets import scrubbed
 from evaluation.records import EvaluationError
 
@@ -48,7 +48,7 @@ def lock_folders(*folders: Path | None) -> Iterator[None]:
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
-    with doing(f"writing into {folder}"):
+    with annotate_os_error(f"writing into {folder}"):
         made = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:

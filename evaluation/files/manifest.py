@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import shortened, told, write_whole
+from agents.base.files import format_os_error, shortened, write_whole
 from agents.base.secrets import scrubbed
 from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
@@ -108,7 +108,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        log.warning("%s is left out: %s", shortened(path), told(error) if isinstance(error, OSError) else error)
+        log.warning(
+            "%s is left out: %s", shortened(path), format_os_error(error) if isinstance(error, OSError) else error
+        )
         return {}
 
 

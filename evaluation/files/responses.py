@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import doing, parse_json, shortened, well_formed, write_whole
+from agents.base.files import annotate_os_error, parse_json, shortened, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
@@ -20,12 +20,12 @@ RESPONSES = "response.jsonl"
 class JsonLinesWriter:
     """Writer that appends JSON objects to a file; flushed lines survive a kill of process or machine.
 
-    If the disk is full, the OSError says what was being written (``agents.base.files.doing``). Earlier lines stay.
+    If the disk is full, the OSError says what was being written (``agents.base.files.annotate_os_error``). Earlier lines stay.
     """
 
     def __init__(self, path: Path) -> None:
         self._doing = f"writing {path}"
-        with doing(self._doing):
+        with annotate_os_error(self._doing):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a", encoding="utf-8", newline="\n")
 
@@ -33,17 +33,17 @@ class JsonLinesWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with doing(self._doing):
+        with annotate_os_error(self._doing):
             self._file.close()
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
-        with doing(self._doing):
+        with annotate_os_error(self._doing):
             self._file.write(_format_line(record))
 
     def sync(self) -> None:
         """Flush to disk (called once a batch)."""
-        with doing(self._doing):
+        with annotate_os_error(self._doing):
             self._file.flush()
             os.fsync(self._file.fileno())
 
@@ -68,7 +68,7 @@ def cut_tail(path: Path) -> None:
     content = path.read_bytes() if path.exists() else b""
     if content and not content.endswith(b"\n"):
         end = content.rfind(b"\n") + 1
-        with doing(f"repairing {path}"), path.open("r+b") as file:
+        with annotate_os_error(f"repairing {path}"), path.open("r+b") as file:
             if _parse_or_none(content[end:]) is None:
                 file.truncate(end)
             else:  # only its line break was lost

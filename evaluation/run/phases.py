@@ -210,8 +210,8 @@ def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> li
     """
     asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
-    def known(turn: AnsweredTurn) -> dict[str, Any]:
+    def labels_of_data(turn: AnsweredTurn) -> dict[str, Any]:
         said = {name: getattr(asked.get(turn.key), name, None) for name in LABELS}
         return {name: label for name, label in said.items() if label}
 
-    return [replace(turn, **known(turn)) for turn in turns]
+    return [replace(turn, **labels_of_data(turn)) for turn in turns]

@@ -11,7 +11,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from agents.base.files import doing
+from agents.base.files import annotate_os_error
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
@@ -178,7 +178,7 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | N
         EvaluationError: It could not be run.
         KeyboardInterrupt: It was stopped.
     """
-    with doing(f"writing {log}"):
+    with annotate_os_error(f"writing {log}"):
         opened = log.open("a+", encoding="utf-8", errors="replace")
     with opened as file:
         start = file.tell()

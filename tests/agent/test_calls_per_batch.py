@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from agents.profiles.profile import PRESETS, names
-from benchmarks.latency.meter import CallLog, Metered
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent
 from tests.support.fault_variants import full_settings
+from tests.support.meter import CallLog, Metered
 from tests.support.scripted_parts import Chat, Encoder, Reranker, Search, Sight
 
 

@@ -130,7 +130,7 @@ def test_the_preset_loads_with_its_overlay(tmp_path: Path) -> None:
 
 def test_the_places_that_the_page_names_exist() -> None:
     new = {*FILES, "profiles/overlap.toml", "tests/agent/test_shorten.py"}
-    named = set(re.findall(r"`((?:agents|presets|profiles|prompts|tests|docs|benchmarks)/[\w/]+\.\w+)`", PAGE)) - new
+    named = set(re.findall(r"`((?:agents|presets|profiles|prompts|tests|docs|lab)/[\w/]+\.\w+)`", PAGE)) - new
     assert len(named) > 5
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
     for path, name in (

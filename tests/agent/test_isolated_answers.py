@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, same_claim, stands_in
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_supported_by, same_claim
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import load_settings, settings_from
 from agents.stages.finalise import Finalise
@@ -51,9 +51,9 @@ def test_the_largest_group_that_says_otherwise_is_counted(votes: list[Vote], cou
 
 
 def test_what_a_source_does_not_hold_is_not_its_vote() -> None:
-    assert stands_in("The tower is 330 m high.", QUESTION, ["It rises", "to 330 m."])
-    assert not stands_in("The tower is 324 m high.", QUESTION, ["It rises to 330 m."])
-    assert not stands_in("It is high.", QUESTION, ["It is high."])  # nothing is added to the question
+    assert is_supported_by("The tower is 330 m high.", QUESTION, ["It rises", "to 330 m."])
+    assert not is_supported_by("The tower is 324 m high.", QUESTION, ["It rises to 330 m."])
+    assert not is_supported_by("It is high.", QUESTION, ["It is high."])  # nothing is added to the question
     chat = ScriptedChat(
         lambda request: ChatReply("7 m" if "rises" in request.messages[-1].content else "330 m", "stop")
     )

@@ -1,7 +1,7 @@
 """Replies that Qwen2.5-Coder-1.5B-Instruct, the embedded profile's model, really gave, read by the parsers of the stages.
 
 ``real_replies.jsonl`` holds each with what is to be read, written by hand. More are collected by
-``python -m benchmarks.readable_replies --replies FILE``.
+``python -m lab.benchmarks.readable_replies --replies FILE``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.settings.stage_needs import stages_of
 from agents.stage import stage_class, stage_names
-from benchmarks.readable_replies import as_json, is_copied
+from tests.support.read_replies import as_json, is_copied
 
 CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()

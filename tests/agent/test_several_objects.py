@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.evidence.chunks import in_turn
+from agents.evidence.chunks import interleave_by_entity
 from agents.methods.question_kinds import about_several, named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
@@ -164,7 +164,7 @@ def test_reranked_chunks_hold_each_object() -> None:
 def test_a_chunk_belongs_to_the_longest_name_in_its_title() -> None:
     asked = turn("Which of these?", entities=(Entity("Panda"), Entity("Red panda")))
     chunks = [Evidence("a", "kg", "Red panda"), Evidence("b", "kg", "Red panda"), Evidence("c", "kg", "Panda")]
-    assert [chunk.text for chunk in in_turn(asked, chunks)] == ["a", "c", "b"]
+    assert [chunk.text for chunk in interleave_by_entity(asked, chunks)] == ["a", "c", "b"]
 
 
 def test_hops_go_through_each_object() -> None:

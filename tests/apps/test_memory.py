@@ -20,8 +20,8 @@ from apps.preflight.memory import (
     estimate_cache_bytes,
     estimate_memory,
 )
-from benchmarks.latency.call_seconds import CONFIGS, use_local_configs
 from tests.models.tiny_checkpoints import save_llama, save_mllama
+from tests.support.local_configs import CONFIGS, use_local_configs
 
 LLAMA_11B = str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct")
 SETTINGS = Settings(stages=("understand", "answer", "finalise"))

@@ -88,7 +88,7 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
 
         def run(self, turns: Sequence[Turn], context: Context) -> None:
             for turn in turns:
-                turn.found(boxes=[BoxFound("left", 0, 1, 1)])  # type: ignore[arg-type]
+                turn.record(boxes=[BoxFound("left", 0, 1, 1)])  # type: ignore[arg-type]
 
     agent = crag_agent()
     agent.pipeline.stages.insert(0, Odd())

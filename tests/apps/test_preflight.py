@@ -33,9 +33,9 @@ from apps.preflight.submission import (
     list_models,
     write_submission,
 )
-from benchmarks.latency.call_seconds import use_local_configs
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.search.conftest import write_sources
+from tests.support.local_configs import use_local_configs
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -26,7 +26,7 @@ PAGES = [
     *sorted((ROOT / "mini_crag_mm").glob("*.md")),
     ROOT / "examples" / "README.md",
 ]
-PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
+PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "lab")
 FOREIGN_OPTIONS = {"--generate", "--no-deps", "--require-hashes", "--upgrade-package"} | {
     *("--head", "--address", "--target", "--help", "--max-model-len")
 }

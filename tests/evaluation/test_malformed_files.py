@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agents.asking import prompts
-from agents.base.files import is_of_files, told
+from agents.base.files import format_os_error, is_file_error
 from agents.crag_agent import CragAgent
 from agents.methods import domains
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile
@@ -369,8 +369,8 @@ def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]
     try:
         status = read(world, out)
     except OSError as error:  # below a command, which tells it
-        assert is_of_files(error) and "\n" not in told(error)
-        return told(error)
+        assert is_file_error(error) and "\n" not in format_os_error(error)
+        return format_os_error(error)
     except TOLD as error:
         assert "\n" not in str(error).strip() or isinstance(error, SourceError), error
         return str(error)

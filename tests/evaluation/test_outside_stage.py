@@ -47,7 +47,7 @@ class Sharpness(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         for turn in turns:
             bright = turn.image.convert("L").getpixel((0, 0)) / 255
-            turn.found(
+            turn.record(
                 signals={"outside.sharpness": Signal(bright), "outside.blur": Signal(1 - bright, negative=True)},
                 boxes=[BoxFound(4, 4, 40, 30, "brightest part")],
                 checks={"in focus": bright > 0.5},

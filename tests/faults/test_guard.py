@@ -106,10 +106,10 @@ def test_a_stage_runs_whole_short_or_not_at_all() -> None:
     assert kept_for(later, Estimates(), 1, 4.0) == pytest.approx(
         1.6
     )  # of 4 s no more than 15% is kept for verification
-    assert planned(Estimates(), 4.0, later).way == "whole"
-    assert planned(Estimates(), 3.5, later).way == "short"
+    assert planned(Estimates(), 4.0, later).mode == "whole"
+    assert planned(Estimates(), 3.5, later).mode == "short"
     skipped = planned(Estimates(), 2.5, later)
-    assert skipped.way == "skipped"
+    assert skipped.mode == "skipped"
     assert skipped.reason is not None and "2.50 s left" in skipped.reason
 
 
@@ -121,11 +121,11 @@ def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
 
 def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     search, answer = Timed("web_search"), Timed("answer", "answers")
-    assert planned(Estimates(), 4.0, [search, answer]).way == "whole"
-    assert planned(Estimates(), 3.9, [search, answer]).way == "short"  # each of them needs 1 s
+    assert planned(Estimates(), 4.0, [search, answer]).mode == "whole"
+    assert planned(Estimates(), 3.9, [search, answer]).mode == "short"  # each of them needs 1 s
     known = Estimates()
     known.observe("ground", 1, 0.2)
-    assert planned(known, 1.5, [search, answer]).way == "whole"  # doing less would not help them
+    assert planned(known, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
 
 
 def test_what_is_kept_for_the_answer_is_what_it_takes_when_it_does_less() -> None:
@@ -140,17 +140,17 @@ def test_what_is_kept_for_the_answer_is_what_it_takes_when_it_does_less() -> Non
 def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
     known = Estimates()
     known.observe("answer", 1, 6.0)
-    assert plan(Timed("answer", "answers"), [], known, 1, left=0.5, whole_call=10.0).way == "short"
-    assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).way == "skipped"
+    assert plan(Timed("answer", "answers"), [], known, 1, left=0.5, whole_call=10.0).mode == "short"
+    assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).mode == "skipped"
 
 
 def test_what_was_measured_counts_more_than_what_was_declared() -> None:
     known = Estimates()
     known.observe("ground", 1, 0.1)
-    assert planned(known, 0.5).way == "whole"
+    assert planned(known, 0.5).mode == "whole"
     known = Estimates()
     known.observe("ground", 1, 6.0)
-    assert planned(known, 5.0).way == "short"
+    assert planned(known, 5.0).mode == "short"
 
 
 def cut_short(asked: Turn) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from agents.models.picture_files import FORMATS, MAX_SCANS, decodes_quickly, file_of, picture_of
-from agents.runner.intake import opened
+from agents.runner.intake import decode_image
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.search.pages import page_reader
@@ -299,13 +299,13 @@ def test_files_that_the_evaluator_opened_are_decoded_in_time() -> None:
         return Image.new("RGB", (4, 4))
 
     photo = Image.open(io.BytesIO(encoded((640, 480), "JPEG")))
-    assert opened(photo, elsewhere).size == (640, 480)
+    assert decode_image(photo, elsewhere).size == (640, 480)
     assert worker_calls == []
     data = scans(50, side=256)
-    assert opened(Image.open(io.BytesIO(data)), elsewhere).size == (4, 4)
+    assert decode_image(Image.open(io.BytesIO(data)), elsewhere).size == (4, 4)
     assert worker_calls == [data]
     with pytest.raises(ValueError, match="format EPS"):
-        opened(Image.open(io.BytesIO(encoded((64, 64), "EPS"))))
+        decode_image(Image.open(io.BytesIO(encoded((64, 64), "EPS"))))
     assert file_of(Image.new("RGB", (4, 4))) is None
 
 

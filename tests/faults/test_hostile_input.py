@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from agents.profiles.profile import PRESETS, names
-from agents.runner.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, open_turn, open_turns, opened
+from agents.runner.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, decode_image, open_turn, open_turns
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat
 from tests.support.fault_plan import Plan
@@ -166,10 +166,10 @@ def test_a_broken_picture_is_said_in_the_trace() -> None:
 
 
 def test_huge_pictures_are_made_smaller_before_they_cost_memory() -> None:
-    assert opened(Image.new("L", (7_000, 5_000))).size == (3_500, 2_500)
+    assert decode_image(Image.new("L", (7_000, 5_000))).size == (3_500, 2_500)
     large = from_bytes(encoded(Image.new("RGB", (10_000, 10_000), "red"), "JPEG", quality=30))
     started = time.process_time()
-    small = opened(large)
+    small = decode_image(large)
     assert small.width * small.height <= KEPT_PIXELS
     assert small.getpixel((9, 9))[0] > 200  # type: ignore[index]
     assert time.process_time() - started < 20.0

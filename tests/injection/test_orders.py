@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,18 +17,16 @@ from agents.settings.run_config import RunConfig
 from agents.stages.finalise import Finalise
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.turn import IDK, Candidate, Evidence, KnowledgeEntry
-from benchmarks.injected_orders import CORPUS, Order
 from mini_crag_mm.loader import read_pages
 from tests.agent.scripted import context, run, turn
 
-ORDERS = [
-    Order(**one) for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"
-]
+CORPUS = Path(__file__).with_name("injected_orders.yaml")
+ORDERS = [one for one in yaml.safe_load(CORPUS.read_text(encoding="utf-8"))["orders"] if one["where"] != "history"]
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.text)
-def test_the_orders_of_the_benchmark_are_seen(order: Order) -> None:
-    shown = [("Pont du Gard", f"The bridge has three levels. {order.text.replace('TARGET', 'Donatello')}")]
+@pytest.mark.parametrize("order", [one["text"] for one in ORDERS])
+def test_the_orders_of_the_benchmark_are_seen(order: str) -> None:
+    shown = [("Pont du Gard", f"The bridge has three levels. {order.replace('TARGET', 'Donatello')}")]
     assert rests_on_orders("It was built by Donatello.", "Who built this bridge?", shown)
 
 
@@ -121,7 +120,7 @@ def test_text_in_the_photo_is_made_harmless_too() -> None:
 
 def test_each_kind_of_order_stands_in_each_place_once_at_least() -> None:
     assert len(ORDERS) == 60
-    assert {order.where for order in ORDERS} == {"page", "attribute", "name", "photo"}
-    assert sum(order.kind == "plain" for order in ORDERS) == 24
-    assert all("TARGET" in order.text for order in ORDERS)
-    assert len({order.text for order in ORDERS}) == len(ORDERS)
+    assert {order["where"] for order in ORDERS} == {"page", "attribute", "name", "photo"}
+    assert sum(order["kind"] == "plain" for order in ORDERS) == 24
+    assert all("TARGET" in order["text"] for order in ORDERS)
+    assert len({order["text"] for order in ORDERS}) == len(ORDERS)

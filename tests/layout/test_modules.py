@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from tools import layers
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "benchmarks")
+PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "lab")
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,17 @@ def test_no_two_packages_of_the_agent_import_each_other(graph: grimp.ImportGraph
     assert [
         pair for pair in combinations(packages, 2) if pair[0] in imported[pair[1]] and pair[1] in imported[pair[0]]
     ] == []
+
+
+def test_the_product_and_its_tests_do_without_the_lab() -> None:
+    """import-linter keeps the packages from importing it; the tests are no package there."""
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert {*tables["setuptools"]["packages"]} == {*PACKAGES} - {"lab"}
+    assert "lab" not in tables["mypy"]["files"] and tables["pytest"]["ini_options"]["testpaths"] == ["tests"]
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert len(files) > 100
+    importing = re.compile(r"^\s*(?:from|import) lab\b", re.MULTILINE)
+    assert [str(file) for file in files if importing.search(file.read_text(encoding="utf-8"))] == []
 
 
 def _imported(graph: grimp.ImportGraph, package: str) -> set[str]:

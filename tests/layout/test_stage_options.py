@@ -29,7 +29,7 @@ KEPT = {
 
 _SETTING = re.compile(r"\b([a-z_0-9]+\.[a-z_0-9]+(?:=| = )(?:\[[^\]]*\]|\"[^\"]*\"|[^\s'\"`,;:)|]+))")
 _SELECT = re.compile(r"--select ([a-z_]+=\S+?)[\s`]")
-"""Of `python -m benchmarks.entity_choice`."""
+"""Of `python -m lab.benchmarks.entity_choice`."""
 
 Setting = tuple[str, str, Any]  # stage, option, value
 

@@ -16,10 +16,10 @@ from agents.asking.readers.answers import long_answer
 from agents.methods.citations import (
     check,
     figures_supported,
+    is_verbatim_in,
     marked,
     parse_cited,
     said_once,
-    stands_in,
     written,
 )
 from agents.models.base import ChatReply, ChatRequest
@@ -99,9 +99,9 @@ def test_support_that_is_no_number_supports_nothing() -> None:
 def test_figures_and_words_of_a_document() -> None:
     assert figures_supported("It weighs 1,250 kg.", ["weight 1250 kg"])
     assert not figures_supported("It is 331 m tall.", ["It is 330 m tall."])
-    assert stands_in("330 m.", "The height of X is 330 m (1,083 ft).")
-    assert not stands_in("30 m", "The height is 330 m")
-    assert not stands_in("...", "anything")
+    assert is_verbatim_in("330 m.", "The height of X is 330 m (1,083 ft).")
+    assert not is_verbatim_in("30 m", "The height is 330 m")
+    assert not is_verbatim_in("...", "anything")
 
 
 def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:

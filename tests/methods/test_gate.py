@@ -113,7 +113,7 @@ def test_the_signals_of_a_turn() -> None:
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
-    assert {name: round(value, 6) for name, value in signals_of(asked).known().items()} == {
+    assert {name: round(value, 6) for name, value in signals_of(asked).finite().items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
         "provided_evidence": 0.0,
@@ -122,7 +122,7 @@ def test_the_signals_of_a_turn() -> None:
     assert signals_of(asked).entity_named == 1.0
     asked.queries = ("How tall?",)
     assert signals_of(asked).entity_named == 0.0
-    assert signals_of(turn("Who?")).known() == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
+    assert signals_of(turn("Who?")).finite() == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
     assert signals_of(turn("Who?", needs_image=False)).no_entity == 0.0
 
 

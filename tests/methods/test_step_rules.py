@@ -17,7 +17,7 @@ from agents.methods.dates import Day, Span, between, day_of, is_date, moved
 from agents.methods.printed_text import in_a_sentence, prices, with_labels
 from agents.methods.step_plans import AskStep, ComputeStep, Condition, Plan, Test, condition_of, parse_plan, usable
 from agents.methods.step_results import conclusion
-from agents.methods.step_rules import rule_plan, speaks_of_print, takes_steps
+from agents.methods.step_rules import mentions_printed_text, rule_plan, takes_steps
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
@@ -493,4 +493,4 @@ def test_what_a_first_look_tells_of_the_text_is_read_like_it() -> None:
         ),
     )
     assert asked.candidate is not None and asked.candidate.text == "$2.30"
-    assert speaks_of_print(asked.question) and not speaks_of_print("Who is this?")
+    assert mentions_printed_text(asked.question) and not mentions_printed_text("Who is this?")

@@ -15,8 +15,7 @@ from agents.models.base import ModelError
 from agents.models.chat.chat_template import load_chat_template
 from agents.models.config_files import ARCHITECTURES, ConfigError, check_config, check_types, read_config
 from agents.models.pretrained import Pretrained
-
-CONFIGS = Path(__file__).parents[2] / "benchmarks" / "latency" / "model_configs"
+from tests.support.local_configs import CONFIGS
 
 
 def embedder(folder: str) -> object:

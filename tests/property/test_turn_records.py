@@ -164,7 +164,7 @@ def test_hostile_texts_leave_a_line_that_can_be_read(stages: list[StageRecord], 
 def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
     turn = Turn("q", None)
     turn.note(reply="x" * 5_000, lock=object(), deep={"a": (1, {2})})
-    turn.found(evidence=[EvidenceFound("y" * 5_000)])
+    turn.record(evidence=[EvidenceFound("y" * 5_000)])
     turn.close_stage("odd", 0.1)
     _, record = written(turn, TraceSettings())
     [stage] = record.stages
@@ -200,11 +200,11 @@ def test_fields_of_a_later_program_are_passed_over() -> None:
 
 def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
     turn = Turn("q", None)
-    turn.found(checks={"a": True, "b": None}, signals={"x.y": Signal(0.5)}, boxes=[BoxFound(0, 0, 1, 1)], entity="Cup")
-    turn.found(checks={"c": 0.5}, signals={"x.z": Signal(float("nan"))}, boxes=(), entity=None)
+    turn.record(checks={"a": True, "b": None}, signals={"x.y": Signal(0.5)}, boxes=[BoxFound(0, 0, 1, 1)], entity="Cup")
+    turn.record(checks={"c": 0.5}, signals={"x.z": Signal(float("nan"))}, boxes=(), entity=None)
     assert turn.signals == {"x.y": Signal(0.5)}  # before the stage has ended too
     turn.close_stage("one", 0.1)
-    turn.found(checks={"d": "no"})
+    turn.record(checks={"d": "no"})
     turn.note(empty=None)
     turn.close_stage("two", 0.2)
     one, two = turn.records
@@ -229,6 +229,6 @@ def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
 )
 def test_what_is_no_finding_fails_the_stage_that_tells_it(name: str, value: Any, said: str) -> None:
     with pytest.raises(TypeError) as caught:
-        Turn("q", None).found(**{name: value})
+        Turn("q", None).record(**{name: value})
     assert str(caught.value).startswith(said)
     assert {"entity", "boxes", "signals"} <= FINDINGS and finding("queries", ["a"]) == ("a",)

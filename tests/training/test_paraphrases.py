@@ -143,4 +143,4 @@ def test_data_without_a_question_are_refused(
 )  # fmt: skip
 def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, found: list[str]) -> None:
     form = paraphrases_of(5)
-    assert form.read(reply) == found and form.keeps(found, reply) is bool(found)
+    assert form.read(reply) == found and form.is_valid(found, reply) is bool(found)

@@ -8,30 +8,30 @@ from agents.texts.replies import json_object, listed, strings, was_cut
 def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
     """Define a form of reply: the distinct strings of one JSON field, at most ``limit``."""
 
-    def found(reply: ChatReply) -> list[str]:
+    def parse(reply: ChatReply) -> list[str]:
         return strings((json_object(reply.text) or {}).get(key), limit)
 
-    return ReplyForm(f"JSON: {key}", found, lambda said, _: bool(said))
+    return ReplyForm(f"JSON: {key}", parse, lambda said, _: bool(said))
 
 
 def number_at(key: str) -> ReplyForm[int | None]:
     """Define a form of reply: the whole number in one JSON field, or None."""
 
-    def found(reply: ChatReply) -> int | None:
+    def parse(reply: ChatReply) -> int | None:
         value = (json_object(reply.text) or {}).get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    return ReplyForm(f"JSON: {key}", found)
+    return ReplyForm(f"JSON: {key}", parse)
 
 
 def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
     """Define a form of reply: the booleans in several JSON fields, None for a field without one."""
 
-    def found(reply: ChatReply) -> tuple[bool | None, ...]:
+    def parse(reply: ChatReply) -> tuple[bool | None, ...]:
         content = json_object(reply.text) or {}
         return tuple(value if isinstance(value := content.get(key), bool) else None for key in keys)
 
-    return ReplyForm(f"JSON: {', '.join(keys)}", found, lambda said, _: None not in said)
+    return ReplyForm(f"JSON: {', '.join(keys)}", parse, lambda said, _: None not in said)
 
 
 QUERIES = "queries"
@@ -41,13 +41,13 @@ QUERIES = "queries"
 def queries_of(limit: int) -> ReplyForm[list[str]]:
     """At most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
 
-    def found(reply: ChatReply) -> list[str]:
+    def parse(reply: ChatReply) -> list[str]:
         content = json_object(reply.text) or {}
         if "queries" in content:
             return strings(content["queries"], limit)
         return listed(reply.text, limit, cut=was_cut(reply))
 
-    return ReplyForm(QUERIES, found, lambda said, _: bool(said))
+    return ReplyForm(QUERIES, parse, lambda said, _: bool(said))
 
 
 _MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
@@ -56,8 +56,8 @@ _MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
 def paraphrases_of(limit: int) -> ReplyForm[list[str]]:
     """At most ``limit`` sentences that say the same: the items of a list, without the line in which the reply was cut off."""
 
-    def found(reply: ChatReply) -> list[str]:
+    def parse(reply: ChatReply) -> list[str]:
         text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text
         return listed(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
 
-    return ReplyForm("paraphrases", found, lambda said, _: bool(said))
+    return ReplyForm("paraphrases", parse, lambda said, _: bool(said))

@@ -38,7 +38,7 @@ class ComposedVisionChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
         seen = self._descriptions(requests)
-        told = (tuple(_told(message, seen) for message in request.messages) for request in requests)
+        told = (tuple(_describe_images(message, seen) for message in request.messages) for request in requests)
         blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
         replies = self._text.chat(blind, deadline)
         read = [_read(request, seen) for request in requests]
@@ -81,7 +81,7 @@ def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:
     return seen[id(images[0])].lines if images else ()
 
 
-def _told(message: ChatMessage, seen: dict[int, _Seen]) -> ChatMessage:
+def _describe_images(message: ChatMessage, seen: dict[int, _Seen]) -> ChatMessage:
     told = [text for image in message.images if (text := seen[id(image)].told)]
     if len(message.images) > 1:  # a prompt that shows several pictures speaks of them by their number
         told = [

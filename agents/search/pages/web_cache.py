@@ -109,18 +109,18 @@ class UrlCache(Generic[Content]):
         yield self._written_name(url)
 
     @abstractmethod
-    def _stored(self, data: bytes, seconds: float) -> Content:
+    def _decode(self, data: bytes, seconds: float) -> Content:
         """Decode the content of a file within ``seconds``; raise one of ``_UNREADABLE`` if it has none."""
 
     @abstractmethod
-    def _made(self, fetched: Fetched, seconds: float) -> tuple[Content, bytes]:
-        """Decode what was fetched into its content and the file to store; raise as ``_stored`` does."""
+    def _convert(self, fetched: Fetched, seconds: float) -> tuple[Content, bytes]:
+        """Decode what was fetched into its content and the file to store; raise as ``_decode`` does."""
 
     def _cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
                 with path.open("rb") as file:
-                    return self._stored(file.read(self.max_bytes), seconds)  # a file of any size may lie there
+                    return self._decode(file.read(self.max_bytes), seconds)  # a file of any size may lie there
             except FileNotFoundError:
                 continue
             except _UNREADABLE as error:
@@ -130,7 +130,7 @@ class UrlCache(Generic[Content]):
     def _fetched(self, url: str, seconds: float) -> Content | None:
         try:
             fetched = fetch(url, seconds=seconds, max_bytes=self.max_bytes, allowed=self._allowed)
-            content, data = self._made(fetched, seconds)
+            content, data = self._convert(fetched, seconds)
         except _UNREADABLE as error:
             _log.warning("the %s %r cannot be fetched: %s", self.what, url, error)
             return None
@@ -153,7 +153,7 @@ class PictureCache(UrlCache[Image.Image]):
     def _written_name(self, url: str) -> str:
         return cache_name(url)
 
-    def _stored(self, data: bytes, seconds: float) -> Image.Image:
+    def _decode(self, data: bytes, seconds: float) -> Image.Image:
         return picture_of(
             data,
             max_pixels=MAX_PICTURE_PIXELS,
@@ -162,8 +162,8 @@ class PictureCache(UrlCache[Image.Image]):
             seconds=min(PICTURE_SECONDS, seconds),
         )
 
-    def _made(self, fetched: Fetched, seconds: float) -> tuple[Image.Image, bytes]:
-        return self._stored(fetched.body, seconds), fetched.body
+    def _convert(self, fetched: Fetched, seconds: float) -> tuple[Image.Image, bytes]:
+        return self._decode(fetched.body, seconds), fetched.body
 
 
 class PageCache(UrlCache[str]):
@@ -180,14 +180,14 @@ class PageCache(UrlCache[str]):
         digest = _digest(url)
         return (digest + suffix for suffix in CACHE_SUFFIXES)
 
-    def _stored(self, data: bytes, seconds: float) -> str:  # noqa: ARG002 - decoding text takes no time
+    def _decode(self, data: bytes, seconds: float) -> str:  # noqa: ARG002 - decoding text takes no time
         # a character may be cut at the limit; before it every byte counts
         text = data.decode("utf-8-sig", errors="ignore" if len(data) == MAX_PAGE_BYTES else "strict")
         if not text.strip() or "\0" in text:
             raise ValueError("it is empty or binary")
         return text
 
-    def _made(self, fetched: Fetched, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
+    def _convert(self, fetched: Fetched, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
         if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
             raise FetchError(f"it is {fetched.content_type}")
         page = fetched.body.decode(fetched.charset, errors="replace")

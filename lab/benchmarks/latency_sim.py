@@ -1,0 +1,179 @@
+"""Simulated seconds a turn of presets on one NVIDIA L40S, and what the guard does to keep the limits.
+
+    python -m lab.benchmarks.latency_sim --presets best qa_dragon --profile gpu_fp8
+
+Nothing here runs on a GPU. The real stages answer turns of the mini data set in batches of 1, 4, 8 and 16 under a preset's settings for
+the GPU. Chat models have stand-ins (``latency/stand_ins.py``). Each call takes the seconds of a token-cost model
+(``latency/cost.py``; its figures and their sources are in ``l40s.toml``) on a simulated clock, by which the guard plans: a batch
+of N has N times the limit of a turn. Every reply runs to its limit, and the stand-in never says what would end a turn early: the figures
+are upper bounds of the model. Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator. Nothing is
+learnt beforehand.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from agents.settings.run_config import RunConfig, preset_names
+from apps.preflight.memory import estimate_memory
+from evaluation.commands import make_console
+from evaluation.run.batches import schedule_by_queue
+from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.latency.call_seconds import estimate_seconds, place_models
+from lab.benchmarks.latency.cost import Machine
+from lab.benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
+from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
+from tests.support.local_configs import use_local_configs
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Result of one preset with one size of batches."""
+
+    calls: tuple[AgentCall, ...]
+    cut_replies: int
+    chat_calls: int
+
+    @property
+    def times(self) -> list[float]:
+        """Seconds of each turn as the challenge counts them."""
+        return [call.seconds_per_turn for call in self.calls for _ in call.sessions]
+
+    @property
+    def dialogs(self) -> dict[str, float]:
+        """Seconds of each session."""
+        total: dict[str, float] = {}
+        for call in self.calls:
+            for session in call.sessions:
+                total[session] = total.get(session, 0.0) + call.seconds_per_turn
+        return total
+
+    def count_late(self, seconds_per_dialog: float) -> int:
+        """Count the calls and dialogs that took too long."""
+        calls = sum(call.late for call in self.calls)
+        return calls + sum(seconds > seconds_per_dialog for seconds in self.dialogs.values())
+
+    def count_guarded(self) -> dict[str, Counter[str]]:
+        """Count by calls how often each stage was run, reduced or skipped.
+
+        Stages that always ran whole are left out.
+        """
+        found: dict[str, Counter[str]] = {}
+        for call in self.calls:
+            for record in call.stages:
+                found.setdefault(record.stage, Counter())[record.status] += 1
+        return {stage: counts for stage, counts in found.items() if set(counts) != {"ran"}}
+
+
+def simulate(
+    config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known: dict[Hashable, Any]
+) -> Simulated:
+    """Answer the turns of the mini set in batches of one size."""
+    models = place_models(config)
+    embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
+    mini = PreparedSet(options.split, options.cache)
+    pipeline = mini.search()
+    calls: list[AgentCall] = []
+    cut = chats = 0
+    for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
+        time = SimulatedTime(lambda call: estimate_seconds(call, models, machine, options.reply_share))
+        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known)
+        calls += [agent.call(batch) for batch in make_batches(list(mini.turns(sessions, (kind,))), size)]
+        cut += agent.cut_replies
+        chats += sum(call.items for call in time.take() if call.method == "chat")
+    return Simulated(tuple(calls), cut, chats)
+
+
+def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
+    """Batch turns, given session by session, as an evaluator of the organiser does."""
+    sessions: dict[str, list[AskedTurn]] = {}
+    for turn in turns:
+        sessions.setdefault(turn.session.session_id, []).append(turn)
+    of_each = list(sessions.values())
+    slots = schedule_by_queue([len(turns) for turns in of_each], size)
+    return [[of_each[slot.session][slot.turn] for slot in batch] for batch in slots]
+
+
+def _measure(options: LatencyOptions) -> int:
+    console = make_console()
+    machine = Machine.read()
+    rows: list[tuple[str, ...]] = []
+    guarded: list[tuple[str, ...]] = []
+    slow: list[str] = []
+    known: dict[Hashable, Any] = {}
+    for preset in options.presets or preset_names():
+        config = RunConfig.read(preset, options.profile, cache=options.cache)
+        made = {size: simulate(config, options, size, machine, known) for size in options.batches}
+        memory, at_once = estimate_memory(use_local_configs(config)).needed / 1e9, place_models(config)["chat"].at_once
+        for size, found in made.items():
+            late = found.count_late(config.settings.limits.seconds_per_dialog)
+            mean = statistics.mean(found.times)
+            if late:
+                slow.append(f"{preset} in batches of {size}")
+            first = (preset, f"{memory:.1f}", str(at_once)) if size == options.batches[0] else ("", "", "")
+            numbers = (mean, float(np.percentile(found.times, 95)), max(found.times), max(found.dialogs.values()))
+            whole = sum(call.whole for call in found.calls)
+            counts = (f"{whole}/{len(found.calls)}", str(found.cut_replies), str(late))
+            rows.append(
+                (
+                    *first,
+                    str(size),
+                    f"{found.chat_calls / len(found.times):.2f}",
+                    *map("{:.2f}".format, numbers),
+                    *counts,
+                )
+            )
+        of_stages = {size: found.count_guarded() for size, found in made.items()}
+        for stage in config.settings.stages:
+            if any(stage in found for found in of_stages.values()):
+                ways = (of_stages[size].get(stage) for size in options.batches)
+                guarded.append((preset, stage, *(_format_counts(counts) for counts in ways)))
+    headings = (
+        *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
+        *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late"),
+    )
+    console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
+    title = "calls in which the guard let a stage run / reduced it / skipped it"
+    sizes = (f"batch {size}" for size in options.batches)
+    console.print(table_of(title, ("preset", "stage", *sizes), guarded, left=2))
+    published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
+    console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
+    if slow:
+        console.print(f"late: {', '.join(slow)}", style="red")
+    return int(bool(slow))
+
+
+def _format_counts(counts: Counter[str] | None) -> str:
+    return "all run" if counts is None else " / ".join(str(counts[way]) for way in ("ran", "reduced", "skipped"))
+
+
+class LatencyOptions(BenchmarkOptions):
+    """Options of what is simulated."""
+
+    presets: tuple[str, ...] = Field((), description="presets; default: all")
+    profile: str = Field("gpu", description="profile of an L40S")
+    batches: tuple[int, ...] = Field((1, 4, 8, 16), description="turns in one call")
+    questions: int = Field(32, description="sessions of the single-turn data set")
+    dialogs: int = Field(8, description="sessions of the multi-turn data set")
+    reply_share: float = Field(1.0, description="share of its limit that a reply takes")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables.
+
+    Returns:
+        0; 1 if a preset is too slow; 2 if one cannot be simulated.
+    """
+    return run(_measure, LatencyOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Overhead of the agent in milliseconds a turn: all but the time of models and search.
+
+    python -m lab.benchmarks.overhead --presets best direct_rag cruise
+
+Each batch of the mini set goes through the agent twice. The first time the embedded profile's models and search answer (a stand-in for
+chat). The second time they repeat their answers at once: what that call takes is the agent's own, its record of each turn included. The
+fastest of ``--repeats`` calls counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from pydantic import Field
+
+from agents.crag_agent import CragAgent
+from agents.profiles.model_set import ModelSet
+from agents.search import retrieved
+from agents.settings.run_config import RunConfig
+from agents.texts import wikitext
+from evaluation.commands import make_console
+from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.latency.stand_ins import replace_chat
+from mini_crag_mm.loader import AskedTurn, PreparedSet
+from tests.support.meter import SIZES, ModelsBy
+
+MAX_MILLISECONDS = 5.0
+"""Limit for a turn in batches of 16: the agent's own share of the 10 s, beside its models."""
+
+
+class Replay:
+    """Replay of a model or the search: after ``again``, calls get the answers of the first time, in order."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+        self._said: dict[tuple[str, int], Any] = {}
+        self._asked: Counter[str] = Counter()
+
+    def rewind(self) -> None:
+        """Replay the answers from the beginning."""
+        self._asked.clear()
+
+    def __call__(self, *asked: Any, **named: Any) -> Any:
+        """Search."""
+        return self._answer("search", self._behind, *asked, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._behind, name)
+        if name not in SIZES:
+            return value
+        return lambda *asked, **named: self._answer(name, value, *asked, **named)
+
+    def _answer(self, name: str, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
+        key = (name, self._asked[name])
+        self._asked[name] += 1
+        if key not in self._said:
+            self._said[key] = ask(*asked, **named)
+        return self._said[key]
+
+
+def forget_texts() -> None:
+    """Clear the caches of cleaned texts, because other turns would find other ones."""
+    for module in (retrieved, wikitext):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+def measure_milliseconds(
+    config: RunConfig, models: ModelSet, pipeline: Any, batch: Sequence[AskedTurn], repeats: int
+) -> float:
+    """Measure the agent's own milliseconds for a turn of this batch."""
+    search = Replay(pipeline)
+    remembered: dict[str, Replay] = {}
+
+    def model(role: str) -> Replay:
+        if role not in remembered:
+            remembered[role] = Replay(replace_chat(models, role))
+        return remembered[role]
+
+    # A plain function: of the organiser's pipeline itself the agent would use the parts.
+    agent = CragAgent.from_config(config, lambda query, k: search(query, k=k), models=ModelsBy(model))
+    agent.trace_to(None, lambda _: None)  # as every evaluation and application does
+    queries = [each.turn.query for each in batch]
+    taken = []
+    for _ in range(repeats + 1):
+        forget_texts()
+        for each in (search, *remembered.values()):
+            each.rewind()
+        began = time.perf_counter()
+        agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])
+        taken.append(time.perf_counter() - began)
+    return 1000 * min(taken[1:]) / len(batch)
+
+
+def _measure(options: OverheadOptions) -> int:
+    mini = PreparedSet(options.split, options.cache)
+    pipeline = mini.search()
+    models = RunConfig.read(profile="embedded", cache=options.cache).models()
+    turns = iter(mini.turns(kinds=("single-turn",)))
+    batches = [list(islice(turns, options.batch)) for _ in range(options.batches)]
+    rows, slow = [], []
+    for preset in options.presets:
+        config = RunConfig.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
+        found = [measure_milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
+        rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
+        if statistics.mean(found) > MAX_MILLISECONDS:
+            slow.append(preset)
+    console = make_console()
+    title = f"own milliseconds a turn, batches of {options.batch}"
+    console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
+    if slow:
+        console.print(f"over {MAX_MILLISECONDS:.0f} ms: {', '.join(slow)}", style="red")
+    return int(bool(slow))
+
+
+class OverheadOptions(BenchmarkOptions):
+    """Options of what is timed, and how often."""
+
+    presets: tuple[str, ...] = Field(("best", "direct_rag", "cruise"), description="presets")
+    batch: int = Field(16, description="turns in one call")
+    batches: int = Field(3, description="batches of the data set")
+    repeats: int = Field(20, description="calls of which the fastest counts")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table.
+
+    Returns:
+        0; 1 if a preset takes too long; 2 if it cannot be measured.
+    """
+    return run(_measure, OverheadOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

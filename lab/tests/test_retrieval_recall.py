@@ -1,0 +1,87 @@
+"""The measures of retrieval by hand, and the table over a recorded run."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.record import EvidenceFound, PictureFound, StageRecord, TurnRecord
+from lab.attribution.retrieval import ndcg_at, recall_at
+from lab.benchmarks.retrieval_recall import Truth, Truths, compute_recall, main
+from mini_crag_mm.content_models import load_content
+from mini_crag_mm.loader import SET
+from tests.evaluation.worlds import write_records
+
+YAK = "https://images.mini-crag-mm.example/ani_yak.webp"
+
+
+def test_recall_and_gain_by_hand() -> None:
+    """Of a and b the second and fourth are found: 1/log2(3) + 1/log2(5), of at best 1 + 1/log2(3)."""
+    ranking = ["x", "a", "x", "y", "b"]
+    assert [recall_at(k, ranking, {"a", "b"}) for k in (1, 2, 3, 4)] == [0.0, 0.5, 0.5, 1.0]
+    assert ndcg_at(10, ranking, {"a", "b"}) == pytest.approx(
+        (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))
+    )
+    assert ndcg_at(1, ranking, {"a", "b"}) == 0.0
+    assert ndcg_at(10, ["a", "b"], {"a", "b"}) == 1.0
+
+
+@pytest.fixture(scope="module")
+def truths() -> Truths:
+    return Truths(load_content(SET.content), "validation")
+
+
+@pytest.mark.parametrize(
+    ("entity", "source", "pages", "documents"),
+    [
+        ("ani_giraffe", "kg", [], ["images.mini-crag-mm.example/ani_giraffe.webp"]),
+        ("ani_giraffe", "web", ["wiki:Abraham Lincoln"], ["en.wikipedia.org/wiki/Abraham_Lincoln"]),
+        ("ani_giraffe", "image", [], []),
+        (None, "web", ["wiki:Abraham Lincoln"], ["en.wikipedia.org/wiki/Abraham_Lincoln"]),
+    ],
+)
+def test_what_answers_is_named_by_its_address(
+    truths: Truths, entity: str | None, source: str, pages: list[str], documents: list[str]
+) -> None:
+    truth = truths.get({"entity": entity, "source": source, "pages": pages})
+    assert truth.documents == {f"https://{address}" for address in documents}
+    assert (truth.entry is not None, truth.name) == (entity is not None, "Giraffe" if entity else None)
+
+
+def record(*stages: StageRecord) -> TurnRecord:
+    return TurnRecord("q", "q", "a", stages, session_id="s", interaction_id="i")
+
+
+def test_turns_without_truth_are_left_out_and_a_ranking_goes_before_what_was_kept() -> None:
+    pictures = tuple(PictureFound(name, 0.5, name) for name in ("elk", YAK))
+    found = StageRecord("image_search", pictures=pictures, entity="Elk")
+    kept = StageRecord(
+        "documents", evidence=(EvidenceFound("t", url="page"),), notes={"ranking": ["other", YAK, "page"]}
+    )
+    entry = Truth(YAK, "Yak", frozenset({"page"}))
+    rates = compute_recall([(record(found, kept), entry), (record(found), Truth(None, None, frozenset()))])
+    assert [rates[f"entry R@{k}"] for k in (1, 2, 5)] == [0.0, 1.0, 1.0]
+    assert (rates["settled"], rates["NDCG@10"], rates["R@5"]) == (0.0, 0.5, 1.0)
+    [(_, bare)] = [(record(kept), entry)]
+    assert compute_recall([(record(StageRecord("rerank", evidence=kept.evidence)), bare)])["NDCG@10"] == 1.0
+    assert set(compute_recall([]).values()) == {None}
+    assert compute_recall([(record(found), entry)])["R@100"] is None  # a run without documents
+
+
+def test_the_table_of_a_run(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "datasets").mkdir()
+    facts = {"split": "validation", "entity": "ani_giraffe", "source": "kg", "pages": []}
+    content = json.dumps({"i": facts, "j": {**facts, "split": "public_test"}})
+    (tmp_path / "datasets" / "content_ids.json").write_text(content, encoding="utf-8")
+    run = tmp_path / "run"
+    run.mkdir()
+    picture = PictureFound("Giraffe", 0.5, "https://images.mini-crag-mm.example/ani_giraffe.webp")
+    write_records(run / "trace.jsonl", [record(StageRecord("image_search", pictures=(picture,), entity="Giraffe"))])
+    assert main(["--runs", str(run), "--cache", str(tmp_path)]) == 0
+    assert "100.0" in capsys.readouterr().out
+    (run / "trace.jsonl").write_text("broken\n", encoding="utf-8")
+    assert main(["--runs", str(run), "--cache", str(tmp_path)]) == 2

@@ -1,0 +1,36 @@
+"""Values that readers made of replies: as JSON, and whether they repeat the prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from agents.texts.refusals import refuses
+from agents.turn import IDK, Candidate
+
+_SHORT = 4  # characters of a word that any reply may share with its prompt
+
+
+def as_json(value: Any) -> Any:
+    """Convert what was read from a reply to JSON.
+
+    An answer becomes its text, and a refusal "I don't know".
+    """
+    if isinstance(value, Candidate):
+        return IDK if refuses(value.text) else value.text
+    if is_dataclass(value):
+        return {name: as_json(part) for name, part in vars(value).items() if part is not None and name != "logprobs"}
+    if isinstance(value, Mapping):
+        return {name: as_json(part) for name, part in value.items()}
+    return [as_json(part) for part in value] if isinstance(value, tuple | list) else value
+
+
+def is_copied(read: Any, template: str) -> bool:
+    """Return whether a value parsed from a reply is copied from its prompt's template, as from an example."""
+    if isinstance(read, list | dict):
+        return any(is_copied(each, template) for each in (read.values() if isinstance(read, dict) else read))
+    if not isinstance(read, str) or len(read) <= _SHORT or refuses(read):
+        return False
+    return re.search(rf"\b{re.escape(read.lower())}\b", template.lower()) is not None
