@@ -33,7 +33,7 @@ class Unanswered(StrEnum):
     WITHHELD = "withheld"  # a rule or the gate held the answer back
     TIME = "time"  # what would have given the answer was cut short or left out
     MODEL = "model"  # a model failed, or ended without a word of its answer
-    BUSY = "busy"  # a model's server was overloaded, silent or not there, however often it was tried
+    BUSY = "busy"  # a model's server was overloaded, broken or not there, however often it was tried
     SEARCH = "search"
     STAGE = "stage"  # a stage raised something else
     PICTURE = "picture"  # the photo could not be read
@@ -193,6 +193,7 @@ class Exchange:
             where ``trace.requests`` is set.
         read: Lines of text read in the first picture of the request, for a model that cannot see.
         no_answer: Whether there is no reply because the server was busy, silent or not there (``ChatReply.no_answer``).
+        is_refusal: Whether there is no reply because the model declines to answer, which is no failure.
     """
 
     prompt: str
@@ -216,6 +217,7 @@ class Exchange:
     schema: Mapping[str, Any] | None = None
     read: Annotated[tuple[str, ...], QUOTES_PROMPT] = ()
     no_answer: bool = False
+    is_refusal: bool = False
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,6 @@ class StageRecord:
     status: Status = "ran"
     cause: Cause | None = None
     reason: str | None = None
-    fault: Unanswered | None = None
     entity: Annotated[str | None, DESCRIBES_PICTURE] = None
     nearest: Annotated[PictureFound | None, DESCRIBES_PICTURE] = None
     pictures: Annotated[tuple[PictureFound, ...], DESCRIBES_PICTURE] = ()
@@ -254,6 +255,7 @@ class StageRecord:
     decision: Decision | None = None
     exchanges: tuple[Exchange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    fault: Unanswered | None = None
 
     @property
     def complete(self) -> bool:
@@ -325,7 +327,6 @@ class TurnRecord:
     answer: str = ""
     stages: tuple[StageRecord, ...] = ()
     error: str | None = None
-    unanswered: Unanswered | None = None
     seconds: float = 0.0
     batch: int = 0
     turn: int = 0
@@ -333,6 +334,7 @@ class TurnRecord:
     interaction_id: str = ""
     photo: str | None = None
     history: tuple[SentMessage, ...] = ()
+    unanswered: Unanswered | None = None
     version: int = VERSION
 
     @property

@@ -395,10 +395,10 @@ class Turn:
             status,
             cause,
             reason,
-            fault or self._fault,
             **self._found,
             exchanges=asked,
             notes=said,
+            fault=fault or self._fault,
         )
         self.records.append(closed)
         self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None

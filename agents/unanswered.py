@@ -15,7 +15,7 @@ WORDS: Final[Mapping[Unanswered, str]] = {
     Unanswered.WITHHELD: "the answer was withheld",
     Unanswered.TIME: "the time was up",
     Unanswered.MODEL: "the model failed",
-    Unanswered.BUSY: "the model's server is busy or cannot be reached",
+    Unanswered.BUSY: "the model's server is busy, broken or cannot be reached",
     Unanswered.SEARCH: "the search failed",
     Unanswered.STAGE: "a stage failed",
     Unanswered.PICTURE: "the photo could not be read",
@@ -58,12 +58,13 @@ def find_cause(stages: Sequence[StageRecord], candidate: str | None, error: str 
     Args:
         stages: What the stages did.
         candidate: The answer that was not given; None if there was none.
-        error: ``TurnRecord.error``. Nobody but the reader of the photo sets it without a stage that failed.
+        error: ``TurnRecord.error``. Nobody but the reader of the photo sets it without a failure or a refusal in a stage.
     """
     faults = _find_faults(stages, candidate)
     if faults:
         return faults[-1][0]
-    if error is not None:
+    has_refusal = any(exchange.is_refusal for stage in stages for exchange in stage.exchanges)
+    if error is not None and not has_refusal:
         return Unanswered.PICTURE
     is_refusal = candidate is None or refuses(candidate)
     if not is_refusal:
@@ -92,6 +93,8 @@ def _find_faults(stages: Sequence[StageRecord], candidate: str | None) -> list[_
 
 def _faults_of_stage(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fault]:
     for exchange in stage.exchanges:
+        if exchange.is_refusal:
+            continue
         if exchange.finish_reason == "error":
             yield Unanswered.BUSY if exchange.no_answer else Unanswered.MODEL, exchange.error or ""
         elif nothing_to_give and exchange.finish_reason == "length" and not exchange.reply:

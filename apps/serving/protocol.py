@@ -11,10 +11,29 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.base_agent import Message
+from agents.record import Unanswered
 from apps.outcome import Outcome
 
-_KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 504: "server_error"}
+_KINDS = {401: "authentication_error", 429: "rate_limit_error", **dict.fromkeys((500, 502, 503, 504), "server_error")}
 """OpenAI's ``type`` by status."""
+
+TIMEOUT = 504
+"""Status of a question whose time was up."""
+
+AGENT_FAILED = "agent_failed"
+"""Code of what the agent raises itself."""
+
+_RETRY_SECONDS = 10
+"""After which a client may ask again what failed because the model's server was busy, or the time was up."""
+
+_FAILURES: Mapping[Unanswered, tuple[int, str, int | None]] = {
+    Unanswered.TIME: (TIMEOUT, "timeout", _RETRY_SECONDS),
+    Unanswered.BUSY: (503, "model_busy", _RETRY_SECONDS),
+    Unanswered.MODEL: (502, "model_failed", None),
+    Unanswered.SEARCH: (502, "search_failed", None),
+    Unanswered.PICTURE: (400, "invalid_image", None),
+}
+"""Status, code and ``Retry-After`` of questions without an answer, by their cause. Any other is the agent's own fault."""
 
 
 class ProtocolError(Exception):
@@ -42,6 +61,12 @@ class ProtocolError(Exception):
         kind = _KINDS.get(status, "invalid_request_error")
         self.body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+
+def build_failure(outcome: Outcome) -> ProtocolError:
+    """Build the error of a question that has no answer because something failed (``Outcome.failed``)."""
+    status, code, wait = _FAILURES.get(outcome.cause or Unanswered.AGENT, (500, AGENT_FAILED, None))
+    return ProtocolError(status, outcome.error or "the agent failed", code, retry_after=wait)
 
 
 class _Strict(BaseModel):
