@@ -118,6 +118,25 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class SignalKind:
+    """Signal that a stage declares (``Stage.signals``); a gate can be fitted to it and weighs it by its name.
+
+    Attributes:
+        name: Name in records and gates. Outside of this project STAGE.NAME keeps it apart from others.
+        description: What is measured, in a few words.
+        negative: Whether it is higher for wrong answers.
+    """
+
+    name: str
+    description: str
+    negative: bool = False
+
+    def entry(self, value: float) -> dict[str, Signal]:
+        """Return a value of this signal as ``Turn.record`` takes it: ``turn.record(signals=SHARPNESS.entry(0.4))``."""
+        return {self.name: Signal(float(value), self.negative)}
+
+
+@dataclass(frozen=True)
 class Decision:
     """What becomes of the candidate answer.
 

@@ -78,6 +78,7 @@ class Pipeline:
         )
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage
+        self._undeclared: set[str] = set()  # signals that a warning has named
         self._clock = clock
         self._times = Estimates()
         self._margin = settings.limits.margin_seconds
@@ -165,7 +166,20 @@ class Pipeline:
                 turn.close_stage(stage.name, took, "reduced", "time", planned.reason)
             else:
                 turn.close_stage(stage.name, took)
+        self._warn_of_undeclared_signals(stage, turns)
         return turns
+
+    def _warn_of_undeclared_signals(self, stage: Stage, turns: Sequence[Turn]) -> None:
+        """Warn once of each signal that a stage recorded without declaring it."""
+        recorded = {name for turn in turns for name in turn.records[-1].signals}
+        new = recorded - {kind.name for kind in stage.signals} - self._undeclared
+        if new:
+            self._undeclared |= new
+            _log.warning(
+                "stage %s records signals that it does not declare: %s; a gate that weighs them may be refused: declare them",
+                stage.name,
+                ", ".join(sorted(new)),
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ has both, and comes after those of one model.
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,6 +43,8 @@ from agents.profiles.profile import (
 
 if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
@@ -291,7 +294,45 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_format_validation_error(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)
+    _check_gate(settings)
     return settings
+
+
+def _check_gate(settings: Settings) -> None:
+    """Check that some stage declares each signal that a fitted gate weighs.
+
+    A signal of a stage that the preset lacks counts as its mean, and so does one with a dot in its name (STAGE.NAME): its stage may have
+    been left out. A warning names it.
+
+    Raises:
+        SettingsError: No stage declares a signal whose name has no dot.
+    """
+    from agents.decision.gate import FittedGate
+    from agents.stage import stage_class, stage_names
+
+    for stage in settings.stage_classes.values():
+        options = settings.options(stage)
+        gate = FittedGate(options).gate if isinstance(options, FittedGate.Options) else None
+        declared = {kind.name for each in settings.stage_classes.values() for kind in each.signals}
+        if gate is None or declared.issuperset(gate.features):
+            continue
+        known = declared | {kind.name for name in stage_names() for kind in stage_class(name).signals}
+        missing = [name for name in gate.features if name not in declared]
+        if unknown := [name for name in missing if name not in known and "." not in name]:
+            raise SettingsError(
+                f"{stage.name}.gate: {options.gate} weighs unknown signals: {', '.join(unknown)}; no stage declares them. Correct "
+                f"the name, or declare it among the signals of the stage that records it; known: {', '.join(sorted(known))}"
+            )
+        _warn_of_missing_signals(str(options.gate), tuple(missing))
+
+
+@cache
+def _warn_of_missing_signals(gate: str, names: tuple[str, ...]) -> None:
+    log.warning(
+        "%s weighs signals that no stage of this preset declares: %s; each counts as its mean unless a stage records it",
+        gate,
+        ", ".join(names),
+    )
 
 
 def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str = "") -> None:

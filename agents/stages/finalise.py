@@ -13,7 +13,7 @@ from agents.decision.min_lead import MinLead
 from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.signals import signals_of
+from agents.decision.signals import SIGNALS, as_recorded, signals_of
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import written
@@ -64,6 +64,7 @@ class Finalise(Stage):
     fills = ("answer",)
     doing = "deciding whether to answer"
     kind = "decides"
+    signals = SIGNALS
 
     def __init__(self, options: FinaliseOptions | None = None) -> None:
         super().__init__(options)
@@ -80,8 +81,8 @@ class Finalise(Stage):
         for turn in turns:
             candidate = turn.candidate
             signals = signals_of(turn, context.search.uses_provided(turn.provided))
-            turn.record(signals=signals.to_record())
-            values = {name: signal.value for name, signal in turn.signals.items()} | signals.finite()  # not rounded
+            turn.record(signals=as_recorded(signals))
+            values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
             text = self._given(turn, candidate, context) if candidate is not None else ""
             if reason is None and not text:
