@@ -215,5 +215,5 @@ def _exchange(question: Question[T], model: str, request: ChatRequest, answer: A
         schema=sent.schema,
         read=reply.read,
         no_answer=reply.no_answer,
-        is_refusal=getattr(reply, "fault", None) == "refusal",
+        is_refusal=reply.fault == "refusal",
     )

@@ -21,7 +21,6 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
-from agents.unanswered import WORDS
 from apps.answering import AgentError, Answerer, Question
 from apps.http_server import read_body, run_until_left
 from apps.outcome import Outcome
@@ -212,14 +211,14 @@ class Server:
             outcome = await self._run_in_time(self._batcher.ask(question), began)
         except ProtocolError as error:
             if error.status == TIMEOUT:
-                self._note_failure(Unanswered.TIME)
+                self._note_failure(Unanswered.TIME, str(error))
             raise
         except Exception as error:  # AgentError, or what a wrong reply of the agent caused
             message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
-            self._note_failure(Unanswered.AGENT)
+            self._note_failure(Unanswered.AGENT, message)
             raise ProtocolError(500, message, AGENT_FAILED) from error
         if outcome.failed and outcome.cause is not None:
-            self._note_failure(outcome.cause)
+            self._note_failure(outcome.cause, outcome.error or "")
             raise build_failure(outcome)
         self._failures = 0
         self._metrics.seconds.observe(time.monotonic() - began)
@@ -227,10 +226,10 @@ class Server:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
 
-    def _note_failure(self, cause: Unanswered) -> None:
-        """Count a question without an answer. A photo that cannot be read says nothing of the server."""
+    def _note_failure(self, cause: Unanswered, said: str) -> None:
+        """Count and log a question without an answer. A photo that cannot be read says nothing of the server."""
         self._metrics.failures.labels(cause.value).inc()
-        _log.warning("a question was not answered: %s", WORDS[cause])
+        _log.error("a question was not answered: %s", said)
         if cause is not Unanswered.PICTURE:
             self._failures += 1
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.base_agent import Message
 from agents.record import Unanswered
+from agents.unanswered import WORDS
 from apps.outcome import Outcome
 
 _KINDS = {401: "authentication_error", 429: "rate_limit_error", **dict.fromkeys((500, 502, 503, 504), "server_error")}
@@ -64,9 +65,14 @@ class ProtocolError(Exception):
 
 
 def build_failure(outcome: Outcome) -> ProtocolError:
-    """Build the error of a question that has no answer because something failed (``Outcome.failed``)."""
-    status, code, wait = _FAILURES.get(outcome.cause or Unanswered.AGENT, (500, AGENT_FAILED, None))
-    return ProtocolError(status, outcome.error or "the agent failed", code, retry_after=wait)
+    """Build the error of a question that has no answer because something failed (``Outcome.failed``).
+
+    Its message names the cause alone: what a model's server says, and where it is, belongs to the log.
+    """
+    cause = outcome.cause or Unanswered.AGENT
+    status, code, wait = _FAILURES.get(cause, (500, AGENT_FAILED, None))
+    then = f"try again in {wait} s" if wait is not None else "the log of the server says more"
+    return ProtocolError(status, f"{WORDS[cause]}; {then}", code, retry_after=wait)
 
 
 class _Strict(BaseModel):
