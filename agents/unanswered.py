@@ -84,7 +84,7 @@ def explain_error(record: TurnRecord) -> str | None:
     candidate = record.decision.candidate if record.decision is not None else None
     said = [text for fault, text in _find_faults(record.stages, candidate) if fault is cause and text]
     detail = said[-1] if said else record.error if cause is not Unanswered.TIME else None
-    return one_line(f"{WORDS[cause]}: {detail}" if detail else WORDS[cause])
+    return one_line(f"{WORDS[cause]}: {detail}" if detail else WORDS[cause]).rstrip(".")
 
 
 def _find_faults(stages: Sequence[StageRecord], candidate: str | None) -> list[_Fault]:
