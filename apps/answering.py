@@ -213,7 +213,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
     """
     with _as_cannot_start():
         config, searched = _read_options(options)
-        if (why := config.unreachable(**searched)) is not None:
+        if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
@@ -245,6 +245,7 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         overrides=[ENDLESS_DIALOG, *options.set],
         chat_model=options.model_name,
         base_url=options.base_url,
+        server=options.server,
         cache=options.cache,
     )
     return config, {"split": _choose_split(config, options), "web": not options.no_web, "images": not options.no_images}
