@@ -30,7 +30,7 @@ TAKEN = SignalKind("steps.taken", "steps that the answer took; 0 if it was not a
 _LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
 _CHUNKS = 6  # shown to a step
-_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.several` keeps by default
+_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.k` keeps by default
 _PRINTED = "Text in the photo"  # title of it as evidence
 
 

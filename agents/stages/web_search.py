@@ -30,7 +30,7 @@ class WebSearch(Stage):
             description="what is read of a page: its full text around what was found, where there is one, or what was found alone. "
             "Two queries may find two snippets of one page, and both are kept",
         )
-        max_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
+        k_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
 
     options: Options
     fills = ("web_hits",)
@@ -103,7 +103,7 @@ class WebSearch(Stage):
         if options.pages == "snippets":
             hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")
         fused = fuse(([hit] for hit in hits), key=one_page, score=attrgetter("score"))
-        return [hit for hit, _ in fused][: options.max_pages]
+        return [hit for hit, _ in fused][: options.k_pages]
 
     @staticmethod
     def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from agents.base_agent import Message
 from agents.record import Unanswered
@@ -114,6 +115,20 @@ class ChatMessage(_Strict):
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
+class ResponseFormat(_Strict):
+    """Form of the answer, which is always plain text."""
+
+    type: Literal["text", "json_object", "json_schema"]
+
+    @field_validator("type")
+    @classmethod
+    def _refuse_json(cls, value: str) -> str:
+        if value != "text":
+            said = "answers are plain text: leave it out; the answer's sources, verdict and entity are JSON in the field crag"
+            raise PydanticCustomError("unsupported", said)
+        return value
+
+
 class ChatRequest(_Strict):
     """A request for a chat completion.
 
@@ -127,6 +142,7 @@ class ChatRequest(_Strict):
     tools: list[Any] | None = Field(None, max_length=0)
     functions: list[Any] | None = Field(None, max_length=0)
     logprobs: Literal[False] | None = None
+    response_format: ResponseFormat | None = None
 
 
 def parse_request(body: bytes) -> ChatRequest:

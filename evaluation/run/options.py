@@ -165,7 +165,7 @@ class AgentOptions(ModelOptions):
     )
     set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
         (),
-        description="replace a setting of the preset, such as queries.split=none or answer.evidence=4; null: no value; may be repeated. "
+        description="replace a setting of the preset, such as queries.split=none or answer.k=4; null: no value; may be repeated. "
         "A setting of a stage that the preset does not have is refused; where several presets are run each has to have it",
     )
     suppress_web_search_api: bool = Field(False, description="no web search, as in task 1 (single-source)")
