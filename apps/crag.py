@@ -47,6 +47,7 @@ COMMANDS = (
         "calibrate", "evaluation.studies.calibrate", "CalibrateOptions", "fit when a preset abstains, on validation"
     ),
     Command("index", "agents.search.build_index", "IndexOptions", "make photos and pages of your own searchable"),
+    Command("probe", "apps.probe", "ProbeOptions", "what a model behind a server can, and the cure for what it cannot"),
     Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check what is to be submitted"),
 )
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -30,3 +31,10 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         made.add_node(num_cpus=1)
     yield made.address
     made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _no_known_dialects() -> None:
+    """Forget what servers refuse: tests reuse ports and names of models."""
+    if (module := sys.modules.get("agents.models.chat.dialect")) is not None:
+        module.DIALECTS.clear()

@@ -1,35 +1,63 @@
-"""The signals of a candidate that cost no call: what a gate looks at, and what the trace notes for fitting one."""
+"""Signals of a candidate that cost no call. ``finalise`` declares and records these; other stages declare and record their own."""
 
-from agents.methods.gate import GateSignals
+import math
+from collections.abc import Mapping
+
 from agents.methods.token_probabilities import token_probabilities
+from agents.record import Signal, SignalKind
 from agents.turn import Turn
 
+SIGNALS = (
+    SignalKind("p_idk", 'probability that the reply would have begun with "I don\'t know", 0 to 1', negative=True),
+    SignalKind("p_yes", "probability of the verdict's yes against its no, 0 to 1"),
+    SignalKind("min_probability", "lowest probability of the answer's tokens, 0 to 1"),
+    SignalKind("mean_probability", "mean probability of the answer's tokens, 0 to 1"),
+    SignalKind("agreement", "1 if answers with and without evidence agree (`consistency`, or a draft), else 0"),
+    SignalKind("chain_confidence", "confidence of the chain of verification, 0 to 1"),
+    SignalKind("evidence_score", "best score of a chunk after reranking"),
+    SignalKind("no_evidence", "1 if there is no chunk to answer from, else 0", negative=True),
+    SignalKind("entity_score", "cosine of the picture that named the entity"),
+    SignalKind("entity_margin", "lead of that cosine over the best other entity's; negative if another was nearer"),
+    SignalKind(
+        "no_entity", "1 if the question is about the picture and no entity was recognised, else 0", negative=True
+    ),
+    SignalKind("entity_named", "1 if the entity was sure enough to be named in a web query, else 0"),
+    SignalKind("provided_evidence", "1 if the evidence came with the call, else 0", negative=True),
+)
 
-def signals_of(turn: Turn, provided: bool = False) -> GateSignals:
-    """Return what the fields of a turn tell of its candidate.
+
+def signals_of(turn: Turn, provided: bool = False) -> dict[str, float]:
+    """Return the values of ``SIGNALS`` that are known of a turn's candidate, by name.
 
     Args:
         turn: A turn whose stages have run.
-        provided: Whether the evidence came with the call.
+        provided: Whether the evidence came with the call. It was found with the whole picture and the bare question and tells no cosines,
+            so that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then.
     """
-    candidate, chunks = turn.candidate, turn.evidence[:1]
+    candidate = turn.candidate
     statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
     agrees = turn.consistent if turn.consistent is not None else turn.verification.draft
-    return GateSignals(
-        p_idk=candidate.idk if candidate is not None else None,
-        p_yes=turn.verification.p_yes,
-        min_probability=statistics.minimum if statistics is not None else None,
-        mean_probability=statistics.mean if statistics is not None else None,
-        agreement=None if agrees is None else float(agrees),
-        chain_confidence=turn.chain.confidence if turn.chain is not None else None,
-        evidence_score=max((chunk.score for chunk in turn.evidence if chunk.score is not None), default=None),
-        no_evidence=float(not chunks),
-        entity_score=turn.entity_score if turn.entity is not None and not provided else None,
-        entity_margin=None if provided else _entity_margin(turn),
-        no_entity=float(turn.needs_image and turn.entity is None),
-        entity_named=None if provided else _entity_named(turn),
-        provided_evidence=float(provided),
-    )
+    values = {
+        "p_idk": candidate.idk if candidate is not None else None,
+        "p_yes": turn.verification.p_yes,
+        "min_probability": statistics.minimum if statistics is not None else None,
+        "mean_probability": statistics.mean if statistics is not None else None,
+        "agreement": None if agrees is None else float(agrees),
+        "chain_confidence": turn.chain.confidence if turn.chain is not None else None,
+        "evidence_score": max((chunk.score for chunk in turn.evidence if chunk.score is not None), default=None),
+        "no_evidence": float(not turn.evidence),
+        "entity_score": turn.entity_score if turn.entity is not None and not provided else None,
+        "entity_margin": None if provided else _entity_margin(turn),
+        "no_entity": float(turn.needs_image and turn.entity is None),
+        "entity_named": None if provided else _entity_named(turn),
+        "provided_evidence": float(provided),
+    }
+    return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+
+
+def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
+    """Return values of ``SIGNALS`` as the record of a turn holds them: rounded, each with its direction."""
+    return {kind.name: Signal(round(values[kind.name], 6), kind.negative) for kind in SIGNALS if kind.name in values}
 
 
 def _entity_named(turn: Turn) -> float | None:

@@ -25,7 +25,9 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 FORMAT = 3  # counts up when keys or entries change their meaning; entries of another format are never found
 KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
-_OF_THE_CALL = frozenset({"received", "cached", "read", "no_answer"})  # say how a reply was come by, not what it is
+_OF_THE_CALL = frozenset(
+    {"received", "cached", "read", "no_answer", "fault"}
+)  # say how a reply was come by, not what it is
 _FIELDS = frozenset(field.name for field in fields(ChatReply)) - _OF_THE_CALL
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
 

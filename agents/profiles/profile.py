@@ -35,6 +35,15 @@ PROMPTS = ROOT / "prompts"
 SERVED = "openai"  # the kind of models behind a server
 IN_WORDS = "composed"  # the kind of chat models that are told a picture in words
 
+_SERVER_FLAGS = {
+    "base_url": "--base-url",
+    "concurrency": "--max-connections",
+    "attempts": "--max-retries",
+    "max_wait": "--max-wait",
+    "reasoning_tokens": "--reasoning-tokens",
+}
+"""Options of a model behind a server to the flags of commands (``settings.shared_options``)."""
+
 SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
 """Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
@@ -194,19 +203,27 @@ class Profile(Table):
         Raises:
             SettingsError: The profile has no model behind a server.
         """
+        return self.with_server_options({"base_url": base_url})
 
+    def with_server_options(self, options: Mapping[str, Any]) -> Profile:
+        """Replace options of the profile's models that are behind a server, wherever they stand.
+
+        Raises:
+            SettingsError: The profile has no model behind a server.
+        """
         served: list[Mapping[str, Any]] = []
 
         def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
             if spec.get("kind") != SERVED:
                 return spec
             served.append(spec)
-            return {**spec, "base_url": base_url}
+            return {**spec, **options}
 
         made = self._with_models(changed)
         if not served:
+            flags = ", ".join(_SERVER_FLAGS.get(name, name) for name in options)
             raise SettingsError(
-                f"profile {self.name!r} has no model behind a server, which --base-url would name; server and server_embedded have"
+                f"profile {self.name!r} has no model behind a server, which {flags} would change; server and server_embedded have"
             )
         return made
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.base.files import one_line
 from agents.base.hub_reach import no_hub
@@ -12,6 +13,14 @@ from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.profiles.profile import SERVED, Profile
 from agents.profiles.weights import cached, is_hub_id
+
+if TYPE_CHECKING:
+    from agents.models.chat.openai_probe import Probe
+
+CHAT = "chat"
+"""Role of the model that is shown the photo."""
+
+_log = logging.getLogger(__name__)
 
 
 def unreachable(
@@ -24,7 +33,7 @@ def unreachable(
         roles: Roles whose models are checked.
         indices: Ids of the data sets that are searched.
         encoders: Models that search them, as ``ORG/NAME@REVISION``.
-        servers: Whether servers are asked, for one token each.
+        servers: Whether servers are asked what they can, in one small request each.
 
     Returns:
         One line that also says what to do, or None if everything can be reached.
@@ -43,7 +52,25 @@ def unreachable(
             f"the cache of the hub lacks {', '.join(lacking)}, and {why}: fetch them where it can be reached (hf download), or take a "
             "profile that needs no hub, such as embedded or server_embedded"
         )
-    return _no_server(specs) if servers else None
+    return _find_fault(profile, roles) if servers else None
+
+
+def probe_profile(profile: Profile, *, thorough: bool = True) -> Probe:
+    """Find out what the server of a profile's chat model can.
+
+    Raises:
+        ModelError: The chat model is behind no server, or the server does not answer; the message says what to do.
+    """
+    from agents.models.chat.openai_probe import probe
+    from agents.models.registry import ModelRegistry
+
+    chat = profile.models.get("chat", {})
+    for spec in _specs(chat):
+        if spec.get("kind") == SERVED:
+            return probe(ModelRegistry(Path()).load(spec), sees=profile.sees and spec is chat, thorough=thorough)
+    raise ModelError(
+        f"the chat model of profile {profile.name!r} is behind no server: take --profile server or server_embedded"
+    )
 
 
 def _specs(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -55,18 +82,26 @@ def _specs(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _specs(inner)
 
 
-def _no_server(specs: Sequence[Mapping[str, Any]]) -> str | None:
+def _find_fault(profile: Profile, roles: Collection[str]) -> str | None:
+    """Probe each model behind a server once; only the chat model itself is shown pictures."""
+    from agents.models.chat.openai_probe import probe
     from agents.models.registry import ModelRegistry
 
     registry, asked = ModelRegistry(Path()), set[int]()
-    for spec in specs:
-        if spec.get("kind") != SERVED:
-            continue
-        try:
-            model = registry.load(spec)  # which loads nothing: the model is elsewhere
-            if id(model) not in asked:
-                model.reach()
-        except ModelError as error:
-            return one_line(error)
-        asked.add(id(model))
+    for role in sorted(roles, key=lambda role: role != CHAT):
+        for spec in _specs(profile.models.get(role, {})):
+            if spec.get("kind") != SERVED:
+                continue
+            sees = profile.sees and role == CHAT and spec is profile.models[CHAT]
+            try:
+                model = registry.load(spec)  # which loads nothing: the model is elsewhere
+                if id(model) in asked:
+                    continue
+                found = probe(model, sees=sees, thorough=False)
+            except ModelError as error:
+                return one_line(error)
+            if found.fault is not None:
+                return f"{one_line(found.fault)} (--no-probe asks nothing)"
+            _log.log(logging.WARNING if found.lacks else logging.INFO, "%s", found.summary)
+            asked.add(id(model))
     return None

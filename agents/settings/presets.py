@@ -3,7 +3,7 @@
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
 preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.NAME]`` for the profile, environment variables
-(``CRAG_ANSWER__EVIDENCE=3``), ``--set answer.evidence=3``. A setting of a stage that the preset does not have is refused, wherever it
+(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it
 stands.
 
 ``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
@@ -13,6 +13,7 @@ has both, and comes after those of one model.
 
 from __future__ import annotations
 
+import logging
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,9 +40,12 @@ from agents.profiles.profile import (
     names,
     read_table,
 )
+from agents.settings.renamed import RENAMED, rename_options, rename_override
 
 if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT = "CRAG_"
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
@@ -267,6 +271,9 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     """
     assigned = [assignment(text) for text in overrides]  # before anything else: what is no assignment is told as such
     schema = _schema(tables, overrides, preset)
+    tables = tuple(rename_options(table, schema) for table in tables)
+    overrides = [rename_override(text, schema) for text in overrides]
+    assigned = [rename_options(assignment(text), schema) for text in overrides]
 
     class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
@@ -278,7 +285,8 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             """Order the sources from the latest to the first, as the library expects them."""
             first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
             last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
-            return (*first, env_settings, *last)
+            environment = InitSettingsSource(settings_cls, rename_options(env_settings(), schema))
+            return (*first, environment, *last)
 
     try:
         settings = _completed(schema.model_validate(dict(Sources())))
@@ -291,7 +299,45 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_format_validation_error(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)
+    _check_gate(settings)
     return settings
+
+
+def _check_gate(settings: Settings) -> None:
+    """Check that some stage declares each signal that a fitted gate weighs.
+
+    A signal of a stage that the preset lacks counts as its mean, and so does one with a dot in its name (STAGE.NAME): its stage may have
+    been left out. A warning names it.
+
+    Raises:
+        SettingsError: No stage declares a signal whose name has no dot.
+    """
+    from agents.decision.gate import FittedGate
+    from agents.stage import stage_class, stage_names
+
+    for stage in settings.stage_classes.values():
+        options = settings.options(stage)
+        gate = FittedGate(options).gate if isinstance(options, FittedGate.Options) else None
+        declared = {kind.name for each in settings.stage_classes.values() for kind in each.signals}
+        if gate is None or declared.issuperset(gate.features):
+            continue
+        known = declared | {kind.name for name in stage_names() for kind in stage_class(name).signals}
+        missing = [name for name in gate.features if name not in declared]
+        if unknown := [name for name in missing if name not in known and "." not in name]:
+            raise SettingsError(
+                f"{stage.name}.gate: {options.gate} weighs unknown signals: {', '.join(unknown)}; no stage declares them. Correct "
+                f"the name, or declare it among the signals of the stage that records it; known: {', '.join(sorted(known))}"
+            )
+        _warn_of_missing_signals(str(options.gate), tuple(missing))
+
+
+@cache
+def _warn_of_missing_signals(gate: str, names: tuple[str, ...]) -> None:
+    log.warning(
+        "%s weighs signals that no stage of this preset declares: %s; each counts as its mean unless a stage records it",
+        gate,
+        ", ".join(names),
+    )
 
 
 def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str = "") -> None:
@@ -337,6 +383,7 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
     found: list[str] = []
     for each in alike or get_close_matches(name, known, 1):
         options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
+        option = RENAMED.get(each, {}).get(option, option)
         near = {option} if option in options else {*get_close_matches(option, options, 2)}
         found += [f"{each}.{one}" for one in options if one in near] or [each]
     return found

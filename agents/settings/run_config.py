@@ -66,6 +66,7 @@ class RunConfig:
         overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
         chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
         base_url: str | None = None,  # root of the API of its server
+        server: Mapping[str, Any] | None = None,  # options of models behind a server in place of the profile's
         cache: Path = DEFAULT_CACHE,
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
@@ -75,7 +76,14 @@ class RunConfig:
                 change nothing under this preset.
         """
         config, unknown = cls._read(
-            preset, profile, without=without, overrides=overrides, chat_model=chat_model, base_url=base_url, cache=cache
+            preset,
+            profile,
+            without=without,
+            overrides=overrides,
+            chat_model=chat_model,
+            base_url=base_url,
+            server=server,
+            cache=cache,
         )
         if unknown:
             raise SettingsError("; ".join(unknown))
@@ -83,7 +91,13 @@ class RunConfig:
 
     @classmethod
     def of_profile(
-        cls, profile: str, *, chat_model: str | None = None, base_url: str | None = None, cache: Path = DEFAULT_CACHE
+        cls,
+        profile: str,
+        *,
+        chat_model: str | None = None,
+        base_url: str | None = None,
+        server: Mapping[str, Any] | None = None,
+        cache: Path = DEFAULT_CACHE,
     ) -> RunConfig:
         """Read a profile for its models or its search alone, with the preset that has the fewest stages.
 
@@ -92,7 +106,7 @@ class RunConfig:
         Raises:
             SettingsError: The profile is unknown or malformed, or has no such model to replace.
         """
-        return cls._read("vlm_only", profile, chat_model=chat_model, base_url=base_url, cache=cache)[0]
+        return cls._read("vlm_only", profile, chat_model=chat_model, base_url=base_url, server=server, cache=cache)[0]
 
     @classmethod
     def from_environment(cls) -> RunConfig:
@@ -121,12 +135,14 @@ class RunConfig:
         overrides: Sequence[str] = (),
         chat_model: str | None = None,
         base_url: str | None = None,
+        server: Mapping[str, Any] | None = None,
         cache: Path = DEFAULT_CACHE,
     ) -> tuple[RunConfig, list[str]]:
         """Return the configuration, and what ``unknown_variables`` says of the environment."""
         chosen = load_profile(profile).under(name_of(preset))
         ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
         ready = ready if base_url is None else ready.with_server(base_url)
+        ready = ready.with_server_options(server) if server else ready
         whole = load_settings(preset, ready, overrides=overrides)
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}

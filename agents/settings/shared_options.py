@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from agents.base.command_options import Flag, Options
 
 
 class ModelOptions(Options):
-    """Which model takes the place of a profile's (``Profile.with_chat_model``, ``Profile.with_server``)."""
+    """Which model takes the place of a profile's (``Profile.with_chat_model``, ``Profile.with_server``), and how its server is asked."""
 
     group = "the model"
 
@@ -22,6 +22,41 @@ class ModelOptions(Options):
         description="root of an OpenAI-compatible API, such as http://localhost:8000/v1, for a profile with a server; not given: that of "
         "the profile, else $OPENAI_BASE_URL, else OpenAI's own",
     )
+
+    max_connections: Annotated[int | None, Flag(metavar="N")] = Field(
+        None, ge=1, description="requests to the server at the same time; not given: the profile's, else 8"
+    )
+    max_retries: Annotated[int | None, Flag(metavar="N")] = Field(
+        None,
+        ge=0,
+        description="further tries after a failure, without those that a busy server asks for (Retry-After); not given: the "
+        "profile's, else 3",
+    )
+    max_wait: Annotated[float | None, Flag(metavar="SECONDS")] = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="longest wait of a request, in all, for a busy server that says how long (Retry-After); the time for the "
+        "answer ends it too; not given: the profile's, else 60",
+    )
+    reasoning_tokens: Annotated[int | None, Flag(metavar="N")] = Field(
+        None,
+        ge=0,
+        description="tokens for the thoughts of a model that reasons first, beside those of each reply; not given: the profile's, "
+        "else 0",
+    )
+    no_probe: bool = Field(False, description="do not ask the server, before the first question, what it can")
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """Options of models behind a server that take the place of the profile's."""
+        given = {
+            "concurrency": self.max_connections,
+            "attempts": None if self.max_retries is None else self.max_retries + 1,
+            "max_wait": self.max_wait,
+            "reasoning_tokens": self.reasoning_tokens,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class JsonOptions(Options):

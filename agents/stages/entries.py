@@ -38,7 +38,7 @@ class EntriesStage(Stage):
     """
 
     class Options(StageOptions):
-        max_entries: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+        k: int = Field(5, ge=1, le=16, description="entries kept")
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
     options: Options
@@ -51,11 +51,11 @@ class EntriesStage(Stage):
 
     def pictures(self) -> int:
         """Return the maximum number of pictures per prompt, which shows those of all entries."""
-        return self.options.max_entries if self.options.pictures else 0
+        return self.options.k if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
-        limit = min(self.options.max_entries, _ENTRIES_WHEN_SHORT) if context.short else self.options.max_entries
+        limit = min(self.options.k, _ENTRIES_WHEN_SHORT) if context.short else self.options.k
         fetch = context.fetch and not context.short
         for turn in turns:
             hits = [hit for hit in turn.image_hits if hit.entities][:limit]

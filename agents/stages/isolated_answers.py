@@ -4,11 +4,14 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
 from agents.methods.candidates import answered
 from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_supported_by
-from agents.record import Signal
+from agents.record import SignalKind
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Evidence, Turn
 
 ALONE = Ask("answer_with_evidence", ANSWER)
+LEAD = SignalKind(
+    "isolated_answers.lead", "votes by which the answer leads every other that sources give, each asked alone"
+)
 
 
 class IsolatedAnswers(Stage):
@@ -22,6 +25,7 @@ class IsolatedAnswers(Stage):
     fills = ("votes",)
     doing = "asking each source alone"
     asked = (ALONE,)
+    signals = (LEAD,)
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -49,7 +53,7 @@ class IsolatedAnswers(Stage):
                 turn.votes = count_votes(candidate.text, turn.question, votes[id(turn)])
                 turn.record(
                     checks={"votes for it": turn.votes.supporting, "votes for another": turn.votes.opposing},
-                    signals={"isolated_answers.lead": Signal(float(turn.votes.lead))},
+                    signals=LEAD.entry(turn.votes.lead),
                 )
 
 

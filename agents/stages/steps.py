@@ -16,7 +16,7 @@ from agents.methods.printed_text import in_a_sentence, with_labels
 from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
 from agents.methods.step_results import conclusion
 from agents.methods.step_rules import mentions_printed_text, rule_plan, takes_steps
-from agents.record import Signal
+from agents.record import SignalKind
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
 from agents.texts.orders import rests_on_orders
@@ -25,11 +25,12 @@ from agents.turn import IDK, Candidate, Evidence, Turn, with_image
 
 PLANNING = Ask("step_plan", PLAN)
 ASKING = Ask("step_answer", STEP_ANSWER)
+TAKEN = SignalKind("steps.taken", "steps that the answer took; 0 if it was not answered in steps")
 
 _LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
 _CHUNKS = 6  # shown to a step
-_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.several` keeps by default
+_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.k` keeps by default
 _PRINTED = "Text in the photo"  # title of it as evidence
 
 
@@ -88,6 +89,7 @@ class Steps(Stage):
     fills = ("candidate", "shown")
     doing = "answering step by step, where it takes steps"
     asked = (PLANNING, ASKING)
+    signals = (TAKEN,)
     kind = "answers"
     when_short = "what is printed is computed, all else answered in one prompt"
     wanted_seconds = 2.5  # a plan; with less it asks no model, which takes no time
@@ -100,7 +102,7 @@ class Steps(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
         for turn in turns:
-            turn.record(signals={"steps.taken": Signal(0.0)})
+            turn.record(signals=TAKEN.entry(0))
         runs = self._planned(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.stuck], depth, context)
@@ -173,6 +175,7 @@ class Steps(Stage):
         questions = []
         for run, place, part in asked:
             run.turn.note(search_error=part.noted("search_error"))
+            run.turn.mark_fault(part.fault)
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
             told = run.printed.evidence if image is None else ()
@@ -211,7 +214,7 @@ class Steps(Stage):
         seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
         turn.shown = (*facts, *run.printed.evidence, *deduplicate(seen))
         turn.record(
-            signals={"steps.taken": Signal(float(len(plan.steps)))},
+            signals=TAKEN.entry(len(plan.steps)),
             queries=tuple(step.about(texts) for step in plan.asks),
             evidence=evidence_found(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},

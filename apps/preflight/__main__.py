@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.profile,
             chat_model=options.model_name,
             base_url=options.base_url,
+            server=options.server,
             cache=options.cache,
         )
         if options.task is not None:

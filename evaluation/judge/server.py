@@ -56,7 +56,13 @@ class JudgeServer:
             raise JudgeError(f"{model} needs a key: set OPENAI_API_KEY, or use {without}")
         self.name = model
         self._model = OpenAIChat(
-            model, base_url, attempts=SERVER_TRIES, first_wait=first_pause, max_wait=MAX_PAUSE, try_seconds=timeout
+            model,
+            base_url,
+            attempts=SERVER_TRIES,
+            max_wait=patience,
+            max_pause=MAX_PAUSE,
+            first_wait=first_pause,
+            try_seconds=timeout,
         )
         self._spending = spending or Spending()
         self._timer = InactivityTimer(patience, sign)
@@ -78,7 +84,7 @@ class JudgeServer:
             waiting.set()
             self._timer.end_request(replied=replied)
         for reply in replies:
-            if reply.finish_reason in ("stop", "length"):
+            if reply.finish_reason in ("stop", "length") or reply.usage is not None:
                 self._spending.add(reply.usage)
         return [_blame_server(reply) for reply in replies]
 

@@ -142,7 +142,11 @@ def launch_agent(
     if not isinstance(agent, CragAgent):  # other agents have no trace and no warm-up
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
     # With a reply cache every reply may be known, so that no server is needed.
-    reach = partial(config.unreachable, **wanted, servers=replies is None) if ours else lambda: None
+    reach = (
+        partial(config.unreachable, **wanted, servers=replies is None and not options.no_probe)
+        if ours
+        else lambda: None
+    )
     warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
     made = LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
@@ -232,6 +236,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             "--set": options.set,
             "--model-name": options.model_name,
             "--base-url": options.base_url,
+            "--max-connections, --max-retries, --max-wait, --reasoning-tokens": options.server,
             "--reply-cache": options.reply_cache,
             "--record-requests": options.record_requests,
         }
@@ -245,6 +250,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
             chat_model=options.model_name,
             base_url=options.base_url,
+            server=options.server,
             cache=options.cache,
         )
     if options.replicas is not None and config.settings.trace.requests:
@@ -258,6 +264,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         # A run from snippets must not be resumed with full pages. With fetch the folder grows during the run.
         **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
         **({"model_name": options.model_name} if options.model_name else {}),
+        **({"reasoning_tokens": options.reasoning_tokens} if options.reasoning_tokens else {}),
     }
     return config, {
         "agent": f"{agent.__module__}:{agent.__qualname__}",

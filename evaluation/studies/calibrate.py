@@ -234,6 +234,8 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     material = _read_material(options.measure, options, fitting=False)
     turns = material.turns
     gate = Gate.load(options.gate or _gate_file(options, material))
+    if missing := [name for name in gate.features if name not in turns.signals]:
+        console.print(f"these runs hold no {', '.join(missing)}: each counts as its mean", markup=False, soft_wrap=True)
     said, own = predict_probability(turns, gate.probability), gate.threshold_egocentric
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
@@ -345,9 +347,7 @@ def _apply_preset(turns: Turns, preset: str, material: FitData) -> BoolArray:
     if finalise["gate"] is not None:
         return apply_gate(turns, Gate.load(ROOT / finalise["gate"]))
     if finalise["max_idk"] is not None:
-        given: BoolArray = ~(
-            turns.signals["p_idk"][turns.gate_decides] > finalise["max_idk"]
-        )  # an unknown value passes
+        given: BoolArray = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
         return given
     return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
 

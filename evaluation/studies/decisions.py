@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from agents.methods.gate import FOREIGN, NEGATIVE_SIGNALS, SIGNALS
 from agents.record import Decision as Told
 from agents.record import Signal
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
@@ -37,7 +36,7 @@ class Decision:
         points: Points for answering: 1 for a right candidate, -1 for a wrong one, 0 if it is no answer. If the truth is
             "I don't know" any answer is wrong.
         gate_decides: Whether the gate decides. It does not if there is no candidate or a rule forbids it.
-        signals: Signals of the candidate by name: those of ``agents.methods.gate.GateSignals``, and those of other stages.
+        signals: Signals of the candidate by name, those of all stages.
         direct: Whether it was answered without evidence, so that the white-box line does not apply.
         egocentric: Whether it is about a photo of smart glasses, as the agent recognises them.
     """
@@ -57,7 +56,7 @@ class Turns:
     Attributes:
         session: Number of the session.
         signals: Values by name, NaN if unknown.
-        negative_signals: Signals that are higher for wrong answers.
+        negative_signals: Signals that are higher for wrong answers, as their stages declare them.
     """
 
     session: npt.NDArray[np.int64]
@@ -66,7 +65,7 @@ class Turns:
     direct: BoolArray
     egocentric: BoolArray
     signals: dict[str, FloatArray]
-    negative_signals: frozenset[str] = NEGATIVE_SIGNALS
+    negative_signals: frozenset[str] = frozenset()
 
     @classmethod
     def from_decisions(cls, decisions: Sequence[Decision]) -> Turns:
@@ -78,15 +77,12 @@ class Turns:
         )
         points = np.array([turn.points for turn in decisions], dtype=np.float64)
         found = [turn.signals for turn in decisions]
-        others = sorted({name for signals in found for name in signals} - {*SIGNALS})
-        if unknown := [name for name in others if FOREIGN not in name]:
-            log.warning("no gate can use the signals %s: other stages' are called STAGE.NAME", ", ".join(unknown))
-        names = [*SIGNALS, *(name for name in others if FOREIGN in name)]
+        # As recorded, but those with a dot in their name last and by name
+        recorded = dict.fromkeys(name for signals in found for name in signals)
+        names = sorted(recorded, key=lambda name: ("." in name, name if "." in name else ""))
         values = ([each[name].value if name in each else np.nan for each in found] for name in names)
         known = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
-        negative_signals = NEGATIVE_SIGNALS | {
-            name for signals in found for name, signal in signals.items() if signal.negative
-        }
+        negative_signals = frozenset(name for each in found for name, signal in each.items() if signal.negative)
         return cls(session.astype(np.int64), points, gate_decides, direct, egocentric, known, negative_signals)
 
     @property
@@ -104,9 +100,13 @@ class Turns:
         """Session of each candidate."""
         return self.session[self.gate_decides]
 
+    def signal(self, name: str) -> FloatArray:
+        """Return the values of a signal over all turns, NaN if unknown; a signal that no turn has is unknown everywhere."""
+        return self.signals.get(name, np.full(len(self.points), np.nan))
+
     def matrix(self, names: Sequence[str]) -> FloatArray:
         """Return the named signals of the candidates, shape (candidates, signals)."""
-        return np.column_stack([self.signals[name][self.gate_decides] for name in names])
+        return np.column_stack([self.signal(name)[self.gate_decides] for name in names])
 
     def score(self, given: BoolArray) -> FloatArray:
         """Return the points of every turn if these candidates are given; their mean is the truthfulness.

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from agents.base.linear_head import rows_of
-from agents.methods.gate import CLASSES, NEGATIVE_SIGNALS, Gate
+from agents.methods.gate import CLASSES, Gate
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
 from evaluation.studies.decisions import BoolArray, FloatArray, Turns
@@ -105,7 +105,7 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
 
 def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
     """Compute the AUROC of one signal, sign-corrected (see ``auroc``)."""
-    values = turns.signals[name][turns.gate_decides]
+    values = turns.signal(name)[turns.gate_decides]
     return auroc(turns, -values if name in turns.negative_signals else values)
 
 
@@ -168,7 +168,7 @@ def fit(
     folds: int,
     seed: int,
     of_glasses: BoolArray | None = None,
-    negative_signals: Collection[str] = NEGATIVE_SIGNALS,
+    negative_signals: Collection[str] = (),
 ) -> Fit:
     """Fit the regression with the strength and thresholds that cross-validation chooses.
 
@@ -270,8 +270,13 @@ def make_gate(
 
 def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
     """Compute a gate's probability of each candidate, shape (candidates,)."""
-    rows = zip(*(values[turns.gate_decides] for values in turns.signals.values()), strict=True)
-    return np.array([probability(dict(zip(turns.signals, map(float, row), strict=True))) for row in rows])
+    known = {name: values[turns.gate_decides] for name, values in turns.signals.items()}
+    return np.array(
+        [
+            probability({name: float(values[place]) for name, values in known.items()})
+            for place in range(len(turns.right))
+        ]
+    )
 
 
 def apply_gate(turns: Turns, gate: Gate) -> BoolArray:
@@ -290,7 +295,7 @@ def fit_white_box_line(turns: Turns) -> dict[str, float]:
     Raises:
         EvaluationError: The traces hold no token probabilities, or all of these candidates are right or all wrong.
     """
-    minimum, mean = turns.signals["min_probability"], turns.signals["mean_probability"]
+    minimum, mean = turns.signal("min_probability"), turns.signal("mean_probability")
     known = turns.gate_decides & ~turns.direct & np.isfinite(minimum) & np.isfinite(mean)
     right = turns.points[known] > 0
     if len(np.unique(right)) < 2:
@@ -313,8 +318,8 @@ def fit_algorithm1_confidences(turns: Turns) -> dict[str, float]:
     Raises:
         EvaluationError: No candidate was checked for consistency and by the chain of verification.
     """
-    confidence, no_context = turns.signals["chain_confidence"], turns.signals["no_evidence"]
-    checked = turns.gate_decides & (turns.signals["agreement"] == 1) & np.isfinite(confidence)
+    confidence, no_context = turns.signal("chain_confidence"), turns.signal("no_evidence")
+    checked = turns.gate_decides & (turns.signal("agreement") == 1) & np.isfinite(confidence)
     if not checked.any():
         raise EvaluationError(
             "Algorithm 1 needs candidates with a consistency and a confidence of the chain of verification"

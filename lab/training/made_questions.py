@@ -386,9 +386,7 @@ def run(options: MadeOptions) -> None:
     order = interleave_kinds(
         [asked.made for asked in allowed.values()], [hash_to_share(question) for _, question in allowed]
     )
-    shower = QuestionFormatter(
-        corpus, config.prompts, served.evidence, config.settings.limits.evidence_tokens, served.prompt
-    )
+    shower = QuestionFormatter(corpus, config.prompts, served.k, config.settings.limits.evidence_tokens, served.prompt)
     examples: list[Example] = []
     kinds: Counter[str] = Counter()
     for made in order:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from agents.methods.gate import NEGATIVE_SIGNALS, Gate
+from agents.decision.signals import SIGNALS
+from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
 from evaluation.files.outputs import write_outputs
@@ -40,6 +41,8 @@ from evaluation.studies.gate_fit import (
 )
 from tests.evaluation.worlds import judged, write_records
 
+NEGATIVE = {kind.name for kind in SIGNALS if kind.negative}
+
 
 def decision(
     points: float,
@@ -50,7 +53,7 @@ def decision(
     egocentric: bool = False,
     **signals: float,
 ) -> Decision:
-    known = {name: Signal(value, name in NEGATIVE_SIGNALS) for name, value in signals.items()}
+    known = {name: Signal(value, name in NEGATIVE) for name, value in signals.items()}
     return Decision(session, points, gate_decides, known, direct, egocentric)
 
 

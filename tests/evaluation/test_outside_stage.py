@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from apps.answering import Answerer, Question
 from apps.details import render_details
 from apps.serving.protocol import build_reply
 from evaluation.data.dataset_images import LoadedImage
+from evaluation.files.manifest import MANIFEST
 from evaluation.files.outputs import write_outputs
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import judge_turns
@@ -26,6 +28,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import AnsweredTurn, Session
 from evaluation.report.html_report import ReportPart, write_report
 from evaluation.run.generate import generate
+from evaluation.studies import calibrate
 from evaluation.studies.decisions import Turns, read_decisions
 from evaluation.studies.gate_fit import fit, make_gate, select_usable, signal_auroc
 from tests.agent.scripted import ScriptedChat
@@ -36,19 +39,25 @@ MODULE = '''
 
 from collections.abc import Sequence
 
-from agents.record import BoxFound, EvidenceFound, Signal
+from agents.record import BoxFound, EvidenceFound, SignalKind
 from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
+SHARPNESS = SignalKind("outside.sharpness", "brightness of the first pixel, 0 to 1")
+BLUR = SignalKind("outside.blur", "its darkness, 0 to 1", negative=True)
+
+
 class Sharpness(Stage):
-    """Tells a signal, a box and a check."""
+    """Tells two signals, a box and a check."""
+
+    signals = (SHARPNESS, BLUR)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         for turn in turns:
             bright = turn.image.convert("L").getpixel((0, 0)) / 255
             turn.record(
-                signals={"outside.sharpness": Signal(bright), "outside.blur": Signal(1 - bright, negative=True)},
+                signals=SHARPNESS.entry(bright) | BLUR.entry(1 - bright),
                 boxes=[BoxFound(4, 4, 40, 30, "brightest part")],
                 checks={"in focus": bright > 0.5},
                 evidence=[EvidenceFound("Words on the sign.", "image")],
@@ -143,12 +152,28 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     ]
 
 
-def test_a_signal_without_a_dot_is_shown_and_not_fitted(presets: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A gate refuses names that it does not know, which may be slips; a dot says that it is another stage's."""
-    write_stage(presets, MODULE.replace("outside.blur", "blur"))
+def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by_them(
+    presets: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name without a dot is as good as any, once the stage declares it."""
+    write_stage(presets, MODULE.replace("outside.", "").replace("lens=", "camera="))
     folder = presets / "run"
     turns = answered(agent_of(presets), folder)
     write_outputs(folder, judge_turns(turns, RuleJudge()), {"judge": "rule"})
-    known = Turns.from_decisions(read_decisions(folder, RuleJudge()))
-    assert "outside.sharpness" in known.signals and "blur" not in known.signals
-    assert "no gate can use the signals blur" in caplog.text
+    manifest = {"preset": str(presets / "own.toml"), "profile": "embedded", "dataset": "single-turn@v1/validation"}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    options = ["--preset", str(presets / "own.toml"), "--cache", str(presets), "--gate", str(presets / "gate.json")]
+    assert calibrate.main(["--runs", str(folder), *options, "--folds", "3", "--repeats", "1"]) == 0
+    gate = Gate.load(presets / "gate.json")
+    assert {"sharpness", "blur"} <= {*gate.features}
+    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    assert [turn.agent_response for turn in again] == [
+        f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
+    ]
+    assert "does not declare" not in caplog.text
+
+
+def test_a_signal_that_is_recorded_and_not_declared_is_told(presets: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_stage(presets, MODULE.replace("signals = (SHARPNESS, BLUR)", "signals = (SHARPNESS,)"))
+    answered(agent_of(presets), presets / "run")
+    assert caplog.text.count("records signals that it does not declare: outside.blur") == 1

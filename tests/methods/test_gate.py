@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.base.linear_head import HeadError
-from agents.decision.signals import signals_of
-from agents.methods.gate import SIGNALS, Gate, GateSignals
-from agents.profiles.profile import SettingsError
+from agents.decision.signals import SIGNALS, signals_of
+from agents.methods.gate import Gate
+from agents.profiles.profile import PRESETS, ROOT, SettingsError
 from agents.search.hits import Entity, ImageHit
 from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
+from agents.stage import stage_class, stage_names
 from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity
@@ -38,24 +39,25 @@ GATE = Gate(
 
 def test_the_probability_is_that_of_the_regression() -> None:
     # log-odds 0.5 - (0.3 - 0.2) / 0.1 + 2 (0.75 - 0.5) / 0.25 = 1.5
-    assert GATE.probability(GateSignals(p_idk=0.3, p_yes=0.75)) == pytest.approx(1 / (1 + math.exp(-1.5)))
+    assert GATE.probability({"p_idk": 0.3, "p_yes": 0.75}) == pytest.approx(1 / (1 + math.exp(-1.5)))
     # a missing signal has its mean: 0.5 - 1 = -0.5
-    assert GATE.probability(GateSignals(p_idk=0.3)) == pytest.approx(1 / (1 + math.exp(0.5)))
-    assert GATE.probability(GateSignals()) == pytest.approx(1 / (1 + math.exp(-0.5)))
+    assert GATE.probability({"p_idk": 0.3}) == pytest.approx(1 / (1 + math.exp(0.5)))
+    assert GATE.probability({}) == pytest.approx(1 / (1 + math.exp(-0.5)))
 
 
 VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
 
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(SIGNALS, VALUES)))
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys((kind.name for kind in SIGNALS), VALUES)))
 def test_whatever_is_missing_the_probability_is_one(values: dict[str, float | None]) -> None:
-    assert 0 <= GATE.probability(GateSignals(**values)) <= 1
+    assert 0 <= GATE.probability(values) <= 1
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.one_of(st.none(), st.floats(0, 1)))
 def test_more_of_a_good_sign_never_lowers_the_probability(one: float, other: float, p_idk: float | None) -> None:
     low, high = sorted((one, other))
-    assert GATE.probability(GateSignals(p_idk, p_yes=low)) <= GATE.probability(GateSignals(p_idk, p_yes=high))
+    low_one, high_one = ({"p_idk": p_idk, "p_yes": p_yes} for p_yes in (low, high))
+    assert GATE.probability(low_one) <= GATE.probability(high_one)
 
 
 def test_a_gate_survives_its_file(tmp_path: Path) -> None:
@@ -63,8 +65,48 @@ def test_a_gate_survives_its_file(tmp_path: Path) -> None:
     assert Gate.load(tmp_path / "gates" / "x.json") == GATE
 
 
+def test_the_file_names_each_weight_by_its_signal(tmp_path: Path) -> None:
+    GATE.save(tmp_path / "x.json")
+    written = json.loads((tmp_path / "x.json").read_text())
+    assert written["signals"] == {
+        "p_idk": {"weight": -1.0, "mean": 0.2, "scale": 0.1},
+        "p_yes": {"weight": 2.0, "mean": 0.5, "scale": 0.25},
+    }
+    assert (written["intercept"], written["threshold"]) == (0.5, 0.6)
+
+
+COMMITTED = PRESETS / "gates" / "best_embedded_batch.json"
+RECORDED = [
+    ({}, 0.5340962296901907),
+    (dict.fromkeys(Gate.load(COMMITTED).features, 0.5), 0.01950185114693384),
+    ({name: place % 3 / 2 for place, name in enumerate(Gate.load(COMMITTED).features)}, 0.0008429620789864122),
+    ({"p_idk": 0.01, "p_yes": 0.71, "steps.taken": 2.0}, 0.6967100495851483),
+    ({"p_idk": 0.9, "no_entity": 1.0, "entity_score": 0.75}, 0.12231461525884779),
+]
+"""Signals, and what the gate said of them when its file still held lists."""
+
+
+@pytest.mark.parametrize(("signals", "probability"), RECORDED)
+def test_the_committed_gate_says_what_it_always_said(signals: dict[str, float], probability: float) -> None:
+    assert Gate.load(COMMITTED).probability(signals) == probability
+
+
+def test_a_file_of_lists_is_read_as_before(tmp_path: Path) -> None:
+    gate = Gate.load(COMMITTED)
+    (tmp_path / "lists.json").write_text(gate.model_dump_json(exclude_none=True))
+    assert "coefficients" in (tmp_path / "lists.json").read_text()
+    lists = Gate.load(tmp_path / "lists.json")
+    assert lists == gate
+    assert [lists.probability(signals) for signals, _ in RECORDED] == [probability for _, probability in RECORDED]
+
+
 def _with(**fields: Any) -> str:
     return json.dumps({**GATE.model_dump(), **fields})
+
+
+def _table(**fields: Any) -> str:
+    signals = {"p_yes": {"weight": 2.0, "mean": 0.5, "scale": 0.25}}
+    return json.dumps({"signals": signals, "intercept": 0.5, **fields})
 
 
 @pytest.mark.parametrize(
@@ -72,7 +114,6 @@ def _with(**fields: Any) -> str:
     [
         ("{", "malformed"),
         (_with(features=[]), "malformed"),
-        (_with(features=["charm", "p_yes"]), "unknown signals: charm"),
         (_with(scale=[0.1, 0.0]), "not above 0"),
         (_with(mean=None), "mean"),
         (_with(classes=["a", "b", "c"]), "3 classes"),
@@ -84,6 +125,12 @@ def _with(**fields: Any) -> str:
         (_with(intercept=[math.inf]), "malformed"),
         (_with(threshold=2), "malformed"),
         (_with(threshold_egocentric=2), "malformed"),
+        (_table(signals={}), "malformed"),
+        (_table(signals=["p_yes"]), "a table of weight, mean, scale"),
+        (_table(signals={"p_yes": {"weight": 1.0}}), "a table of weight, mean, scale"),
+        (_table(signals={"p_yes": {"weight": "much", "mean": 0.5, "scale": 1.0}}), "malformed"),
+        (_table(intercept=None), "malformed"),
+        (_table(mean=[0.5]), "signals and mean say the same"),
     ],
 )
 def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
@@ -96,6 +143,45 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.studies\.calibrate"):
         settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={tmp_path / 'none.json'}"])
+
+
+def _gate_file(folder: Path, *features: str) -> Path:
+    """Write a gate with these signals."""
+    columns = {
+        "coefficients": ((1.0,) * len(features),),
+        "mean": (0.5,) * len(features),
+        "scale": (1.0,) * len(features),
+    }
+    GATE.model_copy(update={"features": features, **columns}).save(folder / "own.json")
+    return folder / "own.json"
+
+
+def test_a_gate_with_a_signal_that_no_stage_declares_is_refused(tmp_path: Path) -> None:
+    path = _gate_file(tmp_path, "p_yes", "charm")
+    with pytest.raises(
+        SettingsError, match=r"finalise\.gate: .*own\.json weighs unknown signals: charm; .*known: .*p_idk"
+    ):
+        settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={path}"])
+
+
+@pytest.mark.parametrize("name", ["steps.taken", "somebody.else"])
+def test_a_signal_of_a_stage_that_is_left_out_counts_as_its_mean(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = _gate_file(tmp_path, "p_yes", name)
+    settings = settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={path}"])
+    assert f"no stage of this preset declares: {name}; each counts as its mean" in caplog.text
+    asked = turn("How tall?", candidate=Candidate("330 m", None), verification=Verification(p_yes=0.7))
+    run(Finalise, [asked], context(settings))
+    asked.close_stage("finalise", 0.0)
+    assert asked.records[-1].checks["gate"] == Gate.load(path).probability({"p_yes": 0.7, name: 0.5})
+
+
+def test_the_handbook_explains_each_declared_signal() -> None:
+    page = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
+    declared = [kind.name for stage in stage_names() for kind in stage_class(stage).signals]
+    assert len(declared) == len({*declared}) >= len(SIGNALS)
+    assert [name for name in declared if f"`{name}`" not in page] == []
 
 
 def test_the_signals_of_a_turn() -> None:
@@ -113,17 +199,17 @@ def test_the_signals_of_a_turn() -> None:
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
-    assert {name: round(value, 6) for name, value in signals_of(asked).finite().items()} == {
+    assert {name: round(value, 6) for name, value in signals_of(asked).items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
     asked.queries = ("How tall?", "How tall? (Eiffel Tower)")
-    assert signals_of(asked).entity_named == 1.0
+    assert signals_of(asked)["entity_named"] == 1.0
     asked.queries = ("How tall?",)
-    assert signals_of(asked).entity_named == 0.0
-    assert signals_of(turn("Who?")).finite() == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
-    assert signals_of(turn("Who?", needs_image=False)).no_entity == 0.0
+    assert signals_of(asked)["entity_named"] == 0.0
+    assert signals_of(turn("Who?")) == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
+    assert signals_of(turn("Who?", needs_image=False))["no_entity"] == 0.0
 
 
 def test_provided_evidence_tells_no_cosines() -> None:
@@ -177,7 +263,7 @@ def test_photos_of_glasses_may_have_a_threshold_of_their_own(
 
 def test_a_probability_that_is_no_number_is_a_doubt(tmp_path: Path) -> None:
     huge = Gate.model_validate_json(_with(coefficients=[[1e308, -1e308]], mean=[-9.0, -9.0]))
-    assert math.isnan(huge.probability(GateSignals(p_idk=1.0, p_yes=1.0)))
+    assert math.isnan(huge.probability({"p_idk": 1.0, "p_yes": 1.0}))
     huge.save(tmp_path / "gate.json")
     asked = turn("How high is it?")
     asked.candidate = Candidate("330 metres", 0.9, idk=1.0)

@@ -10,6 +10,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import openai
@@ -22,7 +24,6 @@ from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel,
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
 from agents.time_limits.deadline import Deadline
-from tests.support.chat_server import refused, serve_chat
 
 KEY = "sk-secret-0123456789"
 PATH = "/v1/chat/completions"
@@ -78,7 +79,7 @@ def ask(text: str = "Hi", *images: Image.Image, **settings: Any) -> ChatRequest:
 
 
 def client(server: HTTPServer, **options: Any) -> OpenAIChat:
-    return OpenAIChat("m", server.url_for("/v1"), api_key_env="TEST_KEY", **{"max_wait": 0.02, **options})
+    return OpenAIChat("m", server.url_for("/v1"), api_key_env="TEST_KEY", **{"max_pause": 0.02, **options})
 
 
 def script(server: HTTPServer, *responses: Response | Handler) -> list[dict[str, Any]]:
@@ -147,7 +148,7 @@ def test_a_server_without_schemas_is_asked_without_and_remembered(httpserver: HT
 def test_what_a_server_complains_of_by_name_is_left_out_alone(httpserver: HTTPServer) -> None:
     seen = script(httpserver, fault(400, "logprobs is not supported"), stream("ok"))
     client(httpserver).chat([ask(schema={"type": "object"}, logprobs=True)])
-    assert set(seen[0]) - set(seen[1]) == {"logprobs"}
+    assert set(seen[0]) - set(seen[1]) == {"logprobs", "top_logprobs"}, "alternatives mean nothing alone"
 
 
 def whole(content: str) -> Response:
@@ -173,17 +174,53 @@ def test_of_an_exact_request_nothing_is_left_out_that_no_complaint_names(httpser
     assert (reply.finish_reason, reply.no_answer, len(seen)) == ("error", False, 1)
 
 
-def test_the_pause_that_a_server_asks_for_is_made_within_the_limit(
-    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+def busy(seconds: str, header: str = "Retry-After") -> Response:
+    response = fault(429, "rate limit reached")
+    response.headers[header] = seconds
+    return response
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses that are asked for and not made."""
+    made: list[float] = []
+
+    async def sleep(_: OpenAIChat, seconds: float) -> None:
+        made.append(seconds)
+
+    monkeypatch.setattr(OpenAIChat, "_sleep", sleep)
+    return made
+
+
+def test_the_pauses_that_a_server_asks_for_are_made_and_count_as_no_tries(
+    httpserver: HTTPServer, pauses: list[float]
 ) -> None:
-    busy = fault(429)
-    busy.headers["Retry-After"] = "7"
-    script(httpserver, busy, busy, stream("ok"))
-    pauses: list[float] = []
-    pause = OpenAIChat._pause
-    monkeypatch.setattr(OpenAIChat, "_pause", lambda self, state: pauses.append(pause(self, state)) or 0.0)
-    assert client(httpserver, max_wait=60.0).chat([ask()])[0].text == "ok"
-    assert pauses == [7.0, 7.0]
+    script(httpserver, *[busy("7")] * 5, busy("250", "retry-after-ms"), stream("ok"))
+    assert client(httpserver, attempts=2).chat([ask()])[0].text == "ok"
+    assert pauses == [7.0] * 5 + [0.25]
+
+
+def test_a_server_that_asks_for_more_than_may_be_waited_is_not_waited_for(
+    httpserver: HTTPServer, pauses: list[float]
+) -> None:
+    seen = script(httpserver, busy("20"), busy("20"), busy("30"))
+    reply = client(httpserver, max_wait=45).chat([ask()])[0]
+    assert reply.no_answer and "429: " in str(reply.error) and "beyond the 45 s of --max-wait" in str(reply.error)
+    assert pauses == [20.0, 20.0] and len(seen) == 3
+
+
+def test_a_pause_beyond_the_deadline_is_not_begun(httpserver: HTTPServer, pauses: list[float]) -> None:
+    script(httpserver, busy("30"))
+    (reply,) = client(httpserver).chat([ask()], Deadline(20))
+    assert (reply.finish_reason, pauses) == ("error", [])
+    assert "asks to wait 30 s, longer than there is time for the answer" in str(reply.error)
+
+
+def test_a_date_to_come_back_is_understood(httpserver: HTTPServer, pauses: list[float]) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    script(httpserver, busy(later), busy("soon"), stream("ok"))
+    assert client(httpserver).chat([ask()])[0].text == "ok"
+    assert 20 < pauses[0] <= 40 and pauses[1] <= 0.02
 
 
 def test_a_try_is_given_up_in_its_own_time(httpserver: HTTPServer, hang: threading.Event) -> None:
@@ -206,7 +243,7 @@ def test_a_request_that_is_wrong_anyhow_is_an_error_and_teaches_nothing(httpserv
     assert bad.finish_reason == "error"
     assert "too long" in (bad.error or "")
     assert good.text == "ok"
-    assert chat._unsupported == set()
+    assert chat.dialect.refused == set()
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
@@ -375,7 +412,7 @@ def test_a_connection_dropped_midway_is_tried_again_from_the_start(httpserver: H
 
 
 def test_nobody_at_the_address_is_an_error() -> None:
-    chat = OpenAIChat("m", "http://127.0.0.1:9/v1", api_key_env="TEST_KEY", attempts=2, max_wait=0.01)
+    chat = OpenAIChat("m", "http://127.0.0.1:9/v1", api_key_env="TEST_KEY", attempts=2, max_pause=0.01)
     reply = chat.chat([ask()])[0]
     assert reply.finish_reason == "error"
     assert "connection" in (reply.error or "").lower()
@@ -428,50 +465,3 @@ def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(https
     assert [(reply.logprobs, reply.first_token_probs) for reply in replies] == [((-0.5,), None)] * 2
     assert ["top_logprobs" in body for body in seen] == [True, False, False]
     assert all(body["logprobs"] for body in seen)
-
-
-def reached(server_or_url: HTTPServer | str, model: str = "m", **options: Any) -> None:
-    url = server_or_url if isinstance(server_or_url, str) else server_or_url.url_for("/v1")
-    OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_wait": 0.02, **options}).reach()
-
-
-def test_reaching_a_server_asks_for_one_token(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: "x")
-    reached(httpserver)
-    assert [body["max_tokens"] for body in seen] == [1]
-
-
-def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
-    serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
-    with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):
-        reached(httpserver)
-
-
-def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
-    with HTTPServer() as gone:
-        url = gone.url_for("/v1")
-    with pytest.raises(
-        ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
-    ):
-        reached(url)
-
-
-def test_a_refused_key_is_told_and_a_refused_request_is_not(
-    httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    answers = iter([fault(401, "bad key"), fault(400, "too few tokens")])
-    serve_chat(httpserver, lambda _: next(answers))
-    with pytest.raises(ModelError, match="refuses the key: set the environment variable TEST_KEY"):
-        reached(httpserver)
-    answers = iter([fault(400, "too few tokens")] * 9)
-    reached(httpserver)
-    assert "too few tokens" in caplog.text
-
-
-def test_openais_own_server_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    monkeypatch.delenv("TEST_KEY")
-    with pytest.raises(
-        ModelError, match="gpt-4o needs a key: set TEST_KEY, or name a server of your own with --base-url"
-    ):
-        OpenAIChat("gpt-4o", api_key_env="TEST_KEY").reach()

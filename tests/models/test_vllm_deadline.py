@@ -35,7 +35,9 @@ class Engine:
     async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
         quick = len(prompt["prompt_token_ids"]) == 1
         ends = "stop" if quick else None
-        said = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None, logprobs=None)
+        said = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None)
+        chosen = SimpleNamespace(logprob=-1.0, decoded_token="first")
+        said.token_ids, said.logprobs = [7], [{7: chosen}] if quick else [{7: chosen}, {8: chosen}]
         yield SimpleNamespace(outputs=[said])
         if not quick:
             self._release.wait(30)
@@ -69,6 +71,12 @@ def test_an_engine_that_holds_up_its_loop_is_left_with_what_has_come(chat: VllmC
     replies = chat.chat(asked, deadline)
     assert deadline.left() > -SLACK
     assert [(reply.text, reply.finish_reason) for reply in replies] == [("quick", "stop"), ("first", "abort")]
+
+
+def test_a_reply_is_kept_that_the_engine_was_lengthening_at_the_deadline(chat: VllmChat) -> None:
+    """The engine of V0 appends to a reply's log-probabilities before it appends to its tokens."""
+    request = ChatRequest((ChatMessage("user", "a long one"),), max_tokens=5, logprobs=True)
+    assert [reply.logprobs for reply in chat.chat([request], Deadline(0.3))] == [(-1.0,)]
 
 
 def test_an_adapter_gives_up_before_the_pipeline_gives_its_stage_up() -> None:

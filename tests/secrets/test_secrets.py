@@ -136,7 +136,7 @@ def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:
         OpenAIChat("m", with_password(server)).chat([REQUEST])
     server.clear()
     refusing(server, 500)
-    failed = OpenAIChat("m", with_password(server), attempts=2, max_wait=0.01).chat([REQUEST])
+    failed = OpenAIChat("m", with_password(server), attempts=2, max_pause=0.01).chat([REQUEST])
     try:
         try:
             raise ValueError(f"inner {KEY}")

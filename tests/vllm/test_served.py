@@ -8,15 +8,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 
 from agents.models.base import ModelError
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.chat.openai_probe import probe
+from agents.models.chat.openai_protocol import StreamedReply
 from agents.time_limits.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.tiny import CONTEXT
@@ -125,23 +128,29 @@ def test_an_unknown_model_is_named(server: Server) -> None:
 def test_a_server_that_dies_in_mid_request_costs_what_was_not_done(
     llama_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agents.models.chat import openai_chat
-
     dying = serve(llama_folder, tmp_path / "log.txt")
-    take = openai_chat._take
+    take = StreamedReply.take
     seen = 0
 
-    def kill_after_a_while(chunk: object, partial: object) -> None:
+    def kill_after_a_while(streamed: StreamedReply, choice: Mapping[str, Any]) -> None:
         nonlocal seen
-        take(chunk, partial)  # type: ignore[arg-type]
+        take(streamed, choice)
         seen += 1
         if seen == 30:
             dying.kill()
 
-    monkeypatch.setattr(openai_chat, "_take", kill_after_a_while)
+    monkeypatch.setattr(StreamedReply, "take", kill_after_a_while)
     done, lost = dying.chat(attempts=2).chat(
         [ask("What?", max_tokens=2), ask("Go on", max_tokens=CONTEXT - 100)], Deadline(60)
     )
     assert done.finish_reason == "length"
     assert lost.finish_reason == "error"
     assert "connection" in (lost.error or "").lower()
+
+
+def test_the_probe_finds_all_that_vllm_can(server: Server) -> None:
+    found = probe(server.chat(), sees=True)
+    can = {each.name: each.can for each in found.findings}
+    assert found.fault is None and found.requests == 2
+    for name in ("schema", "log-probabilities", "streaming", "temperature", "limit of tokens", "context"):
+        assert can[name] is True, found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,45 @@ def save_qwen2_vl(folder: Path) -> Path:
     return folder
 
 
+def save_mllama(folder: Path, tile: int = 56) -> Path:
+    """A model of the class of Llama-3.2-Vision: a tile of 56 x 56 pixels is 17 tokens beside the prompt, a picture one to four tiles."""
+    from transformers import MllamaConfig, MllamaForConditionalGeneration, MllamaImageProcessor, MllamaProcessor
+
+    words = tokenizer()
+    text = _decoder(words) | {
+        "num_hidden_layers": 4,
+        "cross_attention_layers": [1, 3],
+        "rope_scaling": {"rope_type": "default"},
+    }
+    vision = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 4,
+        "num_global_layers": 1,
+        "attention_heads": 2,
+        "image_size": tile,
+        "patch_size": 14,
+        "max_num_tiles": 4,
+        "intermediate_layers_indices": [1, 2],
+        "vision_output_dim": 64 * 3,
+        "supported_aspect_ratios": [[1, 1], [1, 2], [1, 3], [1, 4], [2, 1], [2, 2], [3, 1], [4, 1]],
+        "initializer_range": 0.2,
+    }
+    image_token = words.convert_tokens_to_ids("<|image|>")
+    config = MllamaConfig(vision_config=vision, text_config=text, image_token_index=image_token)
+    _save(MllamaForConditionalGeneration, config, words, folder, _open_gates)
+    pixels = {"size": {"height": tile, "width": tile}, "max_image_tiles": 4}
+    MllamaProcessor(MllamaImageProcessor(**pixels), words, chat_template=words.chat_template).save_pretrained(folder)
+    return folder
+
+
+def _open_gates(model: Any) -> None:
+    """Open the gates of the cross-attention and of the picture encoder, which start at 0: the picture would make no difference."""
+    for name, value in model.named_parameters():
+        if "gate" in name.rsplit(".", 1)[-1]:
+            value.fill_(1.0)
+
+
 def save_lora(folder: Path, rank: int = 4) -> Path:
     """A LoRA adapter for ``save_llama``'s model, as PEFT saves them, strong enough to change what it says."""
     from safetensors.torch import save_file
@@ -98,12 +138,13 @@ def _decoder(words: Any) -> dict[str, Any]:
     }
 
 
-def _save(kind: Any, config: Any, words: Any, folder: Path) -> None:
+def _save(kind: Any, config: Any, words: Any, folder: Path, change: Callable[[Any], None] = lambda _: None) -> None:
     torch.manual_seed(0)
     model = kind(config)
     said = [i for i in range(len(words)) if words.decode([i]).isprintable() and words.decode([i]).isascii()]
     silent = sorted(set(range(384)) - set(said) | set(words.all_special_ids) | set(range(len(words), 384)))
     with torch.no_grad():  # a logit of 0 is never the largest: no end token, nothing that cannot be printed
         model.get_output_embeddings().weight[silent] = 0.0
+        change(model)
     model.generation_config.eos_token_id = words.eos_token_id
     model.save_pretrained(folder)

@@ -1,8 +1,9 @@
 """Request bodies and streamed replies of the OpenAI chat-completions protocol, shared by the adapters that speak it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, dropwhile
 from typing import Any
 
 from agents.models.base import (
@@ -13,6 +14,7 @@ from agents.models.base import (
     FinishReason,
     first_token_probs_of,
 )
+from agents.models.chat.thoughts import reply_start
 from agents.models.pixels import jpeg_data_url
 
 
@@ -24,14 +26,14 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
 
 
-def request_body(request: ChatRequest) -> dict[str, Any]:
+def request_body(request: ChatRequest, thoughts: int = 0) -> dict[str, Any]:
     """Convert the settings of a request to JSON, without its messages.
 
-    Settings that the request leaves open are left out.
+    Settings that the request leaves open are left out. ``thoughts`` are tokens beside those of the reply.
     """
     if request.exact is not None:
         return {**request.exact, **({} if request.seed is None else {"seed": request.seed})}
-    body: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    body: dict[str, Any] = {"max_tokens": request.max_tokens + thoughts, "temperature": request.temperature}
     if request.stop:
         body["stop"] = list(request.stop)
     if request.seed is not None:
@@ -44,14 +46,27 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
     return body
 
 
+@dataclass(frozen=True)
+class _Token:
+    """A generated token: its text, its log-probability, and the likeliest tokens in its place."""
+
+    text: str
+    logprob: float
+    alternatives: tuple[tuple[str, float], ...]
+
+
 @dataclass
 class StreamedReply:
     """One request, and what has come of its reply so far."""
 
     request: ChatRequest
+    thoughts: int = 0  # tokens that it may have for thoughts, beside those of the reply
+    more_tokens: str = "choose a model that does not reason first"  # how it gets more of them
     texts: list[str] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    first_token_probs: dict[str, float] | None = None
+    tokens: list[_Token] = field(default_factory=list)
+    refusal: str = ""  # the words with which the model declines to answer
+    thought: bool = False  # whether thoughts came apart from the text
+    chunks: int = 0  # pieces of text
     finish: FinishReason | None = None
     error: str | None = None  # why there will be no reply
     no_answer: bool = False  # whether that is because the server did not answer
@@ -60,23 +75,27 @@ class StreamedReply:
     def clear(self) -> None:
         """Forget what came: the request is sent again."""
         self.texts.clear()
-        self.logprobs.clear()
-        self.first_token_probs = self.finish = self.usage = None
+        self.tokens.clear()
+        self.refusal, self.thought, self.chunks = "", False, 0
+        self.finish = self.usage = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
         """Add one entry of a chunk's ``choices``."""
-        text = (choice.get("delta") or {}).get("content")
-        if text:
+        delta = choice.get("delta") or {}
+        if text := _text(delta.get("content")):
             self.texts.append(text)
-        for token in (choice.get("logprobs") or {}).get("content") or ():
-            if not self.logprobs:
-                alternatives = token.get("top_logprobs") or ()
-                self.first_token_probs = first_token_probs_of(
-                    (str(it["token"]), math.exp(it["logprob"])) for it in alternatives
-                )
-            self.logprobs.append(float(token["logprob"]))
-        if choice.get("finish_reason"):
-            self.finish = "length" if choice["finish_reason"] == "length" else "stop"
+            self.chunks += 1
+        self.refusal += delta.get("refusal") or ""
+        thoughts = bool(delta.get("reasoning_content") or delta.get("reasoning"))  # the field's name differs by server
+        self.thought = self.thought or thoughts
+        if text or not thoughts:  # log-probabilities of thoughts are none of the reply
+            for token in (choice.get("logprobs") or {}).get("content") or ():
+                top = tuple((str(it["token"]), float(it["logprob"])) for it in token.get("top_logprobs") or ())
+                self.tokens.append(_Token(str(token.get("token", "")), float(token["logprob"]), top))
+        if ending := choice.get("finish_reason"):
+            self.finish = "length" if ending == "length" else "stop"
+            if ending == "content_filter" and not self.texts:
+                self.refusal = self.refusal or "the server's content filter withheld it"
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
         """Take in the reply to a request that is not streamed.
@@ -90,15 +109,51 @@ class StreamedReply:
             self.finish = self.finish or "stop"
 
     def reply(self) -> ChatReply:
-        """Build the reply from what has arrived; it ends in ``abort`` if its end is still missing."""
+        """Build the reply from what has arrived, without thoughts; it ends in ``abort`` if its end is still missing."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, no_answer=self.no_answer)
-        wanted = self.request.logprobs
-        text = "".join(self.texts)
+        whole = "".join(self.texts)
+        start = reply_start(whole)
+        text = whole[start:] if self.request.exact is not None and not start else _cut(whole[start:], self.request.stop)
+        if not text.strip():
+            if self.refusal:
+                said = f"the model declines to answer: {self.refusal}"
+                return ChatReply("", "error", error=said, usage=self.usage, fault="refusal")
+            if self.finish == "length" and (start or not whole):
+                return ChatReply("", "error", error=self._out_of_tokens(), usage=self.usage, fault="tokens")
+        tokens = _tokens_from(self.tokens, start) if self.request.logprobs else []
+        first = tokens[0].alternatives if tokens else ()
         return ChatReply(
-            text.strip() if self.request.exact is None else text,
+            text,
             self.finish or "abort",
-            tuple(self.logprobs) if wanted and self.logprobs else None,
-            first_token_probs=self.first_token_probs if wanted else None,
+            tuple(token.logprob for token in tokens) or None,
+            first_token_probs=first_token_probs_of((text, math.exp(logprob)) for text, logprob in first),
             usage=self.usage,
         )
+
+    def _out_of_tokens(self) -> str:
+        went = "into thoughts" if self.thought or self.texts else "by without a word"
+        limit = self.request.max_tokens + self.thoughts
+        return f"{limit} tokens went {went}, and none is left for the answer: {self.more_tokens}"
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message: some servers send it as a list of parts, of which thoughts are left out."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return content or ""
+
+
+def _cut(text: str, stops: Sequence[str]) -> str:
+    """Strip a text and end it before the first of the strings that end a reply, for servers that do not know them."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places, default=len(text))].strip()
+
+
+def _tokens_from(tokens: Sequence[_Token], start: int) -> list[_Token]:
+    """Return the tokens of the reply: those from a place of the text on, without blank ones before its first word."""
+    if not start:
+        return list(tokens)
+    ends = accumulate(len(token.text) for token in tokens)
+    told = [token for token, end in zip(tokens, ends, strict=True) if end > start]
+    return list(dropwhile(lambda token: not token.text.strip(), told))

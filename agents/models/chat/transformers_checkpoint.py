@@ -11,6 +11,7 @@ from PIL import Image
 from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
+from agents.models.chat.mllama_layers import correct_mllama
 from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
 
 
@@ -75,6 +76,7 @@ def load_checkpoint(
         raise ModelError(f"Cannot load chat model {source}: {error}") from error
     prepare_tokenizer(template.tokenizer)
     forget_generation_defaults(model)
+    correct_mllama(model)
     return Checkpoint(template.tokenizer, template.processor, model)
 
 

@@ -62,7 +62,8 @@ class _Job:
             return None
         values = [
             float(choices[token].logprob)
-            for token, choices in zip(self.output.token_ids, self.output.logprobs, strict=True)
+            # V0 hands out its own lists, and appends to one after the other: at a deadline the second may be longer.
+            for token, choices in zip(self.output.token_ids, self.output.logprobs, strict=False)
         ]
         # The token that ends a reply is no part of it; a stop string is (stop_reason is that string).
         ended = self.output.finish_reason == "stop" and not isinstance(self.output.stop_reason, str)

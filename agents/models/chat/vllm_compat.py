@@ -28,6 +28,7 @@ from agents.base.revisions import MAIN
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatRequest, ModelError
 from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.schema_masks import SchemaMasks
+from agents.models.chat.vllm_mllama import correct_mllama
 from agents.models.config_files import read_config
 
 LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
@@ -194,6 +195,7 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError(
             "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
         )
+    correct_mllama()
     revision = arguments.get("revision", MAIN)
     vision = AutoConfig.from_pretrained(arguments["model"], revision=revision, trust_remote_code=False).vision_config
     images = arguments["limit_mm_per_prompt"]

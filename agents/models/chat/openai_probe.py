@@ -1,0 +1,252 @@
+"""Finds out with one or two small requests what a server can, so that nothing has to fail in a run first."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+
+import openai
+from PIL import Image
+
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.chat.dialect import LIMIT, NEW_LIMIT
+from agents.models.chat.openai_chat import BASE_VARIABLE, OpenAIChat
+from agents.models.chat.server_errors import clean_message
+from agents.time_limits.deadline import Deadline
+
+SECONDS = 120.0
+"""Longest time that a probe takes; a model may have to be loaded first."""
+
+REPLY, PICTURES, SCHEMA, LOGPROBS, STREAMING, TEMPERATURE, LIMIT_KEPT, THOUGHTS, CONTEXT = (
+    "reply",
+    "pictures",
+    "schema",
+    "log-probabilities",
+    "streaming",
+    "temperature",
+    "limit of tokens",
+    "thoughts",
+    "context",
+)
+"""What is found out."""
+
+_COLOURS = ("red", "green", "blue", "yellow", "white", "black")
+_SHOWN = "yellow"
+_SIZE = (64, 64)
+_QUESTION = f"Which colour is this picture: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
+_BLIND_QUESTION = f"Which colour is a ripe lemon: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
+_COUNT = "Count from 1 to 30, with commas."
+_SCHEMA = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": list(_COLOURS)}},
+    "required": ["colour"],
+    "additionalProperties": False,
+}
+_BLIND = "choose a model that sees, or write a profile whose chat model is told the photo in words (docs/models.md)"
+_PLAIN = (
+    (STREAMING, "stream", "a reply that is not whole at the deadline is lost"),
+    (TEMPERATURE, "temperature", "answers differ from run to run"),
+)
+"""Parameters that are taken or refused, and what a refusal costs."""
+_TOKENS, _FEW_TOKENS = 32, 8
+_THOUGHTS = 2048
+"""Tokens for thoughts of a probe whose model ends inside them without a budget."""
+_MAX_LISTED = 12  # models of a server in a message
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a server can or cannot; ``can`` is None if that could not be found out, ``fatal`` if nothing works without it."""
+
+    name: str
+    can: bool | None
+    said: str
+    cure: str = ""
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a model of a server can, in ``requests`` requests."""
+
+    model: str
+    address: str
+    findings: tuple[Finding, ...]
+    requests: int
+    seconds: float
+
+    @property
+    def fault(self) -> str | None:
+        """Why the model cannot be used as the profile would, and what to do; None if it can."""
+        said = [f"{found.said}: {found.cure}" for found in self.findings if found.fatal]
+        return f"{self.model} at {self.address}: {'; '.join(said)}" if said else None
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the model cannot do something."""
+        return any(found.can is False for found in self.findings)
+
+    @property
+    def summary(self) -> str:
+        """One line with what the model cannot."""
+        lacking = [f"{found.name} ({found.said})" for found in self.findings if found.can is False]
+        said = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all that is used"
+        return f"{self.model} at {self.address} {said}"
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What the server says of its models: their names, and the context of ours."""
+
+    names: tuple[str, ...] = ()
+    context: int | None = None
+
+
+def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
+    """Ask a server for a picture's colour in one request with all that is used; parameters that it refuses are remembered for the run.
+
+    Args:
+        chat: The model.
+        sees: Whether it is shown pictures.
+        thorough: Whether a second request finds out if the limit of tokens is kept, and a third call asks for the context.
+
+    Raises:
+        ModelError: There is no key, server or model, or it answers not even a plain question; the message says what to do.
+    """
+    if not chat.base_url and not os.environ.get(BASE_VARIABLE) and not chat.key:
+        raise ModelError(
+            f"{chat.name} needs a key: set {chat.api_key_env}, or name a server of your own with --base-url (or {BASE_VARIABLE})"
+        )
+    began, before = time.monotonic(), chat.requests
+    findings: list[Finding] = []
+    reply = _ask(chat, sees=sees)
+    others = 0
+    if reply.fault == "tokens":
+        findings.append(_thinks_too_long(reply))
+        more = dataclasses.replace(chat, reasoning_tokens=chat.reasoning_tokens + _THOUGHTS)
+        reply, others = _ask(more, sees=sees), more.requests
+    if sees and reply.finish_reason == "error":
+        plain = _ask(chat, sees=False)
+        if plain.finish_reason != "error":
+            findings.append(Finding(PICTURES, False, f"the model takes no picture ({reply.error})", _BLIND, fatal=True))
+        reply = plain
+    elif sees:
+        findings.append(_judge_picture(reply))
+    findings += _judge_reply(chat, reply)
+    if thorough:
+        findings += [_judge_limit(chat), _judge_context(_list_models(chat))]
+    requests = chat.requests - before + others
+    return Probe(chat.name, chat.address, tuple(findings), requests, time.monotonic() - began)
+
+
+def _ask(chat: OpenAIChat, *, sees: bool) -> ChatReply:
+    """Ask for the colour.
+
+    Raises:
+        ModelError: No reply came, or the server has no such model.
+    """
+    pictures = (Image.new("RGB", _SIZE, _SHOWN),) if sees else ()
+    message = ChatMessage("user", _QUESTION if sees else _BLIND_QUESTION, pictures)
+    request = ChatRequest((message,), max_tokens=_TOKENS, schema=_SCHEMA, logprobs=True)
+    try:
+        (reply,) = chat.chat([request], Deadline(SECONDS))
+    except ModelError:
+        listed = _list_models(chat).names
+        if not listed or chat.name in listed:
+            raise
+        has = ", ".join(listed[:_MAX_LISTED]) + (", ..." if len(listed) > _MAX_LISTED else "")
+        raise ModelError(
+            f"the server at {chat.address} has no model {chat.name!r}; it has: {has}; choose one with --model-name"
+        ) from None
+    if reply.no_answer or reply.finish_reason == "abort":
+        why = reply.error or f"no reply in {SECONDS:.0f} s"
+        raise ModelError(
+            f"no model answers at {chat.address}: start the server, or name another with --base-url (or {BASE_VARIABLE}): {why}"
+        )
+    return reply
+
+
+def _thinks_too_long(reply: ChatReply) -> Finding:
+    cure = f"give it tokens for them with --reasoning-tokens {_THOUGHTS} (reasoning_tokens in [models.chat])"
+    said = (reply.error or "").partition(":")[0]
+    return Finding(THOUGHTS, False, said, f"{cure}, or turn thoughts off at the server", fatal=True)
+
+
+def _judge_picture(reply: ChatReply) -> Finding:
+    named = next((colour for colour in _COLOURS if colour in reply.text.lower()), None)
+    said = f"named a {_SHOWN} picture {named}" if named else f"named no colour of a {_SHOWN} picture"
+    return (
+        Finding(PICTURES, True, said)
+        if named == _SHOWN
+        else Finding(PICTURES, False, said, f"if it is blind: {_BLIND}")
+    )
+
+
+def _judge_reply(chat: OpenAIChat, reply: ChatReply) -> list[Finding]:
+    if reply.finish_reason == "error":
+        why = f"none to a plain question ({reply.error})"
+        return [Finding(REPLY, False, why, "look at the server's log", fatal=True)]
+    refused = chat.dialect.refused
+    made = [_judge_schema(reply, refused), _judge_logprobs(reply, refused)]
+    for name, parameter, cost in _PLAIN:
+        cure = f"none needed; {cost}"
+        made.append(Finding(name, False, "refused", cure) if parameter in refused else Finding(name, True, "taken"))
+    return made
+
+
+def _judge_schema(reply: ChatReply, refused: frozenset[str]) -> Finding:
+    cure = "none needed: replies are read without one; a current vLLM or llama.cpp keeps to it"
+    if "response_format" in refused:
+        return Finding(SCHEMA, False, "refused", cure)
+    try:
+        is_kept = json.loads(reply.text).keys() == {"colour"}
+    except (ValueError, AttributeError):
+        is_kept = False
+    return Finding(SCHEMA, True, "kept") if is_kept else Finding(SCHEMA, False, "accepted and not kept", cure)
+
+
+def _judge_logprobs(reply: ChatReply, refused: frozenset[str]) -> Finding:
+    cure = "none needed; gates and checks that need them say nothing (docs/calibration.md)"
+    if reply.logprobs is None:
+        return Finding(LOGPROBS, False, "refused" if "logprobs" in refused else "accepted and not given", cure)
+    if reply.first_token_probs is None:
+        return Finding(LOGPROBS, False, "of the reply's tokens alone, without alternatives", cure)
+    return Finding(LOGPROBS, True, f"with {len(reply.first_token_probs)} alternatives")
+
+
+def _judge_limit(chat: OpenAIChat) -> Finding:
+    plain = dataclasses.replace(chat, reasoning_tokens=0)
+    (reply,) = plain.chat([ChatRequest((ChatMessage("user", _COUNT),), max_tokens=_FEW_TOKENS)], Deadline(SECONDS))
+    chat.requests += plain.requests
+    name = NEW_LIMIT if LIMIT in chat.dialect.refused else LIMIT
+    if reply.finish_reason == "length" or reply.fault == "tokens":
+        return Finding(LIMIT_KEPT, True, name)
+    if reply.finish_reason == "stop" and len(reply.text) > 4 * _FEW_TOKENS:
+        return Finding(LIMIT_KEPT, False, f"{name} is ignored", "limit replies at the server; long ones take longer")
+    return Finding(LIMIT_KEPT, None, reply.error or f"{name}; the reply ended before it")
+
+
+def _judge_context(listing: _Listing) -> Finding:
+    if listing.context is None:
+        return Finding(CONTEXT, None, "the server does not say")
+    return Finding(CONTEXT, True, f"{listing.context} tokens")
+
+
+def _list_models(chat: OpenAIChat) -> _Listing:
+    """Ask the server which models it has; it need not say."""
+    try:
+        with openai.OpenAI(api_key=chat.key or "none", base_url=chat.base_url, max_retries=0, timeout=10.0) as client:
+            models = list(client.models.list())
+    except Exception as error:  # noqa: BLE001 - what it is asked for makes a message better, and there is one already
+        _log.info("%s does not list its models: %s", chat.address, clean_message(error))
+        return _Listing()
+    ours = next((model for model in models if model.id == chat.name), None)
+    extra = (ours.model_extra or {}) if ours is not None else {}
+    context = extra.get("max_model_len") or (extra.get("meta") or {}).get("n_ctx_train")
+    return _Listing(tuple(str(model.id) for model in models), int(context) if context else None)

@@ -1,0 +1,126 @@
+"""What went wrong at an OpenAI-compatible server, and whether asking again can help."""
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import openai
+
+from agents.base.secrets import scrubbed
+from agents.models.base import ModelError
+
+MESSAGE_CHARACTERS = 300
+"""Longest part of a server's complaint that is shown."""
+
+_PICTURES = re.compile(r"\b(?:images?|multi-?modal|vision|mmproj)\b|image_url", re.IGNORECASE)
+_TAKES_NONE = re.compile(
+    r"(?:images?|vision|multi-?modal)[^.]{0,60}\bnot\b[^.]{0,20}support|not (?:a )?multi-?modal|"
+    r"(?:not|n't) support[^.]{0,40}(?:images?|vision|multi-?modal)|mmproj|support image input",
+    re.IGNORECASE,
+)
+"""Ways to say that a model takes no picture; some servers say so with a status that means something else."""
+_TOO_LONG = re.compile(r"context[ _](?:length|size|window)|maximum context|too (?:long|large)|too many tokens", re.I)
+_BUSY = (408, 409, 429)
+
+
+class TransientError(Exception):
+    """A failure that a retry may solve: 429, 5xx, a broken or garbled connection; ``after``: seconds that the server asks to wait."""
+
+    def __init__(self, said: str, after: float = 0.0) -> None:
+        super().__init__(said)
+        self.after = after
+
+
+class RefusedError(Exception):
+    """The server refuses the request as it is (400, 422); ``complaint``: the parameter that it names, or all that it says."""
+
+    def __init__(self, said: str, complaint: str = "") -> None:
+        super().__init__(said)
+        self.complaint = complaint
+
+    @property
+    def is_of_pictures(self) -> bool:
+        """Whether the server complains of a picture."""
+        return _PICTURES.search(str(self)) is not None
+
+    @property
+    def is_of_content(self) -> bool:
+        """Whether the server complains of the messages, so that no other parameter would help."""
+        return self.is_of_pictures or _TOO_LONG.search(str(self)) is not None
+
+
+def names_parameter(complaint: str, name: str) -> bool:
+    """Return whether a complaint names a parameter; ``max_tokens`` is not named by ``max_completion_tokens``."""
+    return re.search(rf"\b{name}\b", complaint, re.IGNORECASE) is not None
+
+
+def translate_error(
+    error: Exception, sent: Collection[str], *, model: str, address: str, key_variable: str
+) -> Exception:
+    """Translate an error of the client into one of ours.
+
+    Args:
+        error: Error of the client, or of the transport below it.
+        sent: Names of the parameters of the request.
+        model: Name of the model.
+        address: Root of the API.
+        key_variable: Environment variable with the key.
+
+    Returns:
+        ``TransientError``, ``RefusedError``, or ``ModelError`` if the server will answer no request at all.
+    """
+    said = clean_message(error)
+    if not isinstance(error, openai.APIStatusError):
+        return TransientError(f"The connection failed ({type(error).__name__}): {said}")
+    if error.code == "insufficient_quota":
+        return ModelError(
+            f"The account at {address} has no credit left: add some, or set {key_variable} to another key. It says: {said}"
+        )
+    named = any(names_parameter(str(error), name) for name in sent)
+    if error.status_code in (401, 403) and not (error.status_code == 403 and named):  # some refuse a parameter with 403
+        return ModelError(
+            f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {said}"
+        )
+    if _TAKES_NONE.search(str(error)):
+        return RefusedError(f"The server refuses the request: {said}", _complaint(error))
+    if error.status_code == 404:
+        return ModelError(
+            f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). "
+            f"It says: {said}"
+        )
+    if error.status_code in _BUSY or error.status_code >= 500:
+        return TransientError(f"The server answers {error.status_code}: {said}", _parse_retry_after(error))
+    return RefusedError(f"The server refuses the request: {said}", _complaint(error))
+
+
+def clean_message(error: BaseException | str) -> str:
+    """Shorten a message and remove the key, which some servers repeat."""
+    return scrubbed(str(error))[:MESSAGE_CHARACTERS]
+
+
+def _complaint(error: openai.APIStatusError) -> str:
+    """Return the parameter that the server names, or its whole message."""
+    return str(error.param or error)
+
+
+def _parse_retry_after(error: openai.APIStatusError) -> float:
+    """Parse how long the server asks to wait: seconds, milliseconds in ``retry-after-ms``, or a date.
+
+    Returns:
+        The seconds, or 0 if there is no such header or it cannot be read.
+    """
+    headers = error.response.headers
+    try:
+        return max(0.0, float(headers["retry-after-ms"]) / 1000)
+    except (KeyError, ValueError):
+        pass
+    text = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):  # no date, or one without a time zone
+        return 0.0

@@ -1,0 +1,80 @@
+"""Find out what a model behind a server can: ``crag probe --base-url URL --model-name NAME`` (docs/models.md)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+
+from agents.base.command_options import Flag
+from agents.base.files import one_line
+from agents.models.base import ModelError
+from agents.profiles.profile import SettingsError
+from agents.profiles.reach import probe_profile
+from agents.settings.run_config import RunConfig, profile_names
+from agents.settings.shared_options import JsonOptions, ModelOptions
+
+if TYPE_CHECKING:
+    from agents.models.chat.openai_probe import Probe
+
+_WIDTH = 130  # characters of the table
+_SAID = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
+
+
+class ProbeOptions(ModelOptions, JsonOptions):
+    """Find out what a model behind a server can, in a few small requests.
+
+    The status is 0 if the profile can use it, 1 if not, 2 if it does not answer.
+    """
+
+    group = "what is asked"
+
+    profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
+        "server_embedded", description="the profile whose chat model is asked, by name or by the path of a .toml file"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Probe the server and print what it can.
+
+    Returns:
+        0; 1 if the profile cannot use the model; 2 if there is no reply or the command line is wrong.
+    """
+    options = ProbeOptions.parse(arguments)
+    try:
+        config = RunConfig.of_profile(
+            options.profile, chat_model=options.model_name, base_url=options.base_url, server=options.server
+        )
+        found = probe_profile(config.profile)
+    except (ModelError, SettingsError) as error:
+        Console(stderr=True).print(f"error: {one_line(error)}", style="red", markup=False, soft_wrap=True)
+        return 2
+    if options.as_json:
+        print(json.dumps({**asdict(found), "fault": found.fault}, indent=2, ensure_ascii=False))
+    else:
+        show(found, Console(width=_WIDTH))
+    return int(found.fault is not None)
+
+
+def show(found: Probe, console: Console) -> None:
+    """Print what was found out as a table."""
+    table = Table(title=f"{found.model} at {found.address}", title_justify="left")
+    for column in ("what", "can it?", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    for each in found.findings:
+        said, colour = _SAID[each.can]
+        table.add_row(each.name, f"[{colour}]{said}[/]", each.said, each.cure)
+    console.print(table)
+    console.print(f"{found.requests} requests, {found.seconds:.1f} s", style="dim")
+    if found.fault is not None:
+        console.print(f"cannot be used: {found.fault}", style="red", markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

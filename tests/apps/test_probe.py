@@ -1,0 +1,65 @@
+"""``crag probe`` against servers that are there: its table, its JSON and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from apps import crag
+from tests.support.chat_server import serve_chat
+from tests.support.failing_server import FAILURES
+
+
+def run(server: HTTPServer, *more: str) -> int:
+    return crag.main(["probe", "--base-url", server.url_for("/v1"), "--model-name", "own", *more])
+
+
+def test_the_table_says_what_the_model_can_and_the_cure(
+    httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = serve_chat(httpserver, lambda _: '{"colour": "yellow"}')
+    assert run(httpserver) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "own at http" in said and "pictures │ yes │ named a yellow picture yellow" in said
+    assert "log-probabilities │ no │ accepted and not given" in said and "2 requests" in said
+    assert {body["model"] for body in seen} == {"own"}
+
+
+def test_a_model_that_the_profile_cannot_use_is_status_1(
+    httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve_chat(httpserver, FAILURES["blind"])
+    assert run(httpserver, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert "choose a model that sees" in found["fault"] and found["findings"][0]["can"] is False
+
+
+def test_no_server_or_a_profile_without_one_is_one_line_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with HTTPServer() as gone:
+        assert run(gone, "--max-retries", "0") == 2
+        assert capsys.readouterr().err.startswith("error: no model answers at")
+    assert crag.main(["probe", "--profile", "embedded"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "is behind no server: take --profile server or server_embedded" in said
+
+
+def test_options_of_the_server_need_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert crag.main(["probe", "--profile", "embedded", "--max-wait", "5"]) == 2
+    assert "no model behind a server, which --max-wait would change" in capsys.readouterr().err
+
+
+def test_a_blind_model_is_refused_before_the_first_question_and_the_probe_may_be_left_out(
+    httpserver: HTTPServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from agents.profiles.reach import unreachable
+    from agents.settings.run_config import RunConfig
+
+    seen = serve_chat(httpserver, FAILURES["blind"])
+    config = RunConfig.of_profile("server_embedded", chat_model="own", base_url=httpserver.url_for("/v1"))
+    said = str(unreachable(config.profile, ["small_chat", "chat"], [], [], servers=True))
+    assert "the model takes no picture" in said and "--no-probe" in said and "\n" not in said
+    assert len(seen) == 2, "with the picture, and without"
+    assert unreachable(config.profile, ["chat"], [], [], servers=False) is None and len(seen) == 2

@@ -1,0 +1,157 @@
+"""Servers as they are: each way to fail is told with its cure, and what a server refuses is found once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from PIL import Image
+from pytest_httpserver import HTTPServer
+
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.chat.openai_chat import OpenAIChat
+from tests.support.chat_server import serve_chat, streamed
+from tests.support.failing_server import FAILURES, error, pieces, refuse, shows_pictures, whole
+
+PHOTO = Image.new("RGB", (32, 32), "red")
+SCHEMA = {"type": "object", "properties": {"x": {"type": "boolean"}}}
+EVERYTHING: dict[str, Any] = {"logprobs": True, "schema": SCHEMA, "seed": 1, "stop": ("\n\n",), "temperature": 0.5}
+
+
+def client(server: HTTPServer, **options: Any) -> OpenAIChat:
+    return OpenAIChat("m", server.url_for("/v1"), **{"max_pause": 0.01, "attempts": 2, **options})
+
+
+def ask(text: str = "What is it?", *, photo: bool = False, **settings: Any) -> ChatRequest:
+    return ChatRequest((ChatMessage("user", text, (PHOTO,) if photo else ()),), **settings)
+
+
+def asked(server: HTTPServer, way: str, **options: Any) -> ChatReply:
+    serve_chat(server, FAILURES[way])
+    return client(server, **options).chat([ask(photo=True, max_tokens=64)])[0]
+
+
+SILENT = {
+    "always busy": "The server answers 429: ",
+    "broken": "The server answers 500: ",
+    "page of a proxy": "The server answers 502: ",
+    "page with 200": "answers with a page (text/html) and no reply: name the root of its API with --base-url",
+    "cut connection": "ended its reply early",
+    "no choices": "ended its reply early or sent none",
+    "bad JSON": "The connection failed (JSONDecodeError)",
+    "error with 200": "upstream is down",
+}
+
+
+@pytest.mark.parametrize("way", SILENT)
+def test_a_server_without_replies_is_no_model_that_knows_nothing(httpserver: HTTPServer, way: str) -> None:
+    reply = asked(httpserver, way)
+    assert (reply.text, reply.finish_reason, reply.no_answer) == ("", "error", True)
+    assert SILENT[way] in str(reply.error) and "<" not in str(reply.error)
+
+
+def test_an_account_without_credit_ends_the_call_and_is_not_asked_again(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, FAILURES["no credit"])
+    with pytest.raises(ModelError, match="no credit left: add some, or set OPENAI_API_KEY to another key"):
+        client(httpserver).chat([ask()])
+    assert len(seen) == 1
+
+
+REFUSED = {
+    "too long": "maximum context length is 4096",
+    "blind": "not a multimodal model",
+    "blind, by llama.cpp": "image input is not supported",
+    "blind, by a router": "support image input",
+}
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServer, way: str) -> None:
+    seen = serve_chat(httpserver, FAILURES[way])
+    (reply,) = client(httpserver).chat([ask(photo=True, **EVERYTHING)])
+    assert reply.finish_reason == "error" and REFUSED[way] in str(reply.error) and len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "fault", "said"),
+    [
+        ("declines", "refusal", "the model declines to answer: I'm sorry, I cannot help."),
+        ("filters", "refusal", "content filter"),
+        (
+            "thinks on",
+            "tokens",
+            "64 tokens went into thoughts, and none is left for the answer: give them more with --rea",
+        ),
+        ("thinks in tags", "tokens", "64 tokens went into thoughts"),
+        ("thinks unseen", "tokens", "64 tokens went by without a word, and none is left for the answer"),
+    ],
+)
+def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, said: str) -> None:
+    reply = asked(httpserver, way)
+    assert (reply.finish_reason, reply.fault, reply.no_answer) == ("error", fault, False)
+    assert said in str(reply.error)
+
+
+def test_thoughts_have_tokens_of_their_own(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: pieces({"reasoning": "Hmm"}, {"content": "330 m"}))
+    (reply,) = client(httpserver, reasoning_tokens=1000).chat([ask(max_tokens=64)])
+    assert (reply.text, seen[0]["max_tokens"]) == ("330 m", 1064)
+
+
+@pytest.mark.parametrize(
+    "text", ["<think>\nIs it 300? No.\n</think>\n\n330 m", "Is it 300?</think>330 m", "[THINK]x[/THINK]330 m", " 330 m"]
+)
+def test_thoughts_in_the_text_are_not_read(httpserver: HTTPServer, text: str) -> None:
+    serve_chat(httpserver, lambda _: streamed(text))
+    assert client(httpserver).chat([ask()])[0].text == "330 m"
+
+
+def test_log_probabilities_are_those_of_the_reply_and_not_of_its_thoughts(httpserver: HTTPServer) -> None:
+    def token(text: str, logprob: float) -> dict[str, Any]:
+        return {"token": text, "logprob": logprob, "top_logprobs": [{"token": text, "logprob": logprob}]}
+
+    told = ["<think>", "no", "</think>", "\n\n", "yes", "."]
+    content = [token(text, -0.5 * place) for place, text in enumerate(told)]
+    serve_chat(httpserver, lambda _: whole({"content": "".join(told)}, logprobs={"content": content}))
+    (reply,) = client(httpserver).chat([ask(logprobs=True)])
+    assert (reply.text, reply.logprobs) == ("yes.", (-2.0, -2.5))
+    assert reply.first_token_probs is not None and list(reply.first_token_probs) == ["yes"]
+
+
+def test_what_a_reasoning_model_refuses_is_found_once(httpserver: HTTPServer) -> None:
+    answer = refuse("temperature", "logprobs", "stop", "seed", "stream", max_tokens="max_completion_tokens")
+    seen = serve_chat(httpserver, answer)
+    first = client(httpserver).chat([ask(max_tokens=9, **EVERYTHING)])
+    needed = len(seen)
+    again = client(httpserver).chat([ask(max_tokens=9, **EVERYTHING)])  # another client of the same run
+    assert [reply.text for reply in (*first, *again)] == ["yes", "yes"]
+    assert len(seen) == needed + 1 == 8
+    assert seen[-1].keys() == {"model", "messages", "response_format", "max_completion_tokens"}
+    assert seen[-1]["max_completion_tokens"] == 9
+
+
+def test_a_parameter_refused_with_403_is_no_wrong_key(httpserver: HTTPServer) -> None:
+    said = "You are not allowed to request logprobs from this model."
+    serve_chat(httpserver, lambda body: error(403, said) if "logprobs" in body else streamed("yes"))
+    assert client(httpserver).chat([ask(logprobs=True)])[0].text == "yes"
+
+
+def test_a_stop_that_the_server_does_not_know_ends_the_reply_all_the_same(httpserver: HTTPServer) -> None:
+    serve_chat(
+        httpserver, lambda body: error(400, "no", param="stop") if "stop" in body else streamed("330 m\nQ: next")
+    )
+    assert client(httpserver).chat([ask(stop=("\n",))])[0].text == "330 m"
+
+
+def test_a_gateway_that_streams_nothing_works(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: whole({"content": "330 m"}))
+    chat = client(httpserver)
+    assert [chat.chat([ask()])[0].text for _ in range(2)] == ["330 m", "330 m"]
+    assert [body.get("stream") for body in seen] == [True, None]
+
+
+def test_after_a_success_a_refusal_without_reason_costs_one_request(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda body: error(400, "no") if shows_pictures(body) else streamed('{"x": true}'))
+    chat = client(httpserver)
+    good, bad = (chat.chat([ask(photo=photo, **EVERYTHING)])[0] for photo in (False, True))
+    assert (good.text, bad.finish_reason, len(seen)) == ('{"x": true}', "error", 2)

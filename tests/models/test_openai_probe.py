@@ -1,0 +1,158 @@
+"""What a server can is found before the first question, in few requests and with the cure for each lack."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from agents.models.base import ModelError
+from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.chat.openai_probe import Probe, probe
+from tests.support.chat_server import refused, serve_chat
+from tests.support.failing_server import FAILURES, Body, pieces, refuse, whole
+
+
+def client(server: HTTPServer | str, model: str = "m", **options: Any) -> OpenAIChat:
+    url = server if isinstance(server, str) else server.url_for("/v1")
+    return OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_pause": 0.02, **options})
+
+
+def probed(server: HTTPServer | str, *, sees: bool = True, thorough: bool = True, **options: Any) -> Probe:
+    return probe(client(server, **options), sees=sees, thorough=thorough)
+
+
+def told(found: Probe) -> dict[str, tuple[bool | None, str]]:
+    return {each.name: (each.can, each.said) for each in found.findings}
+
+
+def capable(body: Body) -> Any:
+    """A model of today behind a server that can everything."""
+    if "response_format" not in body:
+        return pieces({"content": "1, 2, 3"}, finish="length")
+    text = json.dumps({"colour": "yellow"})
+    top = [{"token": token, "logprob": -0.1} for token in "ab"]
+    content = [{"token": text, "logprob": -0.1, "top_logprobs": top}]
+    return pieces({"content": text}, logprobs={"content": content})
+
+
+def test_a_server_that_can_everything_is_asked_twice(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, capable, ("m",))
+    found = probed(httpserver)
+    assert told(found) == {
+        "pictures": (True, "named a yellow picture yellow"),
+        "schema": (True, "kept"),
+        "log-probabilities": (True, "with 2 alternatives"),
+        "streaming": (True, "taken"),
+        "temperature": (True, "taken"),
+        "limit of tokens": (True, "max_tokens"),
+        "context": (None, "the server does not say"),
+    }
+    assert found.requests == len(seen) == 2 and found.fault is None and found.summary.endswith("has all that is used")
+    assert max(body["max_tokens"] for body in seen) <= 32 and len(json.dumps(seen[0])) < 4000
+
+
+def test_at_the_start_one_request_is_made(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, capable)
+    assert probed(httpserver, thorough=False).requests == len(seen) == 1
+
+
+@pytest.mark.parametrize("way", ["blind", "blind, by llama.cpp", "blind, by a router"])
+def test_a_blind_model_under_a_profile_that_sees_is_refused_with_the_cure(httpserver: HTTPServer, way: str) -> None:
+    serve_chat(httpserver, FAILURES[way])
+    found = probed(httpserver, thorough=False)
+    assert told(found)["pictures"][0] is False
+    assert "the model takes no picture" in str(found.fault) and "choose a model that sees" in str(found.fault)
+    assert probed(httpserver, thorough=False, sees=False).fault is None
+
+
+def test_a_server_that_ignores_pictures_is_seen_by_the_colour(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: '{"colour": "red"}')
+    found = probed(httpserver, thorough=False)
+    assert told(found)["pictures"] == (False, "named a yellow picture red") and found.fault is None
+    assert told(found)["log-probabilities"] == (False, "accepted and not given")
+    assert "lacks pictures (named a yellow picture red), log-prob" in found.summary and found.lacks
+
+
+@pytest.mark.parametrize("way", ["thinks on", "thinks in tags", "thinks unseen"])
+def test_a_model_that_ends_in_its_thoughts_is_told_with_the_budget_that_helps(httpserver: HTTPServer, way: str) -> None:
+    def say(body: Body) -> Any:
+        said = {"content": '{"colour": "yellow"}'}
+        if body["max_tokens"] < 1000:
+            return FAILURES[way](body)
+        return pieces(said) if body.get("stream") else whole(said)
+
+    serve_chat(httpserver, say)
+    found = probed(httpserver)
+    assert "give it tokens for them with --reasoning-tokens 2048" in str(found.fault)
+    assert told(found)["pictures"][0] is True, "the rest of the table is there all the same"
+    assert told(found)["limit of tokens"] == (True, "max_tokens")
+    given = probed(httpserver, reasoning_tokens=2048)
+    assert given.fault is None
+
+
+def test_what_is_refused_is_told_and_remembered(httpserver: HTTPServer) -> None:
+    names = ("temperature", "logprobs", "response_format", "stream")
+    seen = serve_chat(httpserver, refuse(*names, max_tokens="max_completion_tokens"))
+    found = probed(httpserver)
+    assert {name for name, (can, _) in told(found).items() if can is False} >= {
+        "schema", "log-probabilities", "streaming", "temperature"
+    }  # fmt: skip
+    assert found.requests == len(seen) == 7
+    assert all(each.cure for each in found.findings if each.can is False)
+    assert probed(httpserver, thorough=False).requests == 1, "the next client of the run knows it"
+
+
+def test_a_limit_that_is_ignored_is_seen(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda body: "1, 2, 3, " * 9 if "response_format" not in body else '{"colour": "yellow"}')
+    assert told(probed(httpserver))["limit of tokens"] == (False, "max_tokens is ignored")
+
+
+def test_the_context_that_a_server_tells_is_shown(httpserver: HTTPServer) -> None:
+    listed = {
+        "object": "list",
+        "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "x", "max_model_len": 16384}],
+    }
+    httpserver.expect_request("/v1/models", method="GET").respond_with_json(listed)
+    serve_chat(httpserver, capable)
+    assert told(probed(httpserver))["context"] == (True, "16384 tokens")
+
+
+def test_a_model_that_refuses_a_plain_question_is_told(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: refused(400, "no chat template"))
+    fault = probed(httpserver, thorough=False).fault
+    assert "none to a plain question (The server refuses the request: " in str(fault) and "no chat template" in str(
+        fault
+    )
+
+
+def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
+    with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):
+        probed(httpserver)
+
+
+def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
+    with HTTPServer() as gone:
+        url = gone.url_for("/v1")
+    with pytest.raises(
+        ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
+    ):
+        probed(url)
+
+
+def test_a_refused_key_is_told(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: refused(401, "bad key"))
+    with pytest.raises(ModelError, match="refuses the key: set the environment variable TEST_KEY"):
+        probed(httpserver)
+
+
+def test_openais_own_server_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.delenv("TEST_KEY", raising=False)
+    with pytest.raises(
+        ModelError, match="gpt-4o needs a key: set TEST_KEY, or name a server of your own with --base-url"
+    ):
+        probe(OpenAIChat("gpt-4o", api_key_env="TEST_KEY"), sees=True)

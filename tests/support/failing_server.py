@@ -1,0 +1,99 @@
+"""Ways in which servers of the chat-completions protocol fail, as handlers of a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from werkzeug import Response
+
+from tests.support.chat_server import streamed
+
+Body = Mapping[str, Any]
+
+
+def error(status: int, message: str, **more: Any) -> Response:
+    """Return an error in the protocol's form."""
+    return Response(
+        json.dumps({"error": {"message": message, "type": "invalid_request_error", **more}}),
+        status=status,
+        content_type="application/json",
+    )
+
+
+def whole(message: Mapping[str, Any], finish: str = "stop", logprobs: Any = None) -> Response:
+    """Return a reply in one piece."""
+    said = {"role": "assistant", "content": None, **message}
+    choices = [{"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}]
+    head = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
+    return Response(json.dumps(head), content_type="application/json")
+
+
+def pieces(*deltas: Mapping[str, Any], finish: str = "stop", logprobs: Any = None) -> Response:
+    """Return a reply as a stream."""
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    choices = [{"index": 0, "delta": delta, "finish_reason": None, "logprobs": logprobs} for delta in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": finish, "logprobs": None})
+    lines = [f"data: {json.dumps({**head, 'choices': [choice]})}\n\n" for choice in choices]
+    return Response("".join(lines) + "data: [DONE]\n\n", content_type="text/event-stream")
+
+
+def page(status: int) -> Response:
+    """Return the page of a proxy in front of the server."""
+    text = "<!DOCTYPE html><html><head><style>b{}</style></head><body><h1>Bad gateway</h1>nginx</body></html>"
+    return Response(text, status=status, content_type="text/html")
+
+
+def shows_pictures(body: Body) -> bool:
+    """Whether a request shows a picture."""
+    return any(isinstance(message["content"], list) for message in body["messages"])
+
+
+def refuse(*names: str, **renamed: str) -> Callable[[Body], Response]:
+    """Return a server that refuses parameters, one at a time, as OpenAI does for models that reason."""
+
+    def answer(body: Body) -> Response:
+        for name in (*names, *renamed):
+            if name in body:
+                instead = f" Use '{renamed[name]}' instead." if name in renamed else ""
+                said = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
+                return error(400, said, param=name, code="unsupported_parameter")
+        return streamed("yes") if body.get("stream") else whole({"content": "yes"})
+
+    return answer
+
+
+FAILURES: dict[str, Callable[[Body], Response]] = {
+    "no credit": lambda _: error(429, "You exceeded your current quota", code="insufficient_quota"),
+    "always busy": lambda _: error(429, "Rate limit reached", code="rate_limit_exceeded"),
+    "broken": lambda _: error(500, "on fire"),
+    "page of a proxy": lambda _: page(502),
+    "page with 200": lambda _: page(200),
+    "cut connection": lambda _: Response(pieces({"content": "y"}).data[:60], content_type="text/event-stream"),
+    "no choices": lambda _: Response(
+        json.dumps({"id": "1", "object": "chat.completion", "choices": []}), content_type="application/json"
+    ),
+    "bad JSON": lambda _: Response('{"choices": [', content_type="application/json"),
+    "error with 200": lambda _: Response('{"error": {"message": "upstream is down"}}', content_type="application/json"),
+    "too long": lambda _: error(
+        400,
+        "This model's maximum context length is 4096 tokens, max_tokens and messages ask for 9000",
+        param="messages",
+    ),
+    "blind": lambda body: error(400, "m is not a multimodal model") if shows_pictures(body) else streamed("yes"),
+    "blind, by llama.cpp": lambda body: (
+        error(500, "image input is not supported - hint: you may need to provide the mmproj")
+        if shows_pictures(body)
+        else streamed("yes")
+    ),
+    "blind, by a router": lambda body: (
+        error(404, "No endpoints found that support image input") if shows_pictures(body) else streamed("yes")
+    ),
+    "declines": lambda _: pieces({"content": None, "refusal": "I'm sorry, "}, {"refusal": "I cannot help."}),
+    "filters": lambda _: pieces({"content": None}, finish="content_filter"),
+    "thinks on": lambda _: pieces({"reasoning_content": "Let me see."}, {"reasoning": "Hmm"}, finish="length"),
+    "thinks in tags": lambda _: pieces({"content": "<think>Let me "}, {"content": "see"}, finish="length"),
+    "thinks unseen": lambda _: whole({"content": ""}, finish="length"),
+}
+"""Servers that give no answer, by what is wrong with them."""
