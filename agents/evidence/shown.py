@@ -4,7 +4,8 @@
 |---|---|---|
 | ``answer``, ``dual_answer``, ``modality_answers`` | the best ``k`` chunks, an option of the stage | together |
 | ``steps`` | text of the photo, and the best ``STEP_CHUNKS`` chunks of the step | together |
-| ``verify``, ``chain_of_verification``, ``consistency``, ``isolated_answers``, ``reconcile`` | what the answer was made from (``Turn.shown``) | with it |
+| ``verify``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
+| ``isolated_answers``, ``reconcile`` | the same | with it |
 | ``entries_answer``, ``choose_entry``, ``entry_answer``, ``four_steps`` | ``entries.k`` entries (``cut_entry``) | in equal shares |
 | ``cited_answer``, ``knowledge``, ``cite`` | the best ``DOCUMENTS`` chunks, numbered | no: citations need whole documents |
 | ``relevance`` | one chunk | no |
