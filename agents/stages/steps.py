@@ -175,6 +175,7 @@ class Steps(Stage):
         questions = []
         for run, place, part in asked:
             run.turn.note(search_error=part.noted("search_error"))
+            run.turn.mark_fault(part.fault)
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
             told = run.printed.evidence if image is None else ()

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.methods.ranking import fuse
+from agents.record import Unanswered
 from agents.search.gateway import READING_SECONDS
 from agents.search.hits import PageText, Results, WebHit
 from agents.stage import Context, Stage, StageOptions
@@ -71,6 +72,9 @@ class WebSearch(Stage):
         texts = self._full_texts(ranked, context) if self.options.pages == "full" else {}
         notes = {url: text.note for url, text in texts.items()}
         for turn, pages in zip(turns, ranked, strict=True):
+            failed = [results.error is not None for (of, _), results in zip(asked, found, strict=True) if of is turn]
+            if failed and all(failed):
+                turn.mark_fault(Unanswered.SEARCH)
             turn.web_hits = tuple(
                 hit
                 if hit.page_text is not None or hit.page_url not in texts

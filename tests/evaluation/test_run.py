@@ -174,7 +174,10 @@ def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest
     )
     write_records(world / "out" / "trace.jsonl", [failed])
     assert _main(world, "--mode", "evaluate") == 0
-    assert "1 turns met an error inside the agent, such as: answer: no weights [file]" in capsys.readouterr().out
+    assert (
+        "1 turns met an error inside the agent and went on, such as: answer: no weights [file]"
+        in capsys.readouterr().out
+    )
     assert "answer: no weights [file]" in (world / "out" / "report.html").read_text()
 
 
