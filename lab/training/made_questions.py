@@ -32,7 +32,7 @@ from agents.asking.readers.answers import ANSWER, STEP_ANSWER
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
 from agents.evidence.chunks import ChunkOptions, cutter
-from agents.evidence.passages import within_tokens
+from agents.evidence.shown import within_tokens
 from agents.models.base import ChatReply
 from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig

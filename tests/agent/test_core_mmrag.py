@@ -263,7 +263,7 @@ def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     run(EntriesStage, [asked, turn("none")], context(made, reranker=ThreeEngines()))
     assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
     assert len(asked.entries[0].text) <= 804
-    assert entry_text(hits()[2], 4500) == (
+    assert entry_text(hits()[2]) == (
         "The first flight of McDonnell Douglas DC-10 is August 29, 1970. The engines of McDonnell Douglas DC-10 is three."
     )
 
