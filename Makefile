@@ -185,8 +185,9 @@ preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to th
 lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from requirements/*.in, with hashes
 	tools/lock_cpu.sh $(BIN)/uv $(UPGRADE)
 
-lock-gpu: requirements/gpu.in $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in, with hashes
-	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt
+lock-gpu: $(INSTALLED_DEV) ## Write requirements.txt and requirements/gpu_current.txt from their .in files, with hashes
+	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt 2025-10-31 # vLLM 0.10.2 is of September 2025
+	tools/lock_gpu.sh $(BIN)/uv requirements/gpu_current.in requirements/gpu_current.txt
 
 lock-models: $(INSTALLED) ## Write the commit of every model of the hub into profiles/*.toml and aicrowd.json
 	$(BIN)/python -m apps.preflight.lock_models

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -22,6 +23,27 @@ Status = Literal["ran", "reduced", "skipped", "failed", "hung"]
 
 Cause = Literal["time", "hanging", "error"]
 """Why a stage did not run whole: the clock, a thread of an earlier call that still hangs in it, or an error."""
+
+
+class Unanswered(StrEnum):
+    """Why a turn ended as "I don't know". The agent declined, or something failed on the way (``is_error``)."""
+
+    NO_EVIDENCE = "no_evidence"  # nothing was found, and the model does not know by itself
+    REFUSED = "refused"  # the model says that it does not know, or nothing at all
+    WITHHELD = "withheld"  # a rule or the gate held the answer back
+    TIME = "time"  # what would have given the answer was cut short or left out
+    MODEL = "model"  # a model failed, or ended without a word of its answer
+    BUSY = "busy"  # a model's server was overloaded, broken or not there, however often it was tried
+    SEARCH = "search"
+    STAGE = "stage"  # a stage raised something else
+    PICTURE = "picture"  # the photo could not be read
+    AGENT = "agent"  # the agent raised, or returned no text
+
+    @property
+    def is_error(self) -> bool:
+        """Whether something failed, rather than that the agent declined to answer."""
+        return self not in (Unanswered.NO_EVIDENCE, Unanswered.REFUSED, Unanswered.WITHHELD)
+
 
 DESCRIBES_PICTURE = "describes the picture"
 """Marks a field of ``StageRecord`` that is left out of traces that are to hold no pictures (``trace.images``)."""
@@ -189,6 +211,8 @@ class Exchange:
         messages: The request as the model received it: pictures are in words for one that cannot see. Files hold it, and replies whole,
             where ``trace.requests`` is set.
         read: Lines of text read in the first picture of the request, for a model that cannot see.
+        no_answer: Whether there is no reply because the server was busy, silent or not there (``ChatReply.no_answer``).
+        is_refusal: Whether there is no reply because the model declines to answer, which is no failure.
     """
 
     prompt: str
@@ -211,6 +235,8 @@ class Exchange:
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
     read: Annotated[tuple[str, ...], QUOTES_PROMPT] = ()
+    no_answer: bool = False
+    is_refusal: bool = False
 
 
 @dataclass(frozen=True)
@@ -220,6 +246,7 @@ class StageRecord:
     Attributes:
         seconds: Wall time of the stage for the whole batch.
         cause: Why it is not ``ran``; ``reason`` says more, in words that may quote an error.
+        fault: Kind of what failed: in a stage that failed or hung, or in one that ran although all of its searches failed.
         entity: Name of what the photo is taken to show.
         nearest: What is most like it, where the stage takes the photo to show none of what was found.
         pictures: What image search found, best first.
@@ -247,6 +274,7 @@ class StageRecord:
     decision: Decision | None = None
     exchanges: tuple[Exchange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    fault: Unanswered | None = None
 
     @property
     def complete(self) -> bool:
@@ -309,6 +337,7 @@ class TurnRecord:
         seconds: Wall time of the call that it was part of.
         batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
         session_id: Of the data set, where an evaluation asked; with ``interaction_id`` it says whose record this is.
+        unanswered: Why the answer is "I don't know"; None for an answered turn (``agents.unanswered``).
         photo: Name of its PNG file; with ``history``, what was said before, only where requests are recorded (``trace.requests``).
     """
 
@@ -324,6 +353,7 @@ class TurnRecord:
     interaction_id: str = ""
     photo: str | None = None
     history: tuple[SentMessage, ...] = ()
+    unanswered: Unanswered | None = None
     version: int = VERSION
 
     @property

@@ -13,7 +13,7 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, imported, look_up
-from agents.evidence.passages import within_tokens
+from agents.evidence.shown import select_chunks
 from agents.models.base import ModelError
 from agents.models.vision.montage import montage
 from agents.profiles.model_set import ModelSet
@@ -90,9 +90,15 @@ class Context:
         for stage in self.gathering:
             stage.run(turns, within)
 
-    def evidence(self, turn: Turn, limit: int) -> tuple[Evidence, ...]:
-        """Return the best chunks of a turn that a prompt shows: at most ``limit``, within the profile's budget of tokens."""
-        return within_tokens(turn.evidence[:limit], self.limits.evidence_tokens)
+    def evidence(self, turn: Turn, k: int, first: Sequence[Evidence] = ()) -> tuple[Evidence, ...]:
+        """Return the chunks of a turn that a prompt shows, within the profile's budget of tokens (``agents/evidence/shown.py``).
+
+        Args:
+            turn: A turn with ranked evidence.
+            k: How many of its chunks are shown.
+            first: Chunks that stand before them and are not counted by ``k``.
+        """
+        return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.

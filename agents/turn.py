@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.models.base import Detection
-from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, finding
+from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 
@@ -254,6 +254,7 @@ class Turn:
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
     _found: dict[str, Any] = field(default_factory=dict, repr=False)
     _exchanges: list[Exchange] = field(default_factory=list, repr=False)
+    _fault: Unanswered | None = field(default=None, repr=False)
 
     def snapshot(self) -> Turn:
         """Copy the turn as it is now.
@@ -362,6 +363,15 @@ class Turn:
         self._exchanges.append(exchange)
 
     @property
+    def fault(self) -> Unanswered | None:
+        """Kind of what failed in the running stage."""
+        return self._fault
+
+    def mark_fault(self, fault: Unanswered | None) -> None:
+        """Record that what the running stage needs for this turn failed, though the stage itself goes on; None changes nothing."""
+        self._fault = fault or self._fault
+
+    @property
     def signals(self) -> dict[str, Signal]:
         """What stages found that may tell right answers from wrong ones."""
         closed = (signal for record in self.records for signal in record.signals.items())
@@ -374,15 +384,24 @@ class Turn:
         status: Status = "ran",
         cause: Cause | None = None,
         reason: str | None = None,
+        fault: Unanswered | None = None,
     ) -> None:
         """Append the record of a stage that has ended or did not run."""
         said = {name: value for name, value in self._notes.items() if value is not None}
         asked = tuple(self._exchanges)
         closed = StageRecord(
-            stage, round(seconds, 4), status, cause, reason, **self._found, exchanges=asked, notes=said
+            stage,
+            round(seconds, 4),
+            status,
+            cause,
+            reason,
+            **self._found,
+            exchanges=asked,
+            notes=said,
+            fault=fault or self._fault,
         )
         self.records.append(closed)
-        self._notes, self._found, self._exchanges = {}, {}, []
+        self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None
 
 
 def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:

@@ -134,6 +134,8 @@ class Answerer:
             raise CancelledError("the question was cancelled") from None
         except BaseException as error:  # SystemExit, panics of Rust: neither may end a program that others use
             raise AgentError(f"the agent failed ({type(error).__name__})") from error
+        if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, str)]:
+            raise AgentError(f"the agent failed (it returned {wrong[0]} instead of text)")
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)

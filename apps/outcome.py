@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.record import Decision, StageRecord, TurnRecord
+from agents.record import Decision, StageRecord, TurnRecord, Unanswered
 from agents.texts.refusals import refuses
+from agents.unanswered import explain_error, why_unanswered
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
 
@@ -70,6 +71,12 @@ class Outcome:
     times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
     seconds: float = 0.0  # the whole batch
     error: str | None = None  # what went wrong on the way, where something did
+    cause: Unanswered | None = None  # why the answer is "I don't know"
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no answer because something failed, which ``error`` explains."""
+        return self.cause is not None and self.cause.is_error
 
     @property
     def abstained(self) -> bool:
@@ -127,7 +134,8 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},
         times=tuple(Time(stage.stage, stage.seconds, _explain_gap(stage)) for stage in record.stages),
         seconds=record.seconds,
-        error=record.error,
+        error=explain_error(record) or record.error,
+        cause=why_unanswered(record),
     )
 
 

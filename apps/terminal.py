@@ -18,7 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.base.command_options import Flag
+from agents.base.files import one_line
 from agents.base_agent import Message
+from agents.record import Unanswered
 from agents.settings.shared_options import JsonOptions
 from apps.answering import (
     AgentError,
@@ -34,6 +36,12 @@ from apps.outcome import Outcome
 
 _LEAVE = frozenset({"exit", "quit", ":q"})
 _KINDS = {"kg": "knowledge graph", "web": "web"}
+_CURES = {
+    Unanswered.TIME: "; give it more with --set limits.seconds_per_turn=120",
+    Unanswered.BUSY: "; try again later, or name another server with --base-url",
+    Unanswered.STAGE: "; --trace FILE keeps all that the stages did",
+}
+"""What to do about an error, where its own words do not say it."""
 _MAX_TEXT = 300  # characters of a piece of evidence
 
 
@@ -57,7 +65,8 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     """Answer the question, or hold a dialog.
 
     Returns:
-        0; 2 if it cannot be done, with the reason on standard error; 130 if stopped by Ctrl-C.
+        0; 1 if there is no answer because something failed or the time was up; 2 if it cannot be done; 130 if stopped by Ctrl-C. The
+        reason of 1 and 2 is one line on standard error.
     """
     options = AskOptions.parse(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
@@ -66,20 +75,29 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         photo = read_photo(options.photo)  # before models are loaded: a wrong path shows at once
         with console.status("loading the models"):
             answerer = start(options)
-        if options.question and options.as_json:
-            outcome = answerer.answer([Question(options.question, photo)])[0]
-            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
-        elif options.question:
-            show(console, answerer.answer([Question(options.question, photo)])[0], details=not options.brief)
-        else:
+        if not options.question:
             talk(answerer, photo, console, details=not options.brief)
+            return 0
+        outcome = answerer.answer([Question(options.question, photo)])[0]
+        if options.as_json:
+            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
+        elif not (options.brief and outcome.failed):
+            show(console, outcome, details=not options.brief)
+        if outcome.failed:
+            _print_error(f"{outcome.error}{_CURES.get(outcome.cause or Unanswered.AGENT, '')}")
+            return 1
     except (PhotoError, CannotStartError, AgentError) as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        _print_error(str(error))
         return 2
     except KeyboardInterrupt:
         console.print("stopped")
         return 130
     return 0
+
+
+def _print_error(said: str) -> None:
+    """Print an error as one line on standard error."""
+    Console(stderr=True).print(f"error: {one_line(said)}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def talk(
@@ -101,13 +119,17 @@ def talk(
             return
         outcome = answerer.answer([Question(text, photo, tuple(history))])[0]
         show(console, outcome, details=details)
+        if outcome.failed:
+            console.print(f"error: {outcome.error}", style="red", markup=False)
+            continue
         history += [{"role": "user", "content": text}, {"role": "assistant", "content": outcome.answer}]
 
 
 def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
     """Print an answer and, with ``details``, how it came about."""
-    colour = "yellow" if outcome.abstained else "green"
-    console.print(Panel(Text(outcome.answer), title="answer", border_style=colour, expand=False))
+    colour = "red" if outcome.failed else "yellow" if outcome.abstained else "green"
+    text, title = ("there is no answer", "error") if outcome.failed else (outcome.answer, "answer")
+    console.print(Panel(Text(text), title=title, border_style=colour, expand=False))
     if details:
         for part in (
             _format_findings(outcome),

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictStr
 
+from agents.record import Unanswered
+
 I_DONT_KNOW = "I don't know"
 """The answer that counts as a miss in both releases of the organiser's evaluation."""
 
@@ -89,6 +91,7 @@ class AnsweredTurn:
     """A line of response.jsonl, in the organiser's fields and order.
 
     ``agent_response`` is the answer after truncation; ``interaction_id_history`` holds the ids of the earlier turns.
+    ``error_cause`` says what failed on a turn that is an error (a value of ``agents.record.Unanswered``); its text is "I don't know".
     """
 
     __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # ids of other agents may be numbers
@@ -106,6 +109,7 @@ class AnsweredTurn:
     agent_response: StrictStr
     total_turn_count: int
     interaction_id_history: list[str] = field(default_factory=list)
+    error_cause: str | None = None
 
     @property
     def key(self) -> Key:
@@ -113,8 +117,12 @@ class AnsweredTurn:
         return self.session_id, self.interaction_id
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON-ready values, in the order of the file."""
-        return asdict(self)
+        """Return the organiser's fields as JSON-ready values, in the order of the file."""
+        return {name: value for name, value in asdict(self).items() if name != "error_cause"}
+
+    def to_line(self) -> dict[str, Any]:
+        """Return the line of response.jsonl: the organiser's fields, and the cause of an error."""
+        return self.to_dict() | ({} if self.error_cause is None else {"error_cause": self.error_cause})
 
 
 def make_answered_turn(session: Session, turn: QuestionTurn, response: str) -> AnsweredTurn:
@@ -136,6 +144,8 @@ def make_answered_turn(session: Session, turn: QuestionTurn, response: str) -> A
     )
 
 
+_DECLINED = frozenset(cause.value for cause in Unanswered if not cause.is_error)
+
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -149,6 +159,8 @@ class RunLogLine:
         seconds: Wall time of the call divided by the turns in it.
         batch_seconds: Wall time of the call.
         error: Why "I don't know" replaced the agent's answer, or None.
+        cause: Why the answer is "I don't know", a value of ``agents.record.Unanswered``; None for an answered turn, and for
+            one that an agent without records declines.
         image_note: Why there was no image, or None.
         reply_hits: Chat model replies of this call that came from a reply cache; None for a run without one.
         reply_misses: Replies that the cache did not hold.
@@ -165,6 +177,14 @@ class RunLogLine:
     image_note: str | None
     reply_hits: int | None = None
     reply_misses: int | None = None
+    cause: str | None = None
+
+    @property
+    def error_cause(self) -> str | None:
+        """Cause of an error; None for other turns. Logs of earlier versions have the agent's own errors alone."""
+        if self.cause is None:
+            return None if self.error is None else Unanswered.AGENT.value
+        return self.cause if self.cause not in _DECLINED else None
 
     @property
     def key(self) -> Key:
@@ -225,7 +245,9 @@ class JudgedTurn:
 
     @property
     def verdict(self) -> str:
-        """``correct``, ``miss`` or ``hallucination``."""
+        """``error``, ``correct``, ``miss`` or ``hallucination``; scores count an error by its text."""
+        if self.turn.error_cause is not None:
+            return "error"
         if self.correct:
             return "correct"
         return "miss" if self.miss else "hallucination"

@@ -64,7 +64,7 @@ class RecordedRun:
     Attributes:
         folder: Folder of the run.
         turns: The record of each judged turn with its verdict, in the order of asking.
-        unjudged: Number of requests of turns that no judge saw.
+        unjudged: Number of requests of turns that no judge saw, or that are errors.
         accept: Short right answers by interaction id.
     """
 
@@ -121,7 +121,11 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
             f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"
         )
-    turns = [(record, judged[key]) for key, record in records.items() if key in judged]
+    turns = [
+        (record, judged[key])
+        for key, record in records.items()
+        if key in judged and judged[key].turn.error_cause is None
+    ]
     return RecordedRun(run, turns, len(exchanges) - sum(len(record.exchanges) for record, _ in turns), accept)
 
 

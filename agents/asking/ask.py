@@ -214,4 +214,6 @@ def _exchange(question: Question[T], model: str, request: ChatRequest, answer: A
         seed=sent.seed,
         schema=sent.schema,
         read=reply.read,
+        no_answer=reply.no_answer,
+        is_refusal=reply.fault == "refusal",
     )

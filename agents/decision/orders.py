@@ -1,12 +1,11 @@
 """Orders in the evidence: an answer that does what a retrieved text told the model to is withheld (``agents/texts/orders.py``)."""
 
 from agents.decision.rule import Rule, RuleContext
+from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS
 from agents.texts.orders import rests_on_orders
 from agents.turn import Turn
-
-MAX_SHOWN = 10  # chunks that any stage shows
 
 
 class Orders(Rule):
@@ -22,7 +21,7 @@ class Orders(Rule):
 
 def _read_by_the_model(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
     """Return title and text of the retrieved evidence that the answering model read, and what the user said before."""
-    shown = turn.shown or turn.evidence[:MAX_SHOWN]
+    shown = turn.shown or select_documents(turn.evidence)
     evidence = [(chunk.title, chunk.text) for chunk in shown if chunk.source != "step"]
     entries = [(entry.title, entry.text) for entry in turn.entries]
     return [*evidence, *entries, (turn.entity_name or "", "")], [

@@ -1,14 +1,10 @@
 """Formats a chunk of evidence for a model, a reranker and the trace."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from agents.record import EvidenceFound
 from agents.turn import Evidence
-
-CHARACTERS_PER_TOKEN = 4
-"""English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
 
 
 def passage_of(chunk: Evidence) -> str:
@@ -43,23 +39,6 @@ def kind_of(chunk: Evidence) -> Modality:
 def paragraphs(text: str) -> list[str]:
     """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
     return [line.strip() for line in text.split("\n") if line.strip()]
-
-
-def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
-    """The first chunks that fit a budget of about so many tokens, at least one, cut to it; all of them where there is no budget."""
-    if tokens is None:
-        return tuple(chunks)
-    kept: list[Evidence] = []
-    left = tokens
-    for chunk in chunks:
-        needed = -(-len(passage_of(chunk)) // CHARACTERS_PER_TOKEN)
-        if needed > left:
-            if not kept:
-                kept.append(replace(chunk, text=chunk.text[: tokens * CHARACTERS_PER_TOKEN].rsplit(" ", 1)[0]))
-            break
-        kept.append(chunk)
-        left -= needed
-    return tuple(kept)
 
 
 def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:

@@ -9,9 +9,6 @@ import sentencex
 from agents.texts.text import without_controls
 from agents.turn import CitedSentence, Dropped
 
-MAX_DOCUMENTS = 15
-"""Documents shown for one answer: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents each bring no more."""
-
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
 _MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")

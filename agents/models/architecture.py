@@ -3,6 +3,7 @@
 Parameters are counted on the model class itself, made on torch's ``meta`` device, which allocates nothing.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ _VISION_PARTS = tuple(
     for part in ("vision_model", "vision_tower", "visual", "vision_encoder")
 )
 _DETECTOR_PATCH = 8  # Grounding DINO's finest feature map is 1/8 of the picture (arXiv 2303.05499, section 3.1)
+_DETECTOR_SAMPLES = 3
+"""Tensors of its deformable attention that are alive at once in plain PyTorch (modeling_grounding_dino.py): the sampled values of each
+level, the same stacked, and their product with the weights."""
 _DETECTOR_PIXELS = 800 * 1333  # its processor's size
 _SAM_BIASES = 2  # tensors of attention's bias that are alive at once, heads x positions each (modeling_sam.py): one made, one laid out
 
@@ -76,7 +80,8 @@ class Architecture:
     hidden: int = 0  # width of an encoder; 0 for a model with a decoder
     intermediate: int = 0  # width inside its MLPs
     eight_bit: int = 0  # those of linear layers that the checkpoint holds in 8 bits
-    scales: int = 0  # numbers that those are scaled by, one for each of their layers' outputs
+    scales: int = 0  # numbers that those are scaled by
+    kept: int = 0  # numbers kept for each position beside those of its widest layer; for models without a decoder
 
     def weight_bytes(self, dtype: str) -> int:
         """Bytes of all weights where those that are not held in 8 bits are loaded as ``dtype``; scales are float32 (vLLM)."""
@@ -101,6 +106,7 @@ def architecture_of(model: str, revision: str = MAIN) -> Architecture:
     text = getattr(config, "text_config", config)
     generates = any("Causal" in name or "ConditionalGeneration" in name for name in config.architectures or ())
     decoder = _decoder(text) if generates else None
+    wide = config if config.model_type == "grounding-dino" else text  # its text encoder reads a few words alone
     return Architecture(
         model=model,
         model_type=config.model_type,
@@ -111,10 +117,11 @@ def architecture_of(model: str, revision: str = MAIN) -> Architecture:
         decoder=decoder,
         vision=_vision(config),
         positions=0 if decoder else _positions(config, text),
-        hidden=0 if decoder else _first(text, "hidden_size", "d_model"),
-        intermediate=0 if decoder else _first(text, "intermediate_size", "encoder_ffn_dim"),
+        hidden=0 if decoder else _first(wide, "hidden_size", "d_model"),
+        intermediate=0 if decoder else _first(wide, "intermediate_size", "encoder_ffn_dim"),
         eight_bit=eight_bit,
         scales=scales,
+        kept=_count_samples(config),
     )
 
 
@@ -159,23 +166,37 @@ def _count(network: Any) -> tuple[int, int, int]:
 
 
 def _in_eight_bits(network: Any, quantization: Mapping[str, Any]) -> tuple[int, int]:
-    """Parameters of the linear layers that a checkpoint of compressed-tensors holds in 8 bits, and their outputs, each with a scale.
+    """Count the parameters of the linear layers that a checkpoint holds in 8 bits, and the scales of these.
 
-    Layers that its ``ignore`` names (a path, or ``re:`` and a pattern at a path's beginning) stay as they are, and so do all layers of a
-    checkpoint that is quantised in another way: it counts as if it were not.
+    Two ways are known: compressed-tensors, with a scale for each output and layers left out by ``ignore`` (a path, or ``re:`` and a
+    pattern at a path's beginning); and ``fp8``, with a scale for each block and layers left out by the beginnings of their paths. A
+    checkpoint that is quantised in another way counts as if it were not.
     """
     import torch
 
     groups = quantization.get("config_groups", {}).values()
-    if not any("Linear" in group["targets"] and group["weights"]["num_bits"] == 8 for group in groups):
+    block = quantization.get("weight_block_size")
+    if any("Linear" in group["targets"] and group["weights"]["num_bits"] == 8 for group in groups):
+        ignored, is_left_out = quantization.get("ignore", ()), _names
+    elif quantization.get("quant_method") == "fp8" and block:
+        ignored, is_left_out = quantization.get("modules_to_not_convert") or (), _begins
+    else:
         return 0, 0
-    ignored = quantization.get("ignore", ())
     layers = [
         layer
         for path, layer in network.named_modules()
-        if isinstance(layer, torch.nn.Linear) and not any(_names(entry, path) for entry in ignored)
+        if isinstance(layer, torch.nn.Linear) and not any(is_left_out(entry, path) for entry in ignored)
     ]
-    return sum(layer.weight.numel() for layer in layers), sum(layer.out_features for layer in layers)
+    rows, columns = block or (1, 0)
+    scales = sum(
+        math.ceil(layer.out_features / rows) * (math.ceil(layer.in_features / columns) if columns else 1)
+        for layer in layers
+    )
+    return sum(layer.weight.numel() for layer in layers), scales
+
+
+def _begins(entry: str, path: str) -> bool:
+    return path == entry or path.startswith(f"{entry}.")
 
 
 def _names(entry: str, path: str) -> bool:
@@ -241,12 +262,20 @@ def _vision(config: Any) -> Vision | None:
 
 
 def _positions(config: Any, text: Any) -> int:
-    if config.model_type == "grounding-dino":
-        return _DETECTOR_PIXELS // _DETECTOR_PATCH**2
+    if config.model_type == "grounding-dino":  # each feature map has half the side of the one before
+        return sum(_DETECTOR_PIXELS // (_DETECTOR_PATCH * 2**level) ** 2 for level in range(config.num_feature_levels))
     vision = getattr(config, "vision_config", None)
     if vision is not None:
         return int((vision.image_size // vision.patch_size) ** 2 + 1)
     return int(getattr(text, "max_position_embeddings", 512))
+
+
+def _count_samples(config: Any) -> int:
+    """Count the numbers that deformable attention keeps for each position: of all heads, levels and points."""
+    if config.model_type != "grounding-dino":
+        return 0
+    points = config.num_feature_levels * config.encoder_n_points
+    return int(_DETECTOR_SAMPLES * config.d_model * points)
 
 
 def _first(config: Any, *names: str, default: int = 0) -> int:

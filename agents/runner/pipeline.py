@@ -12,8 +12,9 @@ from agents.asking.prompts import PromptLibrary
 from agents.base.secrets import scrubbed
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
-from agents.record import Cause, Status
+from agents.record import Cause, Status, Unanswered
 from agents.search.gateway import SearchGateway
+from agents.search.hits import SearchError
 from agents.settings.presets import Settings
 from agents.settings.stage_needs import stages_of
 from agents.stage import Context, Stage
@@ -46,6 +47,7 @@ _NO_ENGINE = (
 )
 """Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
 Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
+_FAULTS = ((ModelError, Unanswered.MODEL), (SearchError, Unanswered.SEARCH), (TimeoutError, Unanswered.TIME))
 _MAX_REASON = 500  # characters; an error may quote megabytes of what it choked on
 
 
@@ -151,15 +153,15 @@ class Pipeline:
             _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: hung: {reason}"
-            return _closed(before, stage, took, "hung", "time", reason)
+            return _closed(before, stage, took, "hung", "time", reason, Unanswered.TIME)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
             self._times.observe(stage.name, len(turns), took, short=short)
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
-                turn.error = turn.error or f"{stage.name}: {failed}"
-                turn.close_stage(stage.name, took, "failed", "error", failed)
+                turn.error = turn.error or f"{stage.name}: {failed.reason}"
+                turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault)
             elif short:
                 turn.close_stage(stage.name, took, "reduced", "time", planned.reason)
             else:
@@ -180,33 +182,57 @@ class Pipeline:
             )
 
 
-def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[str | None]:
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why a stage failed on a turn, in words and by kind."""
+
+    reason: str
+    fault: Unanswered
+
+
+def _describe_failure(error: BaseException) -> Failure:
+    """Describe what a stage raised; the type of the error gives the kind."""
+    fault = Unanswered.STAGE
+    for kinds, known in _FAULTS:
+        if isinstance(error, kinds):
+            fault = known
+            break
+    return Failure(scrubbed(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
+
+
+def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failure | None]:
     """Run a stage, and where it fails for the batch each turn alone, for one of them may be to blame; why it failed, or None, by turn."""
-    failures: list[str | None] = [None] * len(turns)
+    failures: list[Failure | None] = [None] * len(turns)
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:
         if places != tries[0] and not context.deadline.allows(stage.min_seconds):
             continue  # what was said of all of them stands
         try:
             stage.run([turns[place] for place in places], context)
-            reason = None
+            failure = None
         except (KeyboardInterrupt, ProcessEndsError):
             raise
         except BaseException as error:  # noqa: BLE001 - the boundary that keeps one stage's fault from costing the batch its answers: Rust
             # panics, SystemExit and asyncio's CancelledError too, which are no ``Exception``
             _log.exception("stage %s failed", stage.name)
-            reason = scrubbed(f"{type(error).__name__}: {error}")[:_MAX_REASON]
+            failure = _describe_failure(error)
             # A ModelError is that of an engine which can answer no one.
             if places is tries[0] and len(places) > 1 and not isinstance(error, ModelError):
                 tries += [[place] for place in places]
         for place in places:
-            failures[place] = reason
+            failures[place] = failure
     return failures
 
 
 def _closed(
-    turns: list[Turn], stage: Stage, seconds: float, status: Status, cause: Cause, reason: str | None
+    turns: list[Turn],
+    stage: Stage,
+    seconds: float,
+    status: Status,
+    cause: Cause,
+    reason: str | None,
+    fault: Unanswered | None = None,
 ) -> list[Turn]:
     for turn in turns:
-        turn.close_stage(stage.name, seconds, status, cause, reason)
+        turn.close_stage(stage.name, seconds, status, cause, reason, fault)
     return turns

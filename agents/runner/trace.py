@@ -23,6 +23,7 @@ from agents.record import (
 from agents.runner.request_images import RequestImages
 from agents.settings.presets import TraceSettings
 from agents.turn import Turn
+from agents.unanswered import why_unanswered
 
 Clean = Callable[[str], str]
 """Takes keys out of a text."""
@@ -111,6 +112,7 @@ class TraceWriter:
             answer=turn.answer if told else "",
             stages=tuple(map(self._stage, turn.records)),
             error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
+            unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
             seconds=round(seconds, 4),
             batch=batch,
             turn=index,

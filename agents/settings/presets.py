@@ -3,7 +3,7 @@
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
 preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.NAME]`` for the profile, environment variables
-(``CRAG_ANSWER__EVIDENCE=3``), ``--set answer.evidence=3``. A setting of a stage that the preset does not have is refused, wherever it
+(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it
 stands.
 
 ``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
@@ -40,6 +40,7 @@ from agents.profiles.profile import (
     names,
     read_table,
 )
+from agents.settings.renamed import RENAMED, rename_options, rename_override
 
 if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
@@ -270,6 +271,9 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     """
     assigned = [assignment(text) for text in overrides]  # before anything else: what is no assignment is told as such
     schema = _schema(tables, overrides, preset)
+    tables = tuple(rename_options(table, schema) for table in tables)
+    overrides = [rename_override(text, schema) for text in overrides]
+    assigned = [rename_options(assignment(text), schema) for text in overrides]
 
     class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
@@ -281,7 +285,8 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             """Order the sources from the latest to the first, as the library expects them."""
             first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
             last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
-            return (*first, env_settings, *last)
+            environment = InitSettingsSource(settings_cls, rename_options(env_settings(), schema))
+            return (*first, environment, *last)
 
     try:
         settings = _completed(schema.model_validate(dict(Sources())))
@@ -378,6 +383,7 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
     found: list[str] = []
     for each in alike or get_close_matches(name, known, 1):
         options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
+        option = RENAMED.get(each, {}).get(option, option)
         near = {option} if option in options else {*get_close_matches(option, options, 2)}
         found += [f"{each}.{one}" for one in options if one in near] or [each]
     return found

@@ -24,7 +24,7 @@ class Answer(Stage):
         prompt_without_evidence: str = Field(
             "answer_without_evidence", description="template where no evidence was kept"
         )
-        evidence: int = Field(5, ge=0, description="chunks shown")
+        k: int = Field(5, ge=0, description="chunks shown")
         give_draft: bool = Field(
             True,
             description="a draft that the route trusts is the answer; false: it is asked for like any other, so that its tokens have "
@@ -59,7 +59,7 @@ class Answer(Stage):
         unanswered = [turn for turn in turns if turn.candidate is None]
         for turn in unanswered:
             if turn.route != "direct":
-                turn.shown = context.evidence(turn, self.options.evidence)
+                turn.shown = context.evidence(turn, self.options.k)
                 turn.record(evidence=evidence_found(turn.shown))
             if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
                 turn.candidate = candidate_of_draft(turn.draft)

@@ -5,9 +5,9 @@ import sentencex
 from pydantic import Field
 
 from agents.evidence.passages import modality_of, passage_of
+from agents.evidence.shown import select_documents
 from agents.methods.candidates import answered
 from agents.methods.citations import (
-    MAX_DOCUMENTS,
     check,
     figures_supported,
     is_verbatim_in,
@@ -43,7 +43,7 @@ class Cite(Stage):
         """Fill ``cited`` of the turns that have an answer."""
         options = self.options
         concerned = [
-            (turn, sentences, turn.evidence[:MAX_DOCUMENTS])
+            (turn, sentences, select_documents(turn.evidence))
             for turn, candidate in answered(turns)
             if (sentences := said_once(parse_cited(candidate.text)))
         ]

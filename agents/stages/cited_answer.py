@@ -8,7 +8,7 @@ from pydantic import Field
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import CITED_ANSWER
 from agents.evidence.passages import modality_of
-from agents.methods.citations import MAX_DOCUMENTS
+from agents.evidence.shown import DOCUMENTS, select_documents
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 
@@ -36,14 +36,14 @@ class CitedAnswer(Stage):
 
     def pictures(self) -> int:
         """One of each document at most."""
-        return MAX_DOCUMENTS
+        return DOCUMENTS
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``, with its markers."""
         urls = [
             chunk.url
             for turn in turns
-            for chunk in turn.evidence[:MAX_DOCUMENTS]
+            for chunk in select_documents(turn.evidence)
             if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if urls else {}
@@ -56,7 +56,7 @@ class CitedAnswer(Stage):
 
     @staticmethod
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
-        chunks = turn.evidence[:MAX_DOCUMENTS]
+        chunks = select_documents(turn.evidence)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
         shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
         for number, chunk in enumerate(chunks, start=1):

@@ -16,6 +16,7 @@ from agents.methods.evidence_agreement import (
     similarities,
     top,
 )
+from agents.record import Unanswered
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Tools, Turn
@@ -111,6 +112,7 @@ class CoherenceStage(Stage):
             if seen is not None:
                 part.entity, part.image_hits = turn.entity, seen.hits
                 turn.note(image_search_error=seen.error)
+                turn.mark_fault(Unanswered.SEARCH if seen.error is not None else None)
             parts.append(part)
         context.gather(parts, widen=_WIDEN)
         for (pool, _), part in zip(short, parts, strict=True):
@@ -118,6 +120,7 @@ class CoherenceStage(Stage):
             known = [chunk for chunk in part.evidence if chunk.key != "name"]
             pool.add([*pictures(part.image_hits, pool.turn), *known])
             pool.turn.note(web_search_error=part.noted("search_error"))
+            pool.turn.mark_fault(part.fault)
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Evidence], Matrix]]:
         """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.

@@ -21,7 +21,7 @@ class DualAnswer(Stage):
     """Answers with and without evidence of all turns in one batched call (CRUISE, section 3.3, eq. 8 and 9)."""
 
     class Options(StageOptions):
-        evidence: int = Field(5, ge=0, description="chunks shown")
+        k: int = Field(5, ge=0, description="chunks shown")
         probe_temperature: float = Field(
             0.0,
             ge=0,
@@ -49,7 +49,7 @@ class DualAnswer(Stage):
 
     def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
-        turn.shown = context.evidence(turn, self.options.evidence)
+        turn.shown = context.evidence(turn, self.options.k)
         alone = {**turn.values, "entity": None, "evidence": ()}
         without = Question(WITHOUT, alone, (turn,))
         if not turn.shown:

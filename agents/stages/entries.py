@@ -3,32 +3,21 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from agents.evidence.passages import CHARACTERS_PER_TOKEN, attribute_sentence
+from agents.evidence.passages import attribute_sentence
+from agents.evidence.shown import cut_entry
 from agents.methods.knowledge_conflict import preferred, vtki
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts
 from agents.turn import KnowledgeEntry, Turn
 
-_MIN_TOKENS = 200  # of an entry, however many share a budget: less says too little of a thing to tell it from others
-_MAX_TOKENS = 4500  # of an entry, as in the authors' code; the entries of a turn share the profile's evidence_tokens
 _ENTRIES_WHEN_SHORT = 2
 
 
-def entry_text(hit: ImageHit, tokens: int) -> str:
-    """Build the text T of an entry: the attributes of its entities as sentences.
-
-    The text is cut between words, at about ``tokens`` tokens.
-    """
-    limit = tokens * CHARACTERS_PER_TOKEN
+def entry_text(hit: ImageHit) -> str:
+    """Build the text T of an entry: the attributes of its entities as sentences."""
     known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
-    text = " ".join(attribute_sentence(key, name, value) for name, key, value in known)
-    return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
-
-
-def tokens_of_each(entries: int, budget: int | None) -> int:
-    """Return the longest text of an entry, in tokens, where so many share the budget (None: there is none)."""
-    return _MAX_TOKENS if budget is None or not entries else min(_MAX_TOKENS, max(_MIN_TOKENS, budget // entries))
+    return " ".join(attribute_sentence(key, name, value) for name, key, value in known)
 
 
 class EntriesStage(Stage):
@@ -38,7 +27,7 @@ class EntriesStage(Stage):
     """
 
     class Options(StageOptions):
-        max_entries: int = Field(5, ge=1, le=16, description="entries looked at (k)")
+        k: int = Field(5, ge=1, le=16, description="entries kept")
         pictures: bool = Field(True, description="show the pictures of entries to the model, where there are any")
 
     options: Options
@@ -51,20 +40,18 @@ class EntriesStage(Stage):
 
     def pictures(self) -> int:
         """Return the maximum number of pictures per prompt, which shows those of all entries."""
-        return self.options.max_entries if self.options.pictures else 0
+        return self.options.k if self.options.pictures else 0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``entries``, best picture first, and note whether picture and text point to different ones (VTKI, eq. 4)."""
-        limit = min(self.options.max_entries, _ENTRIES_WHEN_SHORT) if context.short else self.options.max_entries
+        limit = min(self.options.k, _ENTRIES_WHEN_SHORT) if context.short else self.options.k
         fetch = context.fetch and not context.short
         for turn in turns:
             hits = [hit for hit in turn.image_hits if hit.entities][:limit]
-            tokens = tokens_of_each(len(hits), context.limits.evidence_tokens)
+            texts = [cut_entry(entry_text(hit), len(hits), context.limits.evidence_tokens) for hit in hits]
             turn.entries = tuple(
-                KnowledgeEntry(
-                    hit.entities[0].name, entry_text(hit, tokens), hit.url, hit.entities[0], visual=hit.score
-                )
-                for hit in hits
+                KnowledgeEntry(hit.entities[0].name, text, hit.url, hit.entities[0], visual=hit.score)
+                for hit, text in zip(hits, texts, strict=True)
             )
         urls = [entry.url for turn in turns for entry in turn.entries]
         pictures = context.search.pictures(urls, fetch, context.deadline) if self.options.pictures else {}

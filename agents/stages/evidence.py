@@ -23,7 +23,7 @@ class EvidenceStage(Stage):
     """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence/chunks.py``."""
 
     class Options(ChunkOptions, StageOptions):
-        entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
+        k_entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
         min_score: Cosine = Field(
             -1.0,
             description="cosine of a picture from which its entities become evidence; those of the best one do anyway",
@@ -31,7 +31,7 @@ class EvidenceStage(Stage):
         breadcrumbs: bool = Field(
             False, description="the title of a page says where it stands too: the parts of its URL"
         )
-        max_chunks: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
+        k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
     fills = ("evidence",)
@@ -48,9 +48,9 @@ class EvidenceStage(Stage):
         """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
         options = self.options
         cut = cutter(options)
-        limit = min(options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else options.max_chunks
+        limit = min(options.k, _CHUNKS_WHEN_SHORT) if context.short else options.k
         for turn in turns:
-            named = entities_of(turn, options.entities * context.widen, options.min_score)
+            named = entities_of(turn, options.k_entities * context.widen, options.min_score)
             known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
             read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, self._title(hit))]
             ordered = deduplicate([*known, *read])

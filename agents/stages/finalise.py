@@ -21,7 +21,8 @@ from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_words, one_line
-from agents.turn import IDK, Candidate, Turn
+from agents.turn import Candidate, Turn
+from agents.unanswered import WORDS, find_cause
 
 RULES = (Citations, Orders, MinLead, RealTime, DualVerification, Witnesses, Algorithm1)
 """Rules of this project in their order. Those of the preset come after them, then the cut on P(idk), and the gate last."""
@@ -84,8 +85,10 @@ class Finalise(Stage):
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
             text = self._given(turn, candidate, context) if candidate is not None else ""
+            if reason is None and not text:
+                reason = _explain_nothing(turn)
             if reason is None:
-                turn.answer = text or IDK
+                turn.answer = text
             probability = self.gate.probability(values) if candidate is not None else None
             decision = Decision(
                 candidate=text or None,
@@ -108,7 +111,7 @@ class Finalise(Stage):
     def _withheld(self, turn: Turn, signals: Mapping[str, float], context: Context) -> tuple[str | None, bool]:
         """Return why the candidate is withheld, by the first rule that says so, and whether that rule is a fitted one."""
         if turn.candidate is None:
-            return "no answer was found", False
+            return _explain_nothing(turn), False
         if refuses(turn.candidate.text):
             return "the model does not know", False
         gated = self.options.gate is not None
@@ -124,3 +127,8 @@ class Finalise(Stage):
         if turn.cited is not None:
             return written(turn.cited, tokens, markers=self.options.cite)
         return cut_words(one_line(candidate.text), tokens)
+
+
+def _explain_nothing(turn: Turn) -> str:
+    """Say why there is nothing to give: nothing was found, the time was up, something failed ..."""
+    return WORDS[find_cause(turn.records, None, turn.error)]

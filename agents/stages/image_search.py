@@ -8,7 +8,7 @@ from pydantic import Field
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.models.vision.boxes import crop, cut_out, suppress, windows
-from agents.record import PictureFound
+from agents.record import PictureFound, Unanswered
 from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, with_image
@@ -63,13 +63,18 @@ class ImageSearch(Stage):
         ]
         lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
+        searched: set[int] = set()  # turns with at least one search that did not fail
         images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
         found = context.search.search_images(images, options.k, provided, context.deadline) if asked else []
         for (turn, region, _), results in zip(asked, found, strict=True):
             lists.setdefault(id(turn), {}).setdefault(region, []).append(results.hits)
             if results.error is not None:
                 errors[id(turn)] = results.error
+            else:
+                searched.add(id(turn))
         for turn in turns:
+            if id(turn) in errors and id(turn) not in searched:
+                turn.mark_fault(Unanswered.SEARCH)
             found_by_region = lists.get(id(turn), {})
             turn.views = tuple(View(region, _mean(own, options.k)) for region, own in found_by_region.items())
             fused = fuse([view.hits for view in turn.views], key=lambda hit: hit.index, score=lambda hit: hit.score)

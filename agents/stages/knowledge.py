@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.lines import FACTS
 from agents.evidence.passages import modality_of
-from agents.methods.citations import MAX_DOCUMENTS
+from agents.evidence.shown import select_documents
 from agents.stage import Context, Stage
 from agents.turn import Turn
 
@@ -26,7 +26,7 @@ class KnowledgeStage(Stage):
 
         So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
         """
-        shown = (chunk for turn in turns for chunk in turn.evidence[:MAX_DOCUMENTS])
+        shown = (chunk for turn in turns for chunk in select_documents(turn.evidence))
         distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
@@ -35,7 +35,7 @@ class KnowledgeStage(Stage):
         distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
         readers: dict[tuple[str, str], list[Turn]] = {key: [] for key in distinct}
         for turn in turns:
-            for key in {(chunk.title, chunk.text) for chunk in turn.evidence[:MAX_DOCUMENTS]} & distinct.keys():
+            for key in {(chunk.title, chunk.text) for chunk in select_documents(turn.evidence)} & distinct.keys():
                 readers[key].append(turn)
         questions = [
             Question(
@@ -48,6 +48,6 @@ class KnowledgeStage(Stage):
         answers = context.put(questions, context.deadline.sooner(_ANSWER_SECONDS * len(turns)))
         said = {key: answer.value for key, answer in zip(distinct, answers, strict=True)}
         for turn in turns:
-            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in turn.evidence[:MAX_DOCUMENTS]}
+            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in select_documents(turn.evidence)}
             turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))

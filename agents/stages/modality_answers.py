@@ -23,7 +23,7 @@ class ModalityAnswers(Stage):
     """
 
     class Options(StageOptions):
-        evidence: int = Field(5, ge=0, description="chunks shown, of all modalities together")
+        k: int = Field(5, ge=0, description="chunks shown, of all modalities together")
 
     options: Options
     fills = ("candidate", "shown")
@@ -36,7 +36,7 @@ class ModalityAnswers(Stage):
         """Fill ``candidate``."""
         asked: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
         for turn in turns:
-            turn.shown = context.evidence(turn, self.options.evidence)
+            turn.shown = context.evidence(turn, self.options.k)
             turn.record(evidence=evidence_found(turn.shown))
             groups: dict[Modality, list[Evidence]] = {}
             for chunk in turn.shown:

@@ -31,7 +31,7 @@ class Objects(Stage):
         by: Literal["model", "look", "rules"] = Field(
             "rules", description="who names them; look: the stage of that name"
         )
-        max_objects: int = Field(5, ge=1, description="objects listed")
+        k: int = Field(5, ge=1, description="objects listed")
 
     options: Options
     fills = ("target",)
@@ -45,14 +45,14 @@ class Objects(Stage):
         """Return the prompts that list the objects and choose one; none unless a model does it."""
         if self.options.by != "model":
             return ()
-        return Ask("object_list", texts_at("object_list", self.options.max_objects)), CHOICE
+        return Ask("object_list", texts_at("object_list", self.options.k)), CHOICE
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""
         concerned = [turn for turn, _ in with_image(turns) if turn.tools.image]
         for turn in concerned:
             looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
-            phrases = short([*looked, *object_phrases(turn.question, self.options.max_objects)])
+            phrases = short([*looked, *object_phrases(turn.question, self.options.k)])
             turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
         if self.options.by == "model" and not context.short:
             self._ask(concerned, context)
@@ -60,7 +60,7 @@ class Objects(Stage):
             turn.note(objects=list(turn.target.objects), object=turn.target.phrase, position=turn.target.position)
 
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
-        limit = self.options.max_objects
+        limit = self.options.k
         several: list[Turn] = []
         listing, choosing = self.asks()
         for turn, answer in context.ask_each(listing, turns, lambda turn: {**turn.values, "limit": limit}):

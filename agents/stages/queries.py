@@ -34,7 +34,7 @@ class Queries(Stage):
             False, description="the model's queries are made clear and complete in a second call (section 3.5.1)"
         )
         keep_question: bool = Field(True, description="the question is a query too, beside those of the model")
-        max_queries: int = Field(4, ge=1, description="queries of a turn")
+        k: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
             None,
             description="cosine from which what a picture shows is named to the model, and in one more query of all such names with the "
@@ -51,14 +51,14 @@ class Queries(Stage):
         if self.options.split != "model":
             return ()
         options = self.options
-        ask = Ask(options.prompt, queries_of(options.max_queries))
-        return (ask, Ask("query_enhancement", queries_of(options.max_queries))) if options.enhance else (ask,)
+        ask = Ask(options.prompt, queries_of(options.k))
+        return (ask, Ask("query_enhancement", queries_of(options.k))) if options.enhance else (ask,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
         options = self.options
         split = "none" if context.short else options.split
-        limit = _QUERIES_WHEN_SHORT if context.short else options.max_queries
+        limit = _QUERIES_WHEN_SHORT if context.short else options.k
         concerned = [turn for turn in turns if turn.tools.text]
         for turn in concerned:
             main = turn.search_text(
@@ -72,7 +72,7 @@ class Queries(Stage):
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
             names = ", ".join(self._recognised(turn))
-            turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.max_queries + 1)
+            turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.k + 1)
         for turn in concerned:
             turn.record(queries=turn.queries)
             turn.note(hops=list(turn.hops))
@@ -87,14 +87,14 @@ class Queries(Stage):
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
                 "names": self._recognised(turn),
-                "limit": options.max_queries,
+                "limit": options.k,
             }
 
         found = self._written(turns, values, context)
         for turn, own in zip(turns, found, strict=True):
             turn.queries = _unique(
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
-                options.max_queries,
+                options.k,
             )
 
     def _surest(self, turn: Turn) -> float:

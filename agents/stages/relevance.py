@@ -18,9 +18,9 @@ class Relevance(Stage):
     """Chunks that the chat model says yes to, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call of one word each."""
 
     class Options(StageOptions):
-        max_chunks: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
+        k_judged: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
         threshold: float = Field(0.5, ge=0, le=1, description="least P(yes)")
-        min_chunks: int = Field(
+        k_least: int = Field(
             0,
             ge=0,
             description="chunks kept at least, the best ones below the threshold; none for photos of smart glasses (960 x 1280 pixels)",
@@ -36,7 +36,7 @@ class Relevance(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``evidence`` by the chunks that are relevant; a turn none of whose chunks was judged keeps its ranking."""
-        limit = min(self.options.max_chunks, _CHUNKS_WHEN_SHORT) if context.short else self.options.max_chunks
+        limit = min(self.options.k_judged, _CHUNKS_WHEN_SHORT) if context.short else self.options.k_judged
         shown = [(turn, chunk) for turn in turns for chunk in turn.evidence[:limit]]
         answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in shown])
         for turn in turns:
@@ -51,5 +51,5 @@ class Relevance(Stage):
         options = self.options
         best = sort_by_score(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)
-        minimum = 0 if turn.egocentric else options.min_chunks  # both as in the winner's code
+        minimum = 0 if turn.egocentric else options.k_least  # both as in the winner's code
         return tuple(best[: min(_K, max(passing, minimum))])

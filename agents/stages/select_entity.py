@@ -112,7 +112,7 @@ class SelectEntity(Stage):
 
     class Options(StageOptions):
         by: Literal["model", "rules"] = Field("rules", description="who chooses")
-        several: int = Field(
+        k: int = Field(
             4,
             ge=1,
             description="entities kept where a question is about several objects and names no number; 1: only the chosen one",
@@ -205,9 +205,9 @@ class SelectEntity(Stage):
         chosen, score = turn.entity, turn.entity_score
         if chosen is not None and score < minimum and chosen.name not in sure:
             turn.entity, turn.entity_score = None, 0.0
-        if self.options.several > 1 and about_several(turn.question):
+        if self.options.k > 1 and about_several(turn.question):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
-            turn.entities = entities_by_view(turn, sure.union(recognised), self.options.several, same)
+            turn.entities = entities_by_view(turn, sure.union(recognised), self.options.k, same)
             if chosen is not None and turn.entity is None and turn.entities:
                 turn.entity = turn.entities[0]
                 turn.entity_score = recognised.get(turn.entity.name, choices[0]).score

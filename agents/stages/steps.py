@@ -10,7 +10,8 @@ from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
 from agents.evidence.chunks import deduplicate, entities_of
-from agents.evidence.passages import evidence_found, within_tokens
+from agents.evidence.passages import evidence_found
+from agents.evidence.shown import STEP_CHUNKS
 from agents.methods.computation import ComputationError
 from agents.methods.printed_text import in_a_sentence, with_labels
 from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
@@ -29,8 +30,7 @@ TAKEN = SignalKind("steps.taken", "steps that the answer took; 0 if it was not a
 
 _LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
 _MAX_FACT = 160  # characters of an answer that stands in the next step's question
-_CHUNKS = 6  # shown to a step
-_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.several` keeps by default
+_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.k` keeps by default
 _PRINTED = "Text in the photo"  # title of it as evidence
 
 
@@ -175,11 +175,11 @@ class Steps(Stage):
         questions = []
         for run, place, part in asked:
             run.turn.note(search_error=part.noted("search_error"))
+            run.turn.mark_fault(part.fault)
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
             told = run.printed.evidence if image is None else ()
-            best = part.evidence[:_CHUNKS]
-            run.evidence[place] = shown = within_tokens((*told, *best), context.limits.evidence_tokens)
+            run.evidence[place] = shown = context.evidence(part, STEP_CHUNKS, told)
             values = {"question": part.question, "evidence": shown, "image": image}
             questions.append(Question(ASKING, values, (run.turn,)))
         for (run, place, part), answer in zip(asked, context.put(questions), strict=True):

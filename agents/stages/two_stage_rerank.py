@@ -24,8 +24,8 @@ class TwoStageRerank(Stage):
     class Options(StageOptions):
         coarse: bool = Field(True, description="run the coarse stage; without it every chunk goes to the fine one")
         fine: bool = Field(True, description="run the fine stage; without it the coarse score decides")
-        k1: int = Field(20, ge=1, description="chunks kept after the coarse stage (K1)")
-        k2: int = Field(5, ge=1, description="chunks kept in the end (K2)")
+        k_coarse: int = Field(20, ge=1, description="chunks kept after the coarse stage (K1)")
+        k: int = Field(5, ge=1, description="chunks kept in the end (K2)")
         coarse_threshold: float = Field(0.0, description="tau_coarse")
         fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
         rank_by: Literal["cumulative", "fine"] = Field(
@@ -50,7 +50,7 @@ class TwoStageRerank(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``evidence`` by the best K1 of the coarse stage and of these the best K2 by ``rank_by``; NaN reaches no threshold."""
         options = self.options
-        k1 = min(options.k1, _FINE_WHEN_SHORT) if context.short else options.k1
+        k_coarse = min(options.k_coarse, _FINE_WHEN_SHORT) if context.short else options.k_coarse
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
         asked = attrgetter("evidence_questions")
         left: list[tuple[Turn, list[Evidence]]] = []
@@ -58,14 +58,14 @@ class TwoStageRerank(Stage):
         coarse_score = self._coarse(context) if options.coarse else _indifferent
         for turn, found in scores_by_question(everything, asked, coarse_score):
             near = [(chunk, values) for chunk, values in found if best_of(values) >= options.coarse_threshold]
-            coarse.append(dict(sorted(near, key=lambda scored: -best_of(scored[1]))[:k1]))
+            coarse.append(dict(sorted(near, key=lambda scored: -best_of(scored[1]))[:k_coarse]))
             left.append((turn, list(coarse[-1])))
         fine_score = scores_of(context.models.fine_reranker) if options.fine else _indifferent
         minimum = options.fine_threshold * options.coarse_threshold
         for (turn, found), of_coarse in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
             both = [(chunk, best_of(fine), cumulative(of_coarse[chunk], fine)) for chunk, fine in found]
             kept = [chunk.scored(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum]
-            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(kept))[: options.k2])
+            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(kept))[: options.k])
             turn.record(evidence=evidence_found(turn.evidence))
             turn.note(coarse_kept=len(found))
 

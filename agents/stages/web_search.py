@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.methods.ranking import fuse
+from agents.record import Unanswered
 from agents.search.gateway import READING_SECONDS
 from agents.search.hits import PageText, Results, WebHit
 from agents.stage import Context, Stage, StageOptions
@@ -29,7 +30,7 @@ class WebSearch(Stage):
             description="what is read of a page: its full text around what was found, where there is one, or what was found alone. "
             "Two queries may find two snippets of one page, and both are kept",
         )
-        max_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
+        k_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
 
     options: Options
     fills = ("web_hits",)
@@ -71,6 +72,9 @@ class WebSearch(Stage):
         texts = self._full_texts(ranked, context) if self.options.pages == "full" else {}
         notes = {url: text.note for url, text in texts.items()}
         for turn, pages in zip(turns, ranked, strict=True):
+            failed = [results.error is not None for (of, _), results in zip(asked, found, strict=True) if of is turn]
+            if failed and all(failed):
+                turn.mark_fault(Unanswered.SEARCH)
             turn.web_hits = tuple(
                 hit
                 if hit.page_text is not None or hit.page_url not in texts
@@ -99,7 +103,7 @@ class WebSearch(Stage):
         if options.pages == "snippets":
             hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")
         fused = fuse(([hit] for hit in hits), key=one_page, score=attrgetter("score"))
-        return [hit for hit, _ in fused][: options.max_pages]
+        return [hit for hit, _ in fused][: options.k_pages]
 
     @staticmethod
     def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:

@@ -4,6 +4,7 @@ Weights and key-value cache are exact. Activations are an allowance: the tensors
 forward pass, counted from the shapes in transformers' and vLLM's model code.
 """
 
+import math
 from dataclasses import dataclass
 
 from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
@@ -11,9 +12,13 @@ from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import images_of
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 
-L40S_BYTES = 47_000_000_000
-"""What a plan may use of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB, 47.7e9 bytes, with error correction on (quoted, not
-measured here); the rest is kept free."""
+L40S_BYTES = 47_700_000_000
+"""Memory of one NVIDIA L40S: of its 48 GB torch reports about 44.4 GiB with error correction on (quoted, not measured here)."""
+
+MARGIN = 1_000_000_000
+"""Bytes of the card that a plan leaves free, since its activations are estimates."""
+
+SHARE_STEP = 0.01  # step of gpu_memory_utilization; vLLM counts what the driver takes beside torch towards it too
 
 ALIVE = 6
 """Tensors of a layer's width that are alive at once: residual, normed input, queries, keys, values, attention output."""
@@ -76,11 +81,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Memory:
-    """Models of a preset on a GPU of ``capacity`` bytes; a prompt shows at most ``pictures`` pictures."""
+    """Models of a preset on a GPU of ``card`` bytes; a prompt shows at most ``pictures`` pictures."""
 
     rows: tuple[Row, ...]
-    capacity: int
+    card: int
     pictures: int
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that a plan may use: those of the card less ``MARGIN``."""
+        return self.card - MARGIN
 
     @property
     def context(self) -> int:
@@ -104,15 +114,19 @@ class Memory:
         rows = sorted(self.rows, key=lambda row: -row.total)
         parts = [f"{row.checkpoint.path} ({', '.join(row.checkpoint.roles)}) {format_gb(row.total)}" for row in rows]
         parts += [f"activations {format_gb(self.shared)}", f"CUDA context and fragmentation {format_gb(self.context)}"]
-        return f"{format_gb(self.needed)} of {format_gb(self.capacity)} GB: {', '.join(parts)}"
+        return f"{format_gb(self.needed)} of {format_gb(self.card)} GB: {', '.join(parts)}"
+
+    def least_share(self, row: Row) -> float:
+        """Return the least ``gpu_memory_utilization`` that holds an engine; vLLM fills what it is given beyond it with unused cache."""
+        return math.ceil(row.within_share / self.card / SHARE_STEP) * SHARE_STEP + SHARE_STEP
 
     def problems(self) -> list[str]:
         """Return why the models cannot run together, each with what to change; [] if they can."""
         found = []
         if self.needed > self.capacity:
             found.append(
-                f"the models need {format_gb(self.needed)} GB, the GPU has {format_gb(self.capacity)} GB: lower max_batch, context or "
-                "batch_size in the profile, load a model in bfloat16, or leave out a stage"
+                f"the models need {format_gb(self.needed)} GB, the GPU has {format_gb(self.card)} GB, of which {format_gb(MARGIN)} stay "
+                "free: lower max_batch, context or batch_size in the profile, load a model in bfloat16, or leave out a stage"
             )
         for row in (each for each in self.rows if each.engine):
             path, share = row.checkpoint.path, float(row.checkpoint.options["gpu_memory_utilization"])
@@ -120,29 +134,29 @@ class Memory:
                 found.append(
                     f"a prompt of the preset shows {self.pictures} pictures, {path} takes {row.images}: images = {self.pictures}"
                 )
-            if row.within_share > share * self.capacity:
+            if row.within_share > share * self.card:
                 found.append(
                     f"{path} needs {format_gb(row.within_share)} GB for {row.at_once} requests at once, gpu_memory_utilization = "
-                    f"{share:g} gives it {format_gb(share * self.capacity)} GB: raise it, or lower max_batch"
+                    f"{share:g} gives it {format_gb(share * self.card)} GB: raise it to {self.least_share(row):.2f}, or lower max_batch"
                 )
             outside = self.needed - row.within_share
-            if share * self.capacity + outside > self.capacity:
+            if share * self.card + outside > self.capacity:
                 found.append(
-                    f"gpu_memory_utilization = {share:g} of {path} leaves {format_gb((1 - share) * self.capacity)} GB to all "
-                    f"else, which needs {format_gb(outside)} GB: lower it to {int(100 * (1 - outside / self.capacity)) / 100:g}"
+                    f"gpu_memory_utilization = {share:g} of {path} leaves {format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all "
+                    f"else, which needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
                 )
         return found
 
 
-def estimate_memory(config: RunConfig, capacity: int = L40S_BYTES) -> Memory:
-    """Compute what a preset needs of a GPU under a profile.
+def estimate_memory(config: RunConfig, card: int = L40S_BYTES) -> Memory:
+    """Compute what a preset needs of a GPU of ``card`` bytes under a profile.
 
     Raises:
         SettingsError, ModelError: As ``list_checkpoints``.
         ArchitectureError: As ``estimate_row``.
     """
     rows = tuple(estimate_row(entry) for entry in list_checkpoints(config) if entry.on_gpu)
-    return Memory(rows, capacity, images_of(config.settings))
+    return Memory(rows, card, images_of(config.settings))
 
 
 def estimate_row(checkpoint: Checkpoint) -> Row:
@@ -160,7 +174,7 @@ def estimate_row(checkpoint: Checkpoint) -> Row:
         limit = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
         parts = (model, vision or model)
         hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
-        kept = vision.kept if vision is not None else 0
+        kept = vision.kept if vision is not None else model.kept
         activations = estimate_alive_bytes(
             hidden, inner, dtype, positions=size * min(model.positions, limit), beside=kept
         )
@@ -174,12 +188,16 @@ def estimate_row(checkpoint: Checkpoint) -> Row:
     tokens = size * context
     if engine:  # what vLLM lets into one pass over prompts where nothing else is said
         tokens = max(context, VLLM_PICTURE_TOKENS if vision else VLLM_TEXT_TOKENS)
+    if engine and masked and vision is not None:
+        tokens = max(tokens, vision.cached * images)  # the adapter raises the engine's limit to a prompt's pictures
     activations = estimate_alive_bytes(decoder.hidden, decoder.intermediate, dtype, positions=tokens)
     activations += size * decoder.vocabulary * LOGIT_BYTES
     if vision is not None:
         # vLLM profiles, and Llama-3.2-Vision runs, all pictures of a batch at once; its newer engine one by one.
         pictures, mask = (size * images, MASK_COPIES * vision.positions) if masked else (images, 0)
         positions, beside = pictures * vision.positions, vision.kept + mask
+        # The cross-attention mask of Llama-3.2-Vision, which vLLM's profiling pass skips, is made once the pictures are read, in the memory
+        # that their encoder has left: a quarter of it for each picture.
         activations += estimate_alive_bytes(
             vision.hidden, vision.intermediate, dtype, positions=positions, beside=beside
         )

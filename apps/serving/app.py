@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import secrets
 import time
@@ -19,6 +20,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
 from apps.http_server import read_body, run_until_left
 from apps.outcome import Outcome
@@ -26,9 +28,12 @@ from apps.serving import description
 from apps.serving.batcher import Batcher
 from apps.serving.pictures import DECODE_SECONDS, PhotoReader, load_file
 from apps.serving.protocol import (
+    AGENT_FAILED,
     DONE,
+    TIMEOUT,
     ChatRequest,
     ProtocolError,
+    build_failure,
     build_reply,
     format_event,
     parse_request,
@@ -36,7 +41,10 @@ from apps.serving.protocol import (
 )
 from apps.serving.replica_pool import ReplicaPool
 
+_DEGRADED_AFTER = 3  # questions in a row without an answer: one bad question is the question's fault
 _HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -87,6 +95,7 @@ class Server:
         self._batcher = Batcher(
             answerer.answer, answerer.batch_size, limits.questions, self._metrics.record_call, calls
         )
+        self._failures = 0  # questions in a row without an answer because something failed
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
         self._wrong_keys = RateLimitItemPerMinute(limits.wrong_keys_per_minute)
@@ -195,20 +204,34 @@ class Server:
             if not limit.expired():
                 raise
             message = f"no answer within {self._limits.answer_seconds:g} s"
-            raise ProtocolError(504, message, "timeout") from None
+            raise ProtocolError(TIMEOUT, message, "timeout") from None
 
     async def _ask(self, question: Question, began: float) -> Outcome:
         try:
             outcome = await self._run_in_time(self._batcher.ask(question), began)
-        except ProtocolError:
+        except ProtocolError as error:
+            if error.status == TIMEOUT:
+                self._note_failure(Unanswered.TIME, str(error))
             raise
         except Exception as error:  # AgentError, or what a wrong reply of the agent caused
             message = str(error) if isinstance(error, AgentError) else f"the agent failed ({type(error).__name__})"
-            raise ProtocolError(500, message, "agent_failed") from error
+            self._note_failure(Unanswered.AGENT, message)
+            raise ProtocolError(500, message, AGENT_FAILED) from error
+        if outcome.failed and outcome.cause is not None:
+            self._note_failure(outcome.cause, outcome.error or "")
+            raise build_failure(outcome)
+        self._failures = 0
         self._metrics.seconds.observe(time.monotonic() - began)
         if outcome.abstained:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
+
+    def _note_failure(self, cause: Unanswered, said: str) -> None:
+        """Count and log a question without an answer. A photo that cannot be read says nothing of the server."""
+        self._metrics.failures.labels(cause.value).inc()
+        _log.error("a question was not answered: %s", said)
+        if cause is not Unanswered.PICTURE:
+            self._failures += 1
 
     async def _stream(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
         """Yield comments while the agent works, then the answer in one piece.
@@ -250,11 +273,13 @@ class Server:
     async def _health(self) -> Response:
         since = self._batcher.running_since
         stuck = since is not None and time.monotonic() - since > self._limits.answer_seconds
+        degraded = self._failures >= _DEGRADED_AFTER
         state = {
-            "status": "stuck" if stuck else "ok",
+            "status": "stuck" if stuck else "degraded" if degraded else "ok",
             "model": self._model,
             "questions": self._batcher.inside,
             "photos": self._photos.inside,
+            "failures": self._failures,
         }
         return JSONResponse(state, 503 if stuck else 200)
 
@@ -276,6 +301,8 @@ class Metrics:
         told = "Requests for a completion by HTTP status and error code"
         self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
         self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
+        told = "Questions without an answer because something failed, by cause"
+        self.failures = Counter("crag_failures", told, ["cause"], registry=own)
         told = "From the request to its answer"
         self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
         self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)

@@ -22,7 +22,8 @@ _REASONS = {
     413: "the body is too large",
     429: "too many requests, wrong keys or questions",
     500: "the agent failed",
-    503: "too many connections",
+    502: "the model or the search failed",
+    503: "the model's server is busy or cannot be reached, or there are too many connections",
     504: "no answer in time",
 }
 _REFERENCE = "#/components/schemas/{model}"
@@ -88,12 +89,13 @@ class CompletionReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether the agent answers, and how many questions and photos are inside."""
+    """Whether the agent answers, how many questions and photos are inside, and how many questions in a row failed."""
 
-    status: Literal["ok", "stuck"]
+    status: Literal["ok", "degraded", "stuck"]
     model: str
     questions: int
     photos: int
+    failures: int
 
 
 def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -107,7 +109,7 @@ COMPLETION: dict[int | str, dict[str, Any]] = {
         "description": "the answer; with stream, server-sent events, of which the last has crag",
         "content": {"text/event-stream": {}},
     },
-    **describe_errors(400, 401, 404, 408, 413, 429, 500, 504),
+    **describe_errors(400, 401, 404, 408, 413, 429, 500, 502, 503, 504),
 }
 MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **describe_errors(401, 429)}
 MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **describe_errors(401, 404, 429)}

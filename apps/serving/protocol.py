@@ -8,13 +8,34 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from agents.base_agent import Message
+from agents.record import Unanswered
+from agents.unanswered import WORDS
 from apps.outcome import Outcome
 
-_KINDS = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error", 504: "server_error"}
+_KINDS = {401: "authentication_error", 429: "rate_limit_error", **dict.fromkeys((500, 502, 503, 504), "server_error")}
 """OpenAI's ``type`` by status."""
+
+TIMEOUT = 504
+"""Status of a question whose time was up."""
+
+AGENT_FAILED = "agent_failed"
+"""Code of what the agent raises itself."""
+
+_RETRY_SECONDS = 10
+"""After which a client may ask again what failed because the model's server was busy, or the time was up."""
+
+_FAILURES: Mapping[Unanswered, tuple[int, str, int | None]] = {
+    Unanswered.TIME: (TIMEOUT, "timeout", _RETRY_SECONDS),
+    Unanswered.BUSY: (503, "model_busy", _RETRY_SECONDS),
+    Unanswered.MODEL: (502, "model_failed", None),
+    Unanswered.SEARCH: (502, "search_failed", None),
+    Unanswered.PICTURE: (400, "invalid_image", None),
+}
+"""Status, code and ``Retry-After`` of questions without an answer, by their cause. Any other is the agent's own fault."""
 
 
 class ProtocolError(Exception):
@@ -42,6 +63,17 @@ class ProtocolError(Exception):
         kind = _KINDS.get(status, "invalid_request_error")
         self.body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+
+def build_failure(outcome: Outcome) -> ProtocolError:
+    """Build the error of a question that has no answer because something failed (``Outcome.failed``).
+
+    Its message names the cause alone: what a model's server says, and where it is, belongs to the log.
+    """
+    cause = outcome.cause or Unanswered.AGENT
+    status, code, wait = _FAILURES.get(cause, (500, AGENT_FAILED, None))
+    then = f"try again in {wait} s" if wait is not None else "the log of the server says more"
+    return ProtocolError(status, f"{WORDS[cause]}; {then}", code, retry_after=wait)
 
 
 class _Strict(BaseModel):
@@ -83,6 +115,20 @@ class ChatMessage(_Strict):
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
+class ResponseFormat(_Strict):
+    """Form of the answer, which is always plain text."""
+
+    type: Literal["text", "json_object", "json_schema"]
+
+    @field_validator("type")
+    @classmethod
+    def _refuse_json(cls, value: str) -> str:
+        if value != "text":
+            said = "answers are plain text: leave it out; the answer's sources, verdict and entity are JSON in the field crag"
+            raise PydanticCustomError("unsupported", said)
+        return value
+
+
 class ChatRequest(_Strict):
     """A request for a chat completion.
 
@@ -96,6 +142,7 @@ class ChatRequest(_Strict):
     tools: list[Any] | None = Field(None, max_length=0)
     functions: list[Any] | None = Field(None, max_length=0)
     logprobs: Literal[False] | None = None
+    response_format: ResponseFormat | None = None
 
 
 def parse_request(body: bytes) -> ChatRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from agents.base.files import write_whole
 from evaluation.commands import summarise_error
 from evaluation.files.manifest import read_json, write_json
 from evaluation.files.responses import parse_turn
+from evaluation.files.run_log import read_run_log
 from evaluation.records import EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
 from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import scores_dictionary, select_ego
@@ -29,6 +30,7 @@ ORGANISER_COLUMNS = (
 )  # fmt: skip
 OUR_COLUMNS = (
     "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", "judge_failed",
+    "error_cause",
 )  # fmt: skip
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
@@ -49,7 +51,9 @@ def build_turn_table(
         verdicts = (judged.exact, judged.correct, judged.miss, judged.semantic, judged.reason, judged.hallucination)
         spent = [getattr(cost, name, None) for name in ("seconds", "batch_seconds", "error", "image_note")]
         facts = asdict(judged.facts).values()
-        rows.append((*judged.turn.to_dict().values(), *verdicts, *spent, *facts, judged.judge_failed))
+        rows.append(
+            (*judged.turn.to_dict().values(), *verdicts, *spent, *facts, judged.judge_failed, judged.turn.error_cause)
+        )
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -116,9 +120,16 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
         with path.open("rb") as file:  # pandas writes a carriage return in a text as it is, and would end the row there
             ends = None if file.readline().endswith(b"\r\n") else "\n"
         table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator=ends)
-        return [_parse_row({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
+        turns = [_parse_row({str(name): str(cell) for name, cell in row.items()}) for row in table.to_dict("records")]
     except _MALFORMED as error:
         raise EvaluationError(f"{path} is no table of judged turns: {summarise_error(error)}") from error
+    return turns if "error_cause" in table else _add_causes(turns, read_run_log(run))
+
+
+def _add_causes(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine]) -> list[JudgedTurn]:
+    """Add the causes of errors, which tables in the organiser's columns do not hold."""
+    causes = {key: line.error_cause for key, line in costs.items()}
+    return [replace(judged, turn=replace(judged.turn, error_cause=causes.get(judged.turn.key))) for judged in turns]
 
 
 _MALFORMED = (

@@ -183,9 +183,13 @@ _ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism"
 def parse_turn(values: Mapping[str, Any]) -> AnsweredTurn:
     """Parse the fields of an answered turn, ignoring others; numbers and truth values may be text.
 
+    An ``error_cause`` that is no text, or empty, is none.
+
     Raises:
         ValueError: A field is missing or malformed.
     """
+    error = values.get("error_cause")
+    values = {**values, "error_cause": error if isinstance(error, str) and error else None}
     try:
         return _TURN.validate_python(values)
     except ValidationError as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import well_formed
+from agents.base.files import one_line, well_formed
 from agents.record import RecordError, TurnRecord, read_record
 from evaluation.records import EvaluationError, Key
 
@@ -66,6 +66,19 @@ def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
             raise EvaluationError(said)
         log.warning("%s", said)
     return found
+
+
+def find_failing_stages(records: Iterable[TurnRecord]) -> dict[str, str]:
+    """Return the stages that failed or hung on every turn on which they were tried, each with what it said first."""
+    failed: dict[str, str] = {}
+    ran: set[str] = set()
+    for record in records:
+        for stage in record.stages:
+            if stage.complete:
+                ran.add(stage.stage)
+            elif stage.status != "skipped":
+                failed.setdefault(stage.stage, one_line(stage.reason or stage.status))
+    return {name: reason for name, reason in failed.items() if name not in ran}
 
 
 def read_all_traces(folders: Iterable[Path]) -> dict[Key, TurnRecord]:

@@ -25,7 +25,7 @@ _ROWS = (
 WITHOUT_PICTURE = "without_picture"
 """Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
 
-_STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red"}
+_STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error": "magenta"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
@@ -56,6 +56,8 @@ def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
         table.add_row(label, *cells)
     if shares := scores.get("overlap"):
         table.add_row("overlap", format_percent(shares["all"]), "", format_percent(shares["ego"]), "")
+    if (errors := scores.get("errors", {"all": 0}))["all"]:
+        table.add_row("errors", str(errors["all"]), "", str(errors["ego"]), "", style="red")
     if without := scores["about"].get(WITHOUT_PICTURE):
         table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table

@@ -14,8 +14,10 @@ from PIL import Image
 
 from agents.base.files import write_whole
 from agents.record import StageRecord, TurnRecord
+from agents.unanswered import explain_error, name_cause
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
+from evaluation.files.traces import find_failing_stages
 from evaluation.records import JudgedTurn, Key, RunLogLine, Session
 from evaluation.report.console_tables import format_percent
 from evaluation.report.record_texts import collect_notes, format_value
@@ -108,6 +110,11 @@ class ReportPart:
     def times(self) -> list[StageTime]:
         """Time by stage; empty without traces."""
         return average_stage_times(self.matched, self.costs)
+
+    @cached_property
+    def failing(self) -> dict[str, str]:
+        """Stages that failed on every turn, with what they said."""
+        return find_failing_stages(self.matched.values())
 
     @cached_property
     def missing(self) -> MissingPictures | None:
@@ -275,13 +282,22 @@ def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView
     for judged in dialog:
         cost, trace = part.costs.get(judged.turn.key), part.matched.get(judged.turn.key)
         seconds, error, note = (getattr(cost, name, None) for name in ("seconds", "error", "image_note"))
-        turns.append(TurnView(judged, seconds, error or getattr(trace, "error", None), note, trace))
+        failed = error or _explain_error(judged, trace)
+        turns.append(TurnView(judged, seconds, failed, note, trace))
     boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
     image = part.photos[session_id]() if session_id in part.photos else None
     if image is None:
         return SessionView(session_id, None, [], turns)
     shown = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
     return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns)
+
+
+def _explain_error(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:
+    """Say what failed on a turn: what made it an error, or what the agent went on in spite of."""
+    cause = judged.turn.error_cause
+    if cause is None:
+        return None if trace is None else trace.error
+    return (explain_error(trace) if trace is not None else None) or name_cause(cause)
 
 
 def _normalise(text: str) -> str:

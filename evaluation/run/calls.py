@@ -12,9 +12,12 @@ from PIL import Image
 
 from agents.base.secrets import scrubbed
 from agents.base_agent import BaseAgent, Message
+from agents.record import Unanswered
 from agents.time_limits.deadline import CallCancelledError
 from evaluation.records import I_DONT_KNOW
 from evaluation.run.batches import Slot
+
+_CAUSES = frozenset(cause.value for cause in Unanswered)
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +62,23 @@ class CallResult:
     misses: int | None = None
     records: Sequence[Mapping[str, Any]] = ()
 
+    def cause(self, position: int) -> str | None:
+        """Return why a turn was not answered, by its record; None for an answered one, or without records."""
+        if len(self.records) != len(self.answers):
+            return None
+        cause = self.records[position].get("unanswered")
+        return cause if cause in _CAUSES else None
+
     @property
     def failure(self) -> str | None:
         """Why the call failed on every turn, or None.
 
-        A call fails if the agent does, or if no model replied to any request of any turn.
+        A call fails if the agent does, if none of its answers is text, or if no model replied to any request of any turn.
         """
         if self.error is not None:
             return self.error
+        if self.answers and not any(isinstance(answer, str) for answer in self.answers):
+            return f"the agent returned {type(self.answers[0]).__name__} instead of text"
         reasons = [_explain_no_reply(record) for record in self.records]
         return next(filter(None, reasons), None) if all(reasons) else None
 

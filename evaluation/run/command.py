@@ -15,11 +15,13 @@ from evaluation.run.options import RunOptions, parse
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
+    from evaluation.records import AnsweredTurn
     from evaluation.report.html_report import ReportPart
     from evaluation.run.launching import BuildAgent, LaunchedAgent
     from evaluation.run.phases import Judging
 
 INTERRUPTED = 130
+TOO_MANY_ERRORS = 1
 
 
 def main(
@@ -33,7 +35,7 @@ def main(
         build: Builds the agent in place of ``--agent``, with the arguments of ``CragAgent.from_config``.
 
     Returns:
-        Exit status: 0, 2 after an expected error, 130 when stopped by Ctrl-C.
+        Exit status: 0, 1 with more errors than ``--fail-on-error`` allows, 2 after an expected error, 130 when stopped by Ctrl-C.
     """
     return evaluate(parse(arguments), console or make_console(), build)
 
@@ -63,20 +65,23 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
 
     judging = _judging(options, bars)
     parts, about = [], {}
+    answered: list[AnsweredTurn] = []
     for kind, folder in options.folders:
         path = options.input_file or folder / RESPONSES
         turns = read_responses(path)
+        answered += turns
         dataset = load(kind, options) if options.dataset is not None else None
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)
     _report(options, parts, about, console)
-    return 0
+    return _check_errors(options, answered, console)
 
 
 def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:
     """Build the agent once, let it answer each data set, and judge the answers if asked to."""
     from evaluation.files.manifest import read_manifest
+    from evaluation.files.traces import TRACE, read_traces
     from evaluation.run import launching
 
     config, about = launching.prepare(options)
@@ -88,6 +93,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
+    answered: list[AnsweredTurn] = []
     if options.replicas is None:
         agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launch_agent(options, config, build))
     else:
@@ -101,13 +107,28 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED
+            answered += made.turns
             if options.mode == "both":
                 parts.append(phases.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
             else:
                 phases.print_missing_pictures(console, made.turns, folder)
+                phases.print_errors(console, made.turns, read_traces(folder / TRACE))
             noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)
-    return 0
+    return _check_errors(options, answered, console)
+
+
+def _check_errors(options: RunOptions, turns: Sequence[AnsweredTurn], console: Console) -> int:
+    """Return the exit status of a run that came to its end, and say why it is not 0."""
+    errors, limit = sum(turn.error_cause is not None for turn in turns), options.fail_on_error
+    if not limit.is_exceeded(errors, len(turns)):
+        return 0
+    console.print(
+        f"error: {errors} of {len(turns)} turns are errors, more than --fail-on-error {limit} allows; mend what failed, then ask "
+        "them again with --resume",
+        style="red", markup=False, soft_wrap=True,
+    )  # fmt: skip
+    return TOO_MANY_ERRORS
 
 
 def _judging(options: RunOptions, bars: MakeBar) -> Judging:

@@ -12,9 +12,10 @@ from typing import Any
 
 from agents.base.files import one_line, well_formed
 from agents.base_agent import BaseAgent, Message
+from agents.record import Unanswered
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
-from evaluation.files.run_log import RUN_LOG
+from evaluation.files.run_log import RUN_LOG, read_run_log
 from evaluation.files.traces import TRACE, append_records
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
@@ -38,13 +39,16 @@ class Generation:
         turns: Every answered turn, in the order of asking.
         total: Number of turns to answer.
         interrupted: Whether Ctrl-C ended the run.
-        failures: Turns of this process that ended as "I don't know" because the agent failed.
     """
 
     turns: list[AnsweredTurn]
     total: int
     interrupted: bool
-    failures: int
+
+    @property
+    def errors(self) -> int:
+        """Number of turns that are errors."""
+        return sum(turn.error_cause is not None for turn in self.turns)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ def generate(
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
 
     A batch that raises, or returns a wrong number of answers, is recorded as "I don't know" with the reason in
-    run_log.jsonl. The run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
+    run_log.jsonl. So is a turn on which a model, a search or a stage failed. Both are errors (``error_cause``).
+    The run goes on, unless ``max_failures`` calls in a row fail. Once all are answered the file is in the order in
     which one agent is asked, whoever answered.
 
     Args:
@@ -89,7 +94,8 @@ def generate(
         conversations: Number of sessions asked, from the first; None: all. By the rules of a release more are begun and some not
             ended (``schedule_by_queue``).
         rules: In which order turns are asked.
-        resume: Continue the run in ``output_dir``. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
+        resume: Continue the run in ``output_dir``. Errors are asked again, with the later turns of their dialogs, whose histories hold
+            them. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
         progress: Whether there is a progress bar.
         bars: Makes the progress bar.
         warm_up: Called before the first question, unless every question is answered already.
@@ -116,9 +122,9 @@ def generate(
     }
     responses, run_log, trace = output_dir / RESPONSES, output_dir / RUN_LOG, output_dir / TRACE
     if resume:
-        answers = _read_earlier_answers(responses, {line.key: line.query for line in unanswered.values()})
         repair(run_log)
         cut_tail(trace)
+        answers = _read_earlier_answers(responses, {line.key: line for line in unanswered.values()})
     else:
         answers = {}
         if responses.is_file() and responses.stat().st_size > 0:
@@ -127,7 +133,7 @@ def generate(
         run_log.unlink(missing_ok=True)
         trace.unlink(missing_ok=True)
 
-    failures = 0
+    errors: dict[Key, str] = {}
     interrupted = False
     held: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
@@ -140,12 +146,10 @@ def generate(
     ):
 
         def keep() -> None:
-            nonlocal failures
             for each in held:
                 for line, cost in each.lines:
                     costs.write(asdict(cost))
-                    out.write(line.to_dict())
-                    failures += cost.error is not None
+                    out.write(line.to_line())
                 append_records(trace, [line.key for line, _ in each.lines], each.records, each.number)
                 bar.update(len(each.lines))
             held.clear()
@@ -160,8 +164,11 @@ def generate(
                 lines = [unanswered[slot] for slot in call.slots]
                 made = []
                 for line, (answer, cost) in zip(lines, _split_result(lines, call, reply, number), strict=True):
-                    made.append((replace(line, agent_response=truncator.truncate(answer)), cost))
-                    answers[line.key] = made[-1][0].agent_response
+                    answer = truncator.truncate(answer)
+                    made.append((replace(line, agent_response=answer, error_cause=cost.error_cause), cost))
+                    answers[line.key] = answer
+                    if cost.error_cause is not None:
+                        errors[line.key] = cost.error_cause
                 held.append(_Answers(number, made, reply.records))
                 if max_failures and reply.failure is not None:
                     if len(held) >= max_failures:
@@ -176,10 +183,14 @@ def generate(
             interrupted = True
     for lost, _ in (pair for each in held for pair in each.lines):
         del answers[lost.key]  # answers of failed calls before Ctrl-C are asked again
-    turns = [replace(line, agent_response=answers[line.key]) for line in unanswered.values() if line.key in answers]
+    turns = [
+        replace(line, agent_response=answers[line.key], error_cause=errors.get(line.key))
+        for line in unanswered.values()
+        if line.key in answers
+    ]
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
-        rewrite(responses, [turn.to_dict() for turn in turns])
-    return Generation(turns, len(unanswered), interrupted, failures)
+        rewrite(responses, [turn.to_line() for turn in turns])
+    return Generation(turns, len(unanswered), interrupted)
 
 
 @contextmanager
@@ -201,7 +212,7 @@ def _split_result(
     size = len(lines)
     each, whole = round(reply.seconds / size, 4), round(reply.seconds, 4)
     for position, (line, answer, note) in enumerate(zip(lines, reply.answers, call.notes, strict=True)):
-        error = reply.error
+        error, cause = reply.error, reply.cause(position)
         if not isinstance(answer, str):
             error = f"the agent returned {type(answer).__name__} instead of text"
             log.error("%s, %s: %s", *line.key, error)
@@ -210,6 +221,7 @@ def _split_result(
         yield answer, RunLogLine(
             *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
             error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,
+            cause=Unanswered.AGENT.value if error is not None else cause,
         )  # fmt: skip
 
 
@@ -241,18 +253,37 @@ def _make_call(
     return replace(call, more=evidence.arguments(turns, call.images))
 
 
-def _read_earlier_answers(path: Path, asked: Mapping[Key, str]) -> dict[Key, str]:
-    """Read the answers of the interrupted run; ``asked`` holds the query of each turn."""
+def _read_earlier_answers(path: Path, asked: Mapping[Key, AnsweredTurn]) -> dict[Key, str]:
+    """Read the answers of the interrupted run, and take those that are asked again out of the file.
+
+    Args:
+        path: The file of answers; its run log lies beside it.
+        asked: The turns that are asked.
+    """
     answers: dict[Key, str] = {}
-    for number, record in enumerate(repair(path), 1):
-        key = (str(record.get("session_id", "")), str(record.get("interaction_id", "")))
+    records, costs = repair(path), read_run_log(path.parent)
+    first_error: dict[str, int] = {}  # by session: place of its first turn that is an error
+    for number, record in enumerate(records, 1):
+        key = _read_key(record)
         response = record.get("agent_response")
         if not isinstance(response, str):
             raise EvaluationError(f"{path}, answer {number}: no agent_response")
-        if asked.get(key) != record.get("query"):
+        if key not in asked or asked[key].query != record.get("query"):
             raise EvaluationError(
                 f"{path}, answer {number} is not of these questions (session {key[0]}, interaction {key[1]}); "
                 "resume with the data set, split and number of conversations of the first run, or start a new one"
             )
         answers[key] = response
-    return answers
+        if record.get("error_cause") or (key in costs and costs[key].error_cause):
+            first_error[key[0]] = min(asked[key].turn_idx, first_error.get(key[0], asked[key].turn_idx))
+    kept = {key: said for key, said in answers.items() if asked[key].turn_idx < first_error.get(key[0], len(asked))}
+    if len(kept) < len(answers):
+        log.warning(
+            "%d answers are asked again: errors, and the turns after them in their dialogs", len(answers) - len(kept)
+        )
+        rewrite(path, [record for record in records if _read_key(record) in kept])
+    return kept
+
+
+def _read_key(record: Mapping[str, Any]) -> Key:
+    return str(record.get("session_id", "")), str(record.get("interaction_id", ""))

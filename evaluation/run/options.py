@@ -56,6 +56,48 @@ _BELOW_CACHE = Path()
 
 
 @dataclass(frozen=True)
+class ErrorLimit:
+    """Number of errors that a run may have: a share of its turns, 0 to 1, or a count."""
+
+    number: float
+    is_share: bool
+
+    def __str__(self) -> str:
+        """Return the limit for people."""
+        return f"{self.number:.4g}" if not self.is_share else f"{100 * self.number:.4g}%"
+
+    def is_exceeded(self, errors: int, turns: int) -> bool:
+        """Return whether so many errors of so many turns are too many."""
+        return errors > self.number * (turns if self.is_share else 1)
+
+
+DEFAULT_ERROR_LIMIT = ErrorLimit(0.05, is_share=True)
+
+
+def parse_error_limit(text: object) -> ErrorLimit:
+    """Parse a share, ``0.05`` or ``5%``, or a count, ``3``.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    if isinstance(text, ErrorLimit):
+        return text
+    said = str(text).strip()
+    try:
+        if said.isdecimal():
+            return ErrorLimit(float(said), is_share=False)
+        share = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"{said!r}; write a share of the turns, such as 0.05 or 5%, or a number of turns, such as 3")
+    return ErrorLimit(share, is_share=True)
+
+
+GivenErrorLimit = Annotated[InstanceOf[ErrorLimit], BeforeValidator(parse_error_limit)]
+
+
+@dataclass(frozen=True)
 class Conversations:
     """Number of sessions asked of each data set, from the first; -1: all."""
 
@@ -123,7 +165,7 @@ class AgentOptions(ModelOptions):
     )
     set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
         (),
-        description="replace a setting of the preset, such as queries.split=none or answer.evidence=4; null: no value; may be repeated. "
+        description="replace a setting of the preset, such as queries.split=none or answer.k=4; null: no value; may be repeated. "
         "A setting of a stage that the preset does not have is refused; where several presets are run each has to have it",
     )
     suppress_web_search_api: bool = Field(False, description="no web search, as in task 1 (single-source)")
@@ -144,6 +186,11 @@ class AgentOptions(ModelOptions):
         ge=0,
         description="stop after N calls in a row in which agent or model failed on every turn; their turns are not kept, so that --resume "
         "asks them again; 0: never",
+    )
+    fail_on_error: Annotated[GivenErrorLimit, Flag(metavar="SHARE_OR_COUNT")] = Field(
+        DEFAULT_ERROR_LIMIT,
+        description="end with status 1 when more turns than this are errors: a share such as 0.05 or 5%, or a count. Their "
+        "answers are kept; --resume asks them again",
     )
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
         None,

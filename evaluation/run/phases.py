@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -10,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agents.record import REQUEST_IMAGES
+from agents.record import REQUEST_IMAGES, TurnRecord
+from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
-from evaluation.files.traces import TRACE, read_traces
+from evaluation.files.traces import TRACE, find_failing_stages, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Session
+from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
@@ -83,11 +85,6 @@ def answer_sessions(
     missing = count_missing_pictures(made.turns, read_run_log(output_dir))
     if missing is not None:
         add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
-    if made.failures:
-        console.print(
-            f'[red]{made.failures} turns ended as "I don\'t know" because the agent failed; '
-            "the reasons are in run_log.jsonl[/]"
-        )
     if made.interrupted:
         console.print(f"stopped after {len(made.turns)} of {made.total} turns; continue with --resume")
     return made
@@ -98,6 +95,21 @@ def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run:
     missing = count_missing_pictures(turns, read_run_log(run))
     if missing is not None:
         console.print(str(missing), style="red", markup=False, soft_wrap=True)
+
+
+def print_errors(console: Console, turns: Sequence[AnsweredTurn], traces: Mapping[Key, TurnRecord]) -> None:
+    """Print how many of these turns are errors and why, if any, and the stages that failed on every turn."""
+    causes = Counter(turn.error_cause for turn in turns if turn.error_cause is not None)
+    if causes:
+        counted = ", ".join(f"{name_cause(cause)}: {number}" for cause, number in causes.most_common())
+        said = filter(None, (explain_error(traces[turn.key]) for turn in turns if turn.key in traces))
+        example = next((f"; such as: {why}" for why in said), "; the reasons are in run_log.jsonl")
+        console.print(
+            f"{causes.total()} of {len(turns)} turns are errors, which scores count by their text, I don't know ({counted}){example}",
+            style="red", markup=False, soft_wrap=True,
+        )  # fmt: skip
+    for stage, reason in find_failing_stages(traces[turn.key] for turn in turns if turn.key in traces).items():
+        console.print(f"stage {stage} failed on every turn: {reason}", style="red", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -182,9 +194,11 @@ def judge_answers(
     cut_short = sum(trace.cut_short for trace in part.matched.values())
     if cut_short:
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")
-    errors = [trace.error for trace in part.matched.values() if trace.error]
-    if errors:
-        said = f"{len(errors)} turns met an error inside the agent, such as: {errors[0]}"
+    print_errors(console, turns, part.matched)
+    failed_keys = {turn.key for turn in turns if turn.error_cause is not None}
+    survived = [trace.error for key, trace in part.matched.items() if trace.error and key not in failed_keys]
+    if survived:
+        said = f"{len(survived)} turns met an error inside the agent and went on, such as: {survived[0]}"
         console.print(said, style="red", markup=False)
     return part
 

@@ -8,6 +8,7 @@ both (2 points), and their hallucinations (total - correct - miss) can become ne
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
@@ -121,6 +122,11 @@ def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
 def select_ego(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
     """Return the turns on egocentric images."""
     return [turn for turn in turns if turn.turn.is_ego]
+
+
+def count_errors(turns: Iterable[JudgedTurn]) -> int:
+    """Count the turns that are errors. No rate leaves them out: rules count an error by its text, "I don't know"."""
+    return sum(turn.turn.error_cause is not None for turn in turns)
 
 
 def group_by_session(turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
@@ -312,7 +318,8 @@ def scores_dictionary(
 ) -> dict[str, Any]:
     """Return the content of scores_dictionary.json.
 
-    It has the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, intervals, groups, and what the scores were made with.
+    It has the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, errors, intervals, groups, and what the
+    scores were made with.
 
     Args:
         turns: Judged turns.
@@ -336,6 +343,11 @@ def scores_dictionary(
         "overlap": {
             "all": mean_overlap(judged.turn for judged in turns),
             "ego": mean_overlap(judged.turn for judged in ego),
+        },
+        "errors": {
+            "all": count_errors(turns),
+            "ego": count_errors(ego),
+            "causes": dict(Counter(cause for turn in turns if (cause := turn.turn.error_cause) is not None)),
         },
         "intervals_95": intervals,
         "domain_weighted_truthfulness": weight_by_domain(

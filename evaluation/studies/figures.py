@@ -9,13 +9,16 @@ from typing import Any
 
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import read_run_log, select_costs, summarise_latency
-from evaluation.files.traces import read_all_traces
+from evaluation.files.traces import find_failing_stages, read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.rules import OURS, RULES
 from evaluation.scores.answer_words import mean_overlap
-from evaluation.scores.scoring import Interval, bootstrap_intervals, score, select_counted
+from evaluation.scores.scoring import Interval, bootstrap_intervals, count_errors, score, select_counted
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
+
+FAILING = "(!)"
+"""Mark of a run of which a stage failed on every turn."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Figures:
         seconds_cached: Mean wall time a turn over all calls, if some took replies from a cache; None otherwise.
         reply_hits: Replies that came from a cache; None if the run had none.
         reply_misses: Replies that the cache did not hold.
+        errors: Turns that are errors; the rates count them by their text, as missing.
+        failing: Stages that failed on every turn, each with what it said.
         cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scoring.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
@@ -46,6 +51,8 @@ class Figures:
     seconds_cached: float | None = None
     reply_hits: int | None = None
     reply_misses: int | None = None
+    errors: int = 0
+    failing: tuple[str, ...] = ()
     cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
@@ -67,6 +74,11 @@ class Result:
     about: Mapping[str, Any] = field(default_factory=dict)
     base: str = ""
     against: Paired | None = None
+
+    @property
+    def label(self) -> str:
+        """Label in a table: marked if a stage failed on every turn."""
+        return f"{self.variant.label} {FAILING}" if self.figures.failing else self.variant.label
 
 
 def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
@@ -121,6 +133,13 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
         hallucination=scores.hallucination_rate,
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
+        errors=count_errors(turns),
+        failing=tuple(
+            f"{stage}: {reason}"
+            for stage, reason in find_failing_stages(
+                traces[turn.key] for turn in answered if turn.key in traces
+            ).items()
+        ),
         cut_short=sum(traces[turn.key].cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),
         **spent,

@@ -22,8 +22,8 @@ from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entri
 from evaluation.studies.paired_tests import compare_runs, pair_turns
 from evaluation.studies.result_tables import ResultTable, build_card_table, format_with_interval, publish, shorten
 
-VERDICTS = ("right", "missing", "wrong", "unjudged")
-_NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
+VERDICTS = ("right", "missing", "wrong", "error", "unjudged")
+_NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong", "error": "error"}
 _MAX_CHARACTERS = 80
 """Most characters of a question or an answer on the terminal. The files hold all."""
 

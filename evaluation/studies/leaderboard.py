@@ -27,16 +27,17 @@ from evaluation.studies.figures import Result, check_base, compare_with_bases, c
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
-    TURNS,
     Column,
     ResultTable,
     build_card_table,
     build_paired_tables,
     build_table,
+    describe_failures,
     format_rate,
     format_with_interval,
     make_figure_column,
     make_time_columns,
+    make_turn_columns,
     publish,
     write_tables,
 )
@@ -163,6 +164,8 @@ def _place_content(place: Place) -> dict[str, Any]:
         "scores": score(place.result.turns).to_dict(),
         "intervals_95": dict(figures.intervals),
         "not_judged": place.not_judged,
+        "errors": figures.errors,
+        "failing_stages": list(figures.failing),
         "seconds_a_turn": figures.seconds,
         "against": None if place.result.against is None else asdict(place.result.against),
         "slices": {
@@ -198,7 +201,8 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
         columns.append(Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)))
         notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
     timed = any(result.figures.seconds is not None for result in results)
-    times = make_time_columns(results) if timed else [TURNS]
+    times = make_time_columns(results) if timed else make_turn_columns(results)
+    notes += describe_failures(results)
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
     tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in build_paired_tables("Entry", results)]
     return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]

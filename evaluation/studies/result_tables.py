@@ -180,7 +180,7 @@ def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTab
         rows = [
             (label, format_with_interval(found.change, found.interval, signed=True), format_p(found), str(found.turns))
             for label, found in (
-                (each.variant.label, each.against) for each in results if each.base == base and each.against is not None
+                (each.label, each.against) for each in results if each.base == base and each.against is not None
             )
         ]
         heads = (first, "change (%) [95%]", "p", "turns of both")
@@ -204,7 +204,7 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
     return ResultTable(
         title,
         (first, *(column.heading for column in columns)),
-        [(result.variant.label, *(column.cell(result) for column in columns)) for result in results],
+        [(result.label, *(column.cell(result) for column in columns)) for result in results],
         describe_runs(results),
         short=(first, *(column.short for column in columns)),
     )
@@ -234,7 +234,19 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
         )
     else:
         notes.append("no reply cache used")
-    return tuple(notes)
+    return (*notes, *describe_failures(results))
+
+
+def describe_failures(results: Sequence[Result]) -> list[str]:
+    """Return notes on what failed in the runs of a table: stages that never ran, turns that are errors."""
+    failing = [
+        f"{result.label} a stage failed on every turn: {said}" for result in results for said in result.figures.failing
+    ]
+    if any(result.figures.errors for result in results):
+        failing.append(
+            "errors: turns without an answer because something failed; the rates count them by their text, as missing"
+        )
+    return failing
 
 
 _INTERVALS = {
@@ -260,9 +272,18 @@ def make_figure_column(heading: str, short: str, figure: str, *, intervals: bool
 TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
 
 
+def make_turn_columns(results: Sequence[Result]) -> list[Column]:
+    """Make the column of turns, and that of errors if there are any."""
+    errors = Column("Errors", "errors", lambda result: str(result.figures.errors))
+    return [TURNS, errors] if any(result.figures.errors for result in results) else [TURNS]
+
+
 def make_time_columns(results: Sequence[Result]) -> list[Column]:
     """Make the columns of turns and seconds a turn, and of seconds with a reply cache if one was used."""
-    columns = [TURNS, Column("Seconds a turn", "s/turn", lambda result: _format_seconds(result.figures))]
+    columns = [
+        *make_turn_columns(results),
+        Column("Seconds a turn", "s/turn", lambda result: _format_seconds(result.figures)),
+    ]
     if any(result.figures.seconds_cached is not None for result in results):
         heading = "Seconds a turn, with reply cache"
         columns.append(Column(heading, "s/turn cached", lambda result: _format_number(result.figures.seconds_cached)))
@@ -303,6 +324,7 @@ def build_figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
             "without": ", ".join(result.variant.without),
             "set": ", ".join(result.variant.settings),
             **{name: value for name, value in vars(figures).items() if name != "intervals"},
+            "failing": "; ".join(figures.failing),
         }
         for name, (low, high) in figures.intervals.items():
             row |= {f"{name}_low": low, f"{name}_high": high}

@@ -82,7 +82,7 @@ def run_all(
     What a run prints goes into ``log.txt`` in ``options.out``.
 
     Returns:
-        The results, variant by variant, and whether a variant could not be run.
+        The results, variant by variant, and whether a variant could not be run or has too many errors.
 
     Raises:
         EvaluationError: Two variants would write into one folder.
@@ -96,9 +96,11 @@ def run_all(
             run = runs[variant.label]
             names = [str(folder) for _, folder in run.folders]
             try:
-                _run(
-                    run, variant, options.out / LOG, bar.bars_for(f"[{number}/{len(variants)}] {variant.label}", *names)
-                )
+                bars = bar.bars_for(f"[{number}/{len(variants)}] {variant.label}", *names)
+                if (too_many := _run(run, variant, options.out / LOG, bars)) is not None:
+                    failed = True
+                    with bar.hide():
+                        console.print(f"{variant.label}: {too_many}", style="red", markup=False, soft_wrap=True)
                 for task, folder in run.folders:
                     figures, turns = read_figures(folder)
                     made.append(Result(variant, task, figures, turns, read_about(folder)))
@@ -169,7 +171,13 @@ def make_run_options(variant: Variant, tasks: Sequence[str], options: Comparison
     return RunOptions.model_validate(shared | run)
 
 
-def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
+def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | None:
+    """Run a variant; return what it says if it ends with too many errors, which leaves its results to be read.
+
+    Raises:
+        EvaluationError: It could not be run.
+        KeyboardInterrupt: It was stopped.
+    """
     with annotate_os_error(f"writing {log}"):
         opened = log.open("a+", encoding="utf-8", errors="replace")
     with opened as file:
@@ -183,7 +191,10 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> None:
             file.seek(start)
             errors = [line.strip() for line in file if line.startswith("error: ")]
             reason = errors[-1].removeprefix("error: ") if errors else f"exit status {status}"
+            if status == command.TOO_MANY_ERRORS:
+                return reason
             raise EvaluationError(f"{variant.label}: {reason} (see {log})")
+    return None
 
 
 def compare(
@@ -203,7 +214,8 @@ def compare(
         stem: Name of the files in ``options.out``, without suffix.
 
     Returns:
-        Exit status: 0, 1 if a run failed, 2 after an expected error, 130 when stopped by Ctrl-C.
+        Exit status: 0, 1 if a run failed or has more errors than ``--fail-on-error`` allows, 2 after an expected error, 130 when
+        stopped by Ctrl-C.
     """
     console = make_console(aside=options.as_json)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from agents.evidence.passages import CHARACTERS_PER_TOKEN
+from agents.evidence.shown import CHARACTERS_PER_TOKEN
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console

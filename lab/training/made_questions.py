@@ -32,7 +32,7 @@ from agents.asking.readers.answers import ANSWER, STEP_ANSWER
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
 from agents.evidence.chunks import ChunkOptions, cutter
-from agents.evidence.passages import within_tokens
+from agents.evidence.shown import within_tokens
 from agents.models.base import ChatReply
 from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig
@@ -386,9 +386,7 @@ def run(options: MadeOptions) -> None:
     order = interleave_kinds(
         [asked.made for asked in allowed.values()], [hash_to_share(question) for _, question in allowed]
     )
-    shower = QuestionFormatter(
-        corpus, config.prompts, served.evidence, config.settings.limits.evidence_tokens, served.prompt
-    )
+    shower = QuestionFormatter(corpus, config.prompts, served.k, config.settings.limits.evidence_tokens, served.prompt)
     examples: list[Example] = []
     kinds: Counter[str] = Counter()
     for made in order:

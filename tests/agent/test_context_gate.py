@@ -163,7 +163,7 @@ QUERIES = {
     "prompt": "short_queries",
     "keep_question": False,
     "fuse_entity": False,
-    "max_queries": 8,
+    "k": 8,
     "names": 0.8,
 }
 
@@ -225,7 +225,7 @@ def judged(
     return chat, [each.text for each in asked.evidence or ()]
 
 
-WINNER = {"threshold": 0.6, "min_chunks": 4}
+WINNER = {"threshold": 0.6, "k_least": 4}
 
 
 def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> None:
@@ -243,16 +243,16 @@ def test_photos_that_are_not_of_glasses_keep_four_at_least_and_none_keeps_more_t
 
 
 def test_a_reply_without_probabilities_counts_by_its_word_and_one_that_says_neither_not_at_all() -> None:
-    assert judged({"a": None, "b": 0.7}, min_chunks=2)[1] == ["b"]
+    assert judged({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
     assert judged({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
 
 
 def test_only_pictures_above_the_cut_are_context() -> None:
     hits = (hit("Eiffel Tower", 0.9, 1), hit("Tokyo Tower", 0.8, 2), hit("Big Ben", 0.7, 3))
     asked = turn("How tall?", image_hits=hits, entity=hits[0].entities[0])
-    run(EvidenceStage, [asked], context(settings(evidence={"entities": 30, "min_score": 0.725})))
+    run(EvidenceStage, [asked], context(settings(evidence={"k_entities": 30, "min_score": 0.725})))
     assert [each.title for each in asked.evidence] == ["Eiffel Tower", "Tokyo Tower"]
-    run(EvidenceStage, [asked], context(settings(evidence={"entities": 30, "min_score": 0.95})))
+    run(EvidenceStage, [asked], context(settings(evidence={"k_entities": 30, "min_score": 0.95})))
     assert [each.title for each in asked.evidence] == ["Eiffel Tower"]  # the best one in any case
 
 

@@ -45,7 +45,7 @@ def test_rules_are_told_apart_from_doubt() -> None:
     answer, decision, _ = finalise(FinaliseOptions(abstain_real_time=True, max_idk=0.1), candidate=HELD, real_time=True)
     assert (answer, decision.ruled_out) == (IDK, "the question is about the present moment")
     answer, decision, record = finalise(FinaliseOptions(), candidate=None)
-    assert (answer, decision.candidate, decision.ruled_out) == (IDK, None, "no answer was found")
+    assert (answer, decision.candidate, decision.ruled_out) == (IDK, None, "no evidence was found")
     assert CANDIDATE not in record.answers
 
 

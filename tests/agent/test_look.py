@@ -212,7 +212,7 @@ def hit(name: str, score: float) -> ImageHit:
 
 
 def queries(asked: Turn, **options: object) -> tuple[str, ...]:
-    run(Queries, [asked], context(settings(queries={"min_score": 0.8, "max_queries": 6, **options})))
+    run(Queries, [asked], context(settings(queries={"min_score": 0.8, "k": 6, **options})))
     return asked.queries
 
 

@@ -120,12 +120,12 @@ def test_how_many_are_kept_where_the_question_says_no_number(several: int, kept:
 def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> None:
     asked = seen("Which of these two is heavier?")
     asked.entity, asked.entities = LION, (LION, TIGER)
-    run(EvidenceStage, [asked], context(settings(evidence={"max_chunks": 2})))
+    run(EvidenceStage, [asked], context(settings(evidence={"k": 2})))
     assert [chunk.text for chunk in asked.evidence] == ["The mass of Lion is 190 kg.", "The mass of Tiger is 220 kg."]
     assert [chunk.url for chunk in asked.evidence] == ["https://i.example/Lion", "https://i.example/Tiger"]
     assert [chunk.retrieval for chunk in asked.evidence] == [0.6, 0.55]
     asked.entities = ()
-    run(EvidenceStage, [asked], context(settings(evidence={"max_chunks": 5})))
+    run(EvidenceStage, [asked], context(settings(evidence={"k": 5})))
     assert {chunk.title for chunk in asked.evidence} == {"Lion"}
 
 

@@ -332,7 +332,7 @@ def test_queries_are_fused_split_and_unique() -> None:
         )
     )
     batch = [turn("When did the architect of this die?", entity=entity) for _ in range(3)]
-    run(Queries, batch, context(settings(queries={"split": "model", "max_queries": 3}), chat=chat))
+    run(Queries, batch, context(settings(queries={"split": "model", "k": 3}), chat=chat))
     assert chat.batches == [3]
     assert batch[0].queries[1:] == ("architect of Eiffel Tower", "death of Stephen Sauvestre")
 
@@ -424,7 +424,7 @@ def test_two_stage_rerank_by_hand() -> None:
 
     coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
     asked = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
-    table = {"k1": 2, "k2": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
+    table = {"k_coarse": 2, "k": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
     run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
     assert fine.seen == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.evidence] == [("b", 0.72)]
@@ -433,7 +433,7 @@ def test_two_stage_rerank_by_hand() -> None:
         Fixed({"a": 0.6, "b": 0.8}),
     )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
     for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
-        table = {"k1": 2, "rank_by": rank_by}
+        table = {"k_coarse": 2, "rank_by": rank_by}
         asked.evidence = (evidence("a"), evidence("b"), evidence("c"))
         run(
             TwoStageRerank,

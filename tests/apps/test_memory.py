@@ -16,6 +16,7 @@ from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import (
     L40S_BYTES,
+    MARGIN,
     estimate_alive_bytes,
     estimate_cache_bytes,
     estimate_memory,
@@ -86,8 +87,8 @@ def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
 
 def test_activations_by_hand() -> None:
     assert estimate_alive_bytes(10, 20, "bfloat16", positions=7) == 7 * (60 + 60) * 2
-    (row,) = estimate_memory(launched(max_batch=2, images=1)).rows  # 5120 tokens a pass: those that vLLM takes at least
-    text = 5120 * (6 * 4096 + 3 * 14336) * 2 + 2 * 128256 * 24
+    (row,) = estimate_memory(launched(max_batch=2, images=1)).rows  # 6404 tokens a pass: those of a picture
+    text = 6404 * (6 * 4096 + 3 * 14336) * 2 + 2 * 128256 * 24
     assert row.activations == text + 2 * 6432 * (6 * 1280 + 3 * 5120 + 24576 + 3 * 6432) * 2
     encoder = {
         "kind": "text-encoder",
@@ -110,6 +111,7 @@ def test_activations_by_hand() -> None:
         # Totals as published with the models' safetensors files; quoted, not read off them here.
         ("meta-llama/Llama-3.2-1B-Instruct", 1_235_814_400),
         ("Qwen/Qwen2.5-VL-7B-Instruct", 8_292_166_656),
+        ("Qwen/Qwen3-VL-8B-Instruct", 8_767_123_696),
         ("Qwen/Qwen2.5-1.5B-Instruct", 1_543_714_304),
         ("openai/clip-vit-large-patch14-336", 427_944_193),
         ("BAAI/bge-large-en-v1.5", 335_141_888),
@@ -149,6 +151,15 @@ def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
 
 
+def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
+    """Qwen's FP8 checkpoint: linear layers of the language model without the output layer; the picture encoder stays as it is."""
+    found = architecture_of(str(CONFIGS / "Qwen--Qwen3-VL-8B-Instruct-FP8"))
+    attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
+    assert found.eight_bit == 36 * (attention + 3 * 4096 * 12288)
+    assert found.scales == 36 * (2 * 32 * 32 + 2 * 32 * 8 + 3 * 32 * 96)
+    assert found.weight_bytes("bfloat16") == 2 * (8_767_123_696 - found.eight_bit) + found.eight_bit + 4 * found.scales
+
+
 @pytest.mark.parametrize(
     ("ignore", "kept"),
     [
@@ -181,31 +192,61 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
     assert architecture_of(str(folder)).eight_bit == counted > 0
 
 
-@pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen"])
+@pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen", "gpu_current"])
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, profile: str) -> None:
     memory = estimate_memory(use_local_configs(RunConfig.read(preset, profile)))
-    assert memory.problems() == [] and memory.needed <= L40S_BYTES == 47_000_000_000
+    assert memory.problems() == [] and memory.needed <= L40S_BYTES - MARGIN == 46_700_000_000
     (engine,) = (row for row in memory.rows if row.engine)
+    assert engine.checkpoint.options["gpu_memory_utilization"] == pytest.approx(memory.least_share(engine))
     share = engine.checkpoint.options["gpu_memory_utilization"] * L40S_BYTES
     assert engine.weights + engine.cache + engine.activations <= share
-    assert share + memory.needed - engine.within_share <= L40S_BYTES
-    assert f"{memory.needed / 1e9:.2f} of 47.00 GB" in str(memory)
+    assert share + memory.needed - engine.within_share <= L40S_BYTES - MARGIN
+    assert f"{memory.needed / 1e9:.2f} of 47.70 GB" in str(memory)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_batch": 16}, ["the models need 65.55 GB, the GPU has 47.00 GB: lower max_batch", "raise it, or lower"]),
-        ({"dtype": "float32", "max_batch": 1}, ["load a model in bfloat16", "raise it, or lower"]),
-        ({"max_batch": 8, "gpu_memory_utilization": 0.7}, ["8 requests at once, gpu_memory_utilization = 0.7 gives it 32.90"]),
-        ({"gpu_memory_utilization": 0.99}, ["leaves 0.47 GB to all else, which needs 2.17 GB: lower it to 0.95"]),
+        ({"max_batch": 16}, ["the GPU has 47.70 GB, of which 1.00 stay free: lower max_batch", "raise it to 1."]),
+        ({"dtype": "float32", "max_batch": 1}, ["load a model in bfloat16", "raise it to 1."]),
+        ({"max_batch": 8, "gpu_memory_utilization": 0.7}, ["8 requests at once, gpu_memory_utilization = 0.7 gives it 33.39"]),
+        ({"gpu_memory_utilization": 0.99, "max_batch": 1}, ["leaves 0.00 GB to all else, which needs 2.17 GB", "itself needs 0.5"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], said: list[str]) -> None:
     problems = estimate_memory(launched(**options)).problems()
-    assert len(problems) >= len(said)
     assert all(any(part in problem for problem in problems) for part in said), problems
+
+
+def test_a_card_of_24_gb_holds_every_preset_in_8_bits() -> None:
+    """An L4, the smallest card of that size: torch reports 22.5 GiB."""
+    card = 24_150_000_000
+    for preset in preset_names():
+        memory = estimate_memory(use_local_configs(RunConfig.read(preset, "gpu_current_fp8")), card)
+        (engine,) = (row for row in memory.rows if row.engine)
+        assert memory.problems() == [] and memory.needed <= card - MARGIN
+        assert engine.checkpoint.options["gpu_memory_utilization"] == pytest.approx(memory.least_share(engine))
+
+
+def test_deformable_attention_of_the_detector_by_hand() -> None:
+    """Sampled values of 8 heads of 32, 4 levels and 4 points, three times, for each position of four feature maps."""
+    folder = CONFIGS / "IDEA-Research--grounding-dino-base"
+    detector = {"kind": "grounding-dino", "path": str(folder), "batch_size": 2, "device": "cuda"}
+    profile = Profile(name="p", models={"detector": detector}, search=SearchModels(kind="embedded"))
+    config = RunConfig("p", profile, settings_from({"stages": ["ground", "finalise"]}))
+    (row,) = estimate_memory(config).rows
+    positions = 16_662 + 4_165 + 1_041 + 260  # 800 x 1333 pixels by 8, 16, 32 and 64
+    widest = 6 * 256 + 3 * 2048
+    assert row.activations == 2 * positions * (widest + 3 * 8 * 32 * 4 * 4) * 4
+
+
+def test_the_cross_attention_mask_fits_where_the_picture_encoder_was() -> None:
+    """Three tensors of all tokens of a pass by the tokens of all its pictures: vLLM does not profile them."""
+    with_pictures, text = (
+        estimate_memory(launched(max_batch=4, images=images)).rows[0].activations for images in (1, 0)
+    )
+    assert 3 * 6404 * (4 * 6404) * 2 < with_pictures - text
 
 
 def test_an_engine_has_to_take_the_pictures_of_the_preset() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from pydantic import BaseModel
 
 from apps.serving.app import ServerLimits
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
@@ -75,7 +76,14 @@ def test_models(url: str) -> None:
 
 def test_extra_fields_and_headers_are_ignored(url: str) -> None:
     made = client(url).chat.completions.create(
-        **QUESTION, temperature=0.2, top_p=0.5, seed=1, user="u", extra_body={"x": {}}, extra_headers={"X-A": "b"}
+        **QUESTION,
+        temperature=0.2,
+        top_p=0.5,
+        seed=1,
+        user="u",
+        response_format={"type": "text"},
+        extra_body={"x": {}},
+        extra_headers={"X-A": "b"},
     )
     assert made.choices[0].message.content == SAID
 
@@ -109,6 +117,18 @@ WRONG: dict[str, tuple[type[openai.APIStatusError], int, Callable[[openai.OpenAI
         lambda c: c.chat.completions.create(model=MODEL, messages=[asked("x" * 21 * 1024 * 1024)]),
     ),
 }  # fmt: skip
+
+
+class Said(BaseModel):
+    """An answer as a program would have it."""
+
+    answer: str
+
+
+def test_an_answer_in_a_form_of_the_clients_own_is_refused_by_name(url: str) -> None:
+    with pytest.raises(openai.BadRequestError, match="answers are plain text") as failure:
+        client(url).chat.completions.parse(**QUESTION, response_format=Said)
+    assert failure.value.param == "response_format.type"
 
 
 @pytest.mark.parametrize("case", WRONG)

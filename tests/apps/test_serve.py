@@ -109,6 +109,12 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
     "tool role": ([{"role": "tool", "content": "x", "tool_call_id": "1"}], {}, 400, "messages.0.role"),
     "several answers": ([asked("?")], {"n": 2}, 400, "n:"),
     "tools": ([asked("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
+    "JSON": ([asked("?")], {"response_format": {"type": "json_object"}}, 400, "response_format.type: answers are plain text: leave it out"),
+    "a schema": (
+        [asked("?")],
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
+        400, "response_format.type: answers are plain text",
+    ),
     "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "messages.0"),
     "another model": ([asked("?")], {"model": "gpt-9"}, 404, "crag-mm-test"),
     "large body": ([asked("x" * 300_000)], {}, 413, "larger than"),

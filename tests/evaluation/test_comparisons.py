@@ -367,8 +367,8 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
         ),
         (
             ablate.main,
-            ["--preset", "best", "--without", "answer.evidence=many"],
-            "answer.evidence=many: input should be",
+            ["--preset", "best", "--without", "answer.k=many"],
+            "answer.k=many: input should be",
         ),
         (compare.main, ["--presets", "direct_rag,best", "--set", "rerank.k=3"], "best: there is no setting 'rerank.k'"),
         (compare.main, ["--presets", "best", "--also", "x=best,rerank.k=3"], "did you mean 'two_stage_rerank.k"),

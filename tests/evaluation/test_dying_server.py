@@ -11,6 +11,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from rich.console import Console
 
+from agents.models.chat.openai_chat import OpenAIChat
 from evaluation.run import command
 from tests.evaluation.worlds import picture, row, write_dataset
 from tests.support.chat_server import refused, serve_chat
@@ -92,3 +93,24 @@ def test_a_run_whose_server_dies_stops_and_resume_goes_on(run: Run, tmp_path: Pa
         nowhere = gone.url_for("/v1")
     status, said = run("--base-url", nowhere, "--model-name", "own", "--resume")
     assert status == 0, "nothing is left to ask, only to judge"
+
+
+def test_a_run_under_a_rate_limit_ends_complete(
+    run: Run, tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(_: OpenAIChat, seconds: float) -> None:
+        pauses.append(seconds)
+
+    def say(_: Any) -> Any:
+        busy = refused(429, "Rate limit reached")
+        busy.headers["Retry-After"] = "20"
+        return busy if len(seen) % 3 else "a lion"  # two refusals before each answer: 40 s
+
+    monkeypatch.setattr(OpenAIChat, "_sleep", sleep)
+    seen = serve_chat(httpserver, say)
+    server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")
+    status, _ = run(*server, "--max-retries", "0")
+    assert status == 0 and pauses == [20.0] * 2 * SESSIONS
+    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * SESSIONS

@@ -88,7 +88,7 @@ def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
         file.seek(0)
         said = file.read()
     found = json.loads((tmp_path / "out" / "flips.json").read_text())
-    assert found["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "unjudged": 0}
+    assert found["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "error": 0, "unjudged": 0}
     assert (
         found["matrix"]["wrong"]["right"]
         == found["matrix"]["missing"]["right"]

@@ -194,7 +194,7 @@ class MoodyAgent(ScriptedAgent):
 )
 def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, lost: int, reason: str) -> None:
     made = _run(MoodyAgent(mood), tmp_path)
-    assert made.failures == lost
+    assert made.errors == lost
     lines = _lines(tmp_path)
     assert len(lines) == sum(TURNS)
     assert sum(line["agent_response"] == I_DONT_KNOW for line in lines) == lost
@@ -235,7 +235,7 @@ def test_calls_that_fail_fewer_times_in_a_row_cost_their_own_answers_alone(tmp_p
         agent = DyingAgent(first, 2)
         folder = tmp_path / str(first)
         made = generate(agent, sessions(TURNS), OneColour(), PLAIN, folder, progress=False, max_failures=3)
-        assert made.failures == sum(len(call) for call in agent.calls[first - 1 : first + 1]) > 0
+        assert made.errors == sum(len(call) for call in agent.calls[first - 1 : first + 1]) > 0
         assert [line["interaction_id"] for line in _lines(folder)] == [turn.interaction_id for turn in made.turns]
         assert len(made.turns) == made.total == sum(TURNS)
 

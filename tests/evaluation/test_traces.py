@@ -111,7 +111,7 @@ def test_an_agent_that_keeps_no_record_of_each_turn_has_none(tmp_path: Path, age
 
 def test_a_batch_that_failed_has_no_record_and_not_that_of_another(tmp_path: Path) -> None:
     made = asked_run(RecordKeeper(fails_at=(2,)), tmp_path, same_question(6))
-    assert made.failures == 2
+    assert made.errors == 2
     assert {key[0]: record.answer for key, record in read_traces(tmp_path / TRACE).items()} == {
         "s0": "call 1", "s1": "call 1", "s4": "call 3", "s5": "call 3",
     }  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.passages import CHARACTERS_PER_TOKEN, passage_of, within_tokens
+from agents.evidence.passages import passage_of
+from agents.evidence.shown import CHARACTERS_PER_TOKEN, within_tokens
 from agents.turn import Evidence
 
 

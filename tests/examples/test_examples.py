@@ -126,17 +126,18 @@ def test_no_visitors_photo_is_one_of_the_table() -> None:
     assert not own & {path.read_bytes() for path in (ZOO / "visitors").iterdir()}
 
 
-def test_the_image_copies_and_starts_what_there_is() -> None:
+@pytest.mark.parametrize("image", ["Dockerfile.cpu", "Dockerfile.current"])
+def test_the_image_copies_and_starts_what_there_is(image: str) -> None:
     """What can be checked without a container engine: linted, every file is there and not left out, and the server takes its options."""
-    lines = (ROOT / "Dockerfile.cpu").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    lines = (ROOT / image).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     said = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
     steps = [(word, " ".join(rest.split())) for word, rest in said]
-    assert _lint_dockerfile(ROOT / "Dockerfile.cpu").state != "failed"
+    assert _lint_dockerfile(ROOT / image).state != "failed"
     assert next(rest for word, rest in steps if word == "USER") not in ("root", "0")
     copied = [rest.split()[0] for word, rest in steps if word == "COPY"]
     (started,) = (json.loads(rest)[0] for word, rest in steps if word == "ENTRYPOINT")
     assert all((ROOT / path).exists() for path in copied) and os.access(ROOT / started, os.X_OK)
-    ignored = (ROOT / "Dockerfile.cpu.dockerignore").read_text(encoding="utf-8").split()
+    ignored = (ROOT / f"{image}.dockerignore").read_text(encoding="utf-8").split()
     needed = {"examples", "tools", "presets", "profiles", "prompts", *PACKAGES}
     assert not needed & {*ignored} and all((ROOT / name).is_dir() for name in needed)
     script = (ROOT / started).read_text(encoding="utf-8").replace("\\\n", " ")

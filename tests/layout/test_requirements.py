@@ -21,7 +21,7 @@ LOCKS = {
     for path in (ROOT / "requirements").glob("*.in")
     if path.stem not in ("cpu", "gpu")
 }
-INSTALLING = ("Makefile", "Dockerfile", "Dockerfile.cpu")
+INSTALLING = ("Makefile", "Dockerfile", "Dockerfile.cpu", "Dockerfile.current")
 
 
 class Entry(NamedTuple):

@@ -182,7 +182,7 @@ def test_the_switch_works_with_every_preset(preset: str) -> None:
 def test_queries_may_be_the_models_alone() -> None:
     chat = ScriptedChat(lambda _: '{"queries": ["height of the Eiffel Tower", "who built it"]}')
     asked, silent = turn("How tall is this?"), turn("Why?")
-    table = {"split": "model", "prompt": "search_queries", "keep_question": False, "max_queries": 1}
+    table = {"split": "model", "prompt": "search_queries", "keep_question": False, "k": 1}
     run(Queries, [asked], context(settings(queries=table), chat=chat))
     assert asked.queries == ("height of the Eiffel Tower",)
     run(Queries, [silent], context(settings(queries=table), chat=ScriptedChat(lambda _: '{"queries": []}')))

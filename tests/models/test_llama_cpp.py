@@ -15,6 +15,7 @@ from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.chat.openai_probe import probe
 from agents.models.pretrained import packaged_path
 from agents.time_limits.deadline import Deadline
 
@@ -162,6 +163,25 @@ def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pyte
     assert isinstance(chat, OpenAIChat)
     (reply,) = chat.chat([asked("What is the capital of France?", max_tokens=12, logprobs=True)])
     assert reply.error is None and reply.text and reply.logprobs
+
+
+def test_the_probe_finds_what_llama_cpps_own_server_can(
+    server: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", server[1])
+    chat = OpenAIChat("any", base_url=server[0])
+    found = probe(chat, sees=False)
+    can = {each.name: each.can for each in found.findings}
+    assert can | {"context": None} == {
+        "schema": True,
+        "log-probabilities": True,
+        "streaming": True,
+        "temperature": True,
+        "limit of tokens": True,
+        "context": None,
+    }
+    assert found.fault is None and found.requests == 2
+    assert "the model takes no picture" in str(probe(chat, sees=True, thorough=False).fault)
 
 
 def test_a_server_refuses_a_wrong_key(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

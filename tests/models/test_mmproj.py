@@ -19,6 +19,7 @@ from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.chat.openai_probe import probe
 from agents.models.pretrained import packaged_path
 from training.merge import PROGRAMS
 
@@ -106,3 +107,15 @@ def test_what_a_picture_shows_reaches_the_model(
 def test_a_tower_of_another_model_is_told(gguf: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="has to be the vision tower of this very model"):
         LlamaCppChat(gguf, str(tower(tmp_path, 64)), context=512)
+
+
+def test_the_probe_shows_llama_cpps_own_server_a_picture(
+    gguf: Path, mmproj: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for model in served(gguf, mmproj):
+        assert isinstance(model, OpenAIChat)
+        found = probe(model, sees=True)
+        said = {each.name: each.said for each in found.findings}
+        assert found.fault is None and "a yellow picture" in said["pictures"], "a random tower names any colour"
+        assert said["schema"] == "kept"

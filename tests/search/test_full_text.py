@@ -55,7 +55,7 @@ def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> No
 def test_snippets_are_read_in_place_of_full_pages_where_the_preset_says_so(tmp_path: Path) -> None:
     PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
     asked = turn("How much does it weigh?", queries=("tower",))
-    given = context(settings(web_search={"pages": "snippets", "max_pages": 1}), WithPages(tmp_path))
+    given = context(settings(web_search={"pages": "snippets", "k_pages": 1}), WithPages(tmp_path))
     run(WebSearch, [asked], given)
     run(EvidenceStage, [asked], given)
     assert [chunk.text for chunk in asked.evidence] == [FOUND]
@@ -117,7 +117,7 @@ def test_a_limit_keeps_what_was_found_on_every_page_before_the_rest_of_the_best_
             WebHit(f"u{page}", 0.9 - page / 100, f"t{page}", parts[5], f"u{page}", page_text="\n\n".join(parts))
         )
     asked = turn("a", web_hits=tuple(hits))
-    run(EvidenceStage, [asked], context(settings(evidence={"max_chunks": 12})))
+    run(EvidenceStage, [asked], context(settings(evidence={"k": 12})))
     kept = [chunk.text[:13] for chunk in asked.evidence]
     assert kept[:10] == [f"Page {page} part 5" for page in range(10)]
     assert all(text.startswith("Page 0") for text in kept[10:])

@@ -92,8 +92,8 @@ def test_a_digest_follows_the_settings_and_not_their_description() -> None:
 
 REFUSED = [  # preset, key, what is meant
     ("best", "rerank.k", "(preset 'best' has no stage 'rerank'); did you mean 'two_stage_rerank.k"),
-    ("cruise", "two_stage_rerank.k2", "(preset 'cruise' has no stage 'two_stage_rerank'); did you mean 'rerank.k'?"),
-    ("best", "answr.evidence", "; did you mean 'answer.evidence'?"),
+    ("cruise", "two_stage_rerank.k", "(preset 'cruise' has no stage 'two_stage_rerank'); did you mean 'rerank.k'?"),
+    ("best", "answr.evidence", "; did you mean 'answer.k'?"),
     ("best", "limts.batch_size", "; did you mean 'limits.batch_size'?"),
     ("vlm_only", "consistency.k", "(preset 'vlm_only' has no stage 'consistency'); known: description, "),
 ]
@@ -163,7 +163,7 @@ def test_every_variable_of_the_repository_is_known(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("value", ["rerank.k=many", "rerank.most=3"])
 def test_that_a_stage_is_missing_is_told_before_what_is_wrong_with_its_options(value: str) -> None:
     with pytest.raises(SettingsError, match="preset 'best' has no stage 'rerank'"):
-        RunConfig.read("best", "embedded", overrides=["answer.evidence=3", value])
+        RunConfig.read("best", "embedded", overrides=["answer.k=3", value])
 
 
 def test_what_is_left_out_cannot_be_set() -> None:

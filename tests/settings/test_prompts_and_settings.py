@@ -294,9 +294,11 @@ LIMITS = {  # seconds a turn, seconds a dialog, turns a call, tokens of evidence
     "embedded_smollm2": (60.0, 600.0, 16, 400, None),
     "laptop": (180.0, 1800.0, 4, 400, None),
     "gpu": (10.0, 30.0, 8, 3000, 1),
-    "gpu_fp8": (10.0, 30.0, 8, 3000, 1),
+    "gpu_fp8": (10.0, 30.0, 7, 3000, 1),
     "gpu_tuned": (10.0, 30.0, 8, 3000, 1),
     "gpu_qwen": (10.0, 30.0, 8, 3000, 6),
+    "gpu_current": (60.0, 600.0, 8, 3000, 6),
+    "gpu_current_fp8": (60.0, 600.0, 8, 3000, 4),
     "server": (60.0, 600.0, 8, 3000, None),
     "server_embedded": (60.0, 600.0, 8, 3000, None),
 }
@@ -328,7 +330,7 @@ def test_scores_of_one_encoder_are_not_multiplied_wherever_it_is_both_rerankers(
     """By token vectors and by sentences: what was measured of these models holds under every profile that has them."""
     found = {name: load_settings("best", name).two_stage_rerank.rank_by for name in names(PROFILES)}
     assert {name for name, rank_by in found.items() if rank_by == "fine"} == {
-        "embedded", "embedded_batch", "embedded_smollm2", "laptop", "server_embedded",
+        "embedded", "embedded_batch", "embedded_smollm2", "laptop", "server_embedded", "gpu_current", "gpu_current_fp8",
     }  # fmt: skip
     assert {found[name] for name in ("gpu", "gpu_fp8", "gpu_qwen", "gpu_tuned", "server")} == {"cumulative"}
 
@@ -349,7 +351,9 @@ def test_rerankers_are_named_by_their_path_or_by_their_kind_and_encoder() -> Non
 def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
     """Of image search and of the matcher, under each profile that has it."""
     names_cut = {name: load_settings("context_gate", name) for name in names(PROFILES)}
-    own = {"embedded", "embedded_batch", "embedded_smollm2", "laptop", "server_embedded"}
+    own = {
+        "embedded", "embedded_batch", "embedded_smollm2", "laptop", "server_embedded", "gpu_current", "gpu_current_fp8",
+    }  # fmt: skip
     assert {name for name, each in names_cut.items() if each.queries.names == 0.833} == own
     assert {name for name, each in names_cut.items() if each.evidence.min_score == 0.767} == own
     matched = {name: load_settings("qa_dragon", name).image_search.min_match for name in names(PROFILES)}

@@ -1,0 +1,87 @@
+"""How much of what was found a prompt shows. Every prompt with evidence takes it from here.
+
+| prompts of | show | bounded by ``limits.evidence_tokens`` |
+|---|---|---|
+| ``answer``, ``dual_answer``, ``modality_answers`` | the best ``k`` chunks, an option of the stage | together |
+| ``steps`` | text of the photo, and the best ``STEP_CHUNKS`` chunks of the step | together |
+| ``verify``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
+| ``isolated_answers``, ``reconcile`` | the same | with it |
+| ``entries_answer``, ``choose_entry``, ``entry_answer``, ``four_steps`` | ``entries.k`` entries (``cut_entry``) | in equal shares |
+| ``cited_answer``, ``knowledge``, ``cite`` | the best ``DOCUMENTS`` chunks, numbered | no: citations need whole documents |
+| ``relevance`` | one chunk | no |
+
+How many there are to choose from is said by the rerankers (``rerank.k``, ``two_stage_rerank.k``, ``documents.k``), and how long a chunk is
+by ``evidence.chunk_characters``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agents.evidence.passages import passage_of
+from agents.turn import Evidence
+
+CHARACTERS_PER_TOKEN = 4
+"""English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
+
+STEP_CHUNKS = 6
+"""Chunks that a step of a plan is answered from."""
+
+DOCUMENTS = 15
+"""Documents of an answer with citations: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents bring no more."""
+
+_MIN_ENTRY_TOKENS = 200  # however many share a budget: less says too little of a thing to tell it from others
+_MAX_ENTRY_TOKENS = 4500  # as in the code of CoRe-MMRAG's authors
+
+
+def select_chunks(
+    chunks: Sequence[Evidence], k: int, tokens: int | None, first: Sequence[Evidence] = ()
+) -> tuple[Evidence, ...]:
+    """Return the chunks that a prompt shows: at most ``k`` of those ranked, within a budget of tokens.
+
+    Args:
+        chunks: Ranked chunks, best first.
+        k: How many of them are shown.
+        tokens: Budget of all chunks of the prompt; None: no budget.
+        first: Chunks that stand before them and are not counted by ``k``.
+    """
+    return within_tokens((*first, *chunks[:k]), tokens)
+
+
+def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
+    """Return the first chunks that fit a budget of about so many tokens, at least one, cut to it; all of them without a budget."""
+    if tokens is None:
+        return tuple(chunks)
+    kept: list[Evidence] = []
+    left = tokens
+    for chunk in chunks:
+        needed = -(-len(passage_of(chunk)) // CHARACTERS_PER_TOKEN)
+        if needed > left:
+            if not kept:
+                kept.append(replace(chunk, text=_cut(chunk.text, tokens)))
+            break
+        kept.append(chunk)
+        left -= needed
+    return tuple(kept)
+
+
+def select_documents(chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """Return the chunks that answers with citations show; they are numbered from 1 in this order."""
+    return tuple(chunks[:DOCUMENTS])
+
+
+def cut_entry(text: str, entries: int, tokens: int | None) -> str:
+    """Cut the text of an entry, between words, to its share of a budget.
+
+    Args:
+        text: Text of the entry.
+        entries: How many entries share the budget.
+        tokens: Budget of all entries of the prompt; None: no budget.
+    """
+    longest = _MAX_ENTRY_TOKENS
+    if tokens is not None and entries:
+        longest = min(longest, max(_MIN_ENTRY_TOKENS, tokens // entries))
+    return text if len(text) <= longest * CHARACTERS_PER_TOKEN else f"{_cut(text, longest)} ..."
+
+
+def _cut(text: str, tokens: int) -> str:
+    return text[: tokens * CHARACTERS_PER_TOKEN].rsplit(" ", 1)[0]
