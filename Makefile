@@ -40,9 +40,9 @@ INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
 INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
-# Whatever loads through transformers, the organiser's search included.
+# Whatever loads or trains through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
-	tests/search/test_gateway.py tests/apps/test_memory.py
+	tests/search/test_gateway.py tests/apps/test_memory.py tests/training
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
@@ -141,7 +141,7 @@ test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and in
 $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
 
-test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the model adapters' tests under transformers 4.57.6, which the GPU image has
+test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapters and training under transformers 4.57.6, as in the GPU image
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
 		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
