@@ -149,7 +149,9 @@ def append_replies(
     if "cross_attention_mask" in inputs:
         result["cross_attention_mask"] = extend_cross_mask(inputs["cross_attention_mask"], added.shape[1])
     if MODALITIES in inputs:
-        result[MODALITIES] = torch.cat([inputs[MODALITIES], torch.zeros_like(added, dtype=inputs[MODALITIES].dtype)], dim=1)
+        result[MODALITIES] = torch.cat(
+            [inputs[MODALITIES], torch.zeros_like(added, dtype=inputs[MODALITIES].dtype)], dim=1
+        )
     return result
 
 
