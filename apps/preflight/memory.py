@@ -143,7 +143,8 @@ class Memory:
             if share * self.card + outside > self.capacity:
                 found.append(
                     f"gpu_memory_utilization = {share:g} of {path} leaves "
-                    f"{format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all else, which needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
+                    f"{format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all else, which "
+                    f"needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
                 )
         return found
 
