@@ -8,17 +8,20 @@ from agents.turn import Evidence
 
 
 def passage_of(chunk: Evidence) -> str:
-    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title comes first."""
+    """Return the text that a reranker reads of a chunk.
+
+    The title of a page comes first, because its chunks do not always name their subject.
+    """
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
 def modality_of(chunk: Evidence) -> Literal["text", "image"]:
-    """What a chunk is as a document (MAVIS): a page is text, the attributes of the knowledge graph are an image."""
+    """Return the modality of a document (MAVIS): a page is text, attributes of the knowledge graph are an image."""
     return "text" if chunk.source == "web" else "image"
 
 
 def attribute_sentence(key: str, entity: str, value: str) -> str:
-    """``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
+    """Write an attribute as ``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
     return f"The {key} of {entity} is {value}."
 
 
@@ -30,24 +33,24 @@ PICTURE_KEY = "(picture)"
 
 
 def kind_of(chunk: Evidence) -> Modality:
-    """The modality of a chunk."""
+    """Return the modality of a chunk (semantic coherence filtering): an image, text or table."""
     if chunk.source == "web":
         return "text"
     return "image" if chunk.key == PICTURE_KEY else "table"
 
 
 def paragraphs(text: str) -> list[str]:
-    """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
+    """Split a text at its newlines, without blank lines (CRUISE, section 3.2)."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:
-    """Reranked chunks by their scores; equals stay in their order."""
+    """Sort reranked chunks by score, best first; equal ones keep their order."""
     return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 
 
 def evidence_found(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
-    """Chunks as the record of a turn holds them."""
+    """Convert chunks to the form that a turn's record holds."""
     return tuple(
         EvidenceFound(
             chunk.text, chunk.source, chunk.title, chunk.url, None if chunk.score is None else round(chunk.score, 4)

@@ -27,11 +27,11 @@ _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is take
 
 
 def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
-    """The sentences of an answer with their citations, in linear time.
+    """Split an answer into sentences with their citations, in linear time.
 
-    ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers; other brackets are
-    text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
-    A sentence that has a marker in the place of what was asked for ("It was made by [1].") says nothing and is left out.
+    ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers. Other brackets are text.
+    A marker belongs to the sentence that it stands in or follows. If the answer begins with a marker, each belongs to the next sentence.
+    A sentence with a marker in place of the requested fact ("It was made by [1].") says nothing and is left out.
     """
     text, markers = _without_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
     spans = list(_sentence_spans(text))
@@ -61,7 +61,10 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
 
 
 def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
-    """Each sentence once, with all that it cites anywhere: a small model may say the same again until it is cut off."""
+    """Merge repeated sentences into one with all their citations.
+
+    A small model may repeat a sentence until its reply is cut.
+    """
     citations: dict[str, list[int]] = {}
     for sentence in sentences:
         citations.setdefault(sentence.text, []).extend(sentence.citations)
@@ -69,7 +72,7 @@ def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
 
 
 def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """The text without its markers, and of each marker its position and its numbers."""
+    """Remove the markers from a text, and return the position and the numbers of each."""
     pieces: list[str] = []
     markers: list[tuple[int, list[int]]] = []
     length = end = 0
@@ -86,7 +89,7 @@ def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
 
 
 def _numbers(inside: str) -> list[int] | None:
-    """The numbers of a bracket; None where it holds other words too."""
+    """Parse the document numbers of a bracket; None if it contains other words."""
     bare = _LABEL.sub(" ", inside.lower())
     if not _NUMBERS.fullmatch(bare):
         return None
@@ -98,7 +101,7 @@ def _numbers(inside: str) -> list[int] | None:
 
 
 def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each sentence that holds a word; a line end ends a sentence too."""
+    """Yield start and end of each sentence that contains a word. The end of a line ends a sentence."""
     start_of_line = 0
     for line in text.splitlines(keepends=True):
         position = start_of_line
@@ -116,10 +119,13 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
 def check(
     sentences: Sequence[CitedSentence], support: Sequence[Mapping[int, float]], *, threshold: float, attribute: bool
 ) -> tuple[CitedSentence, ...]:
-    """Each sentence with the citations that name a document which supports it.
+    """Keep the citations whose documents support their sentence.
 
-    ``support`` has for each sentence how far each document, by its number, supports it; a number that is not there is no document. Below
-    ``threshold`` a citation is dropped; with ``attribute`` a sentence that is left without any gets the document that supports it best.
+    Args:
+        sentences: The sentences of an answer.
+        support: Scores of each sentence by document number. A number without a score belongs to no document.
+        threshold: Drop citations that score less.
+        attribute: Give a sentence that keeps no citation the document that supports it best.
     """
     checked = []
     for sentence, scores in zip(sentences, support, strict=True):
@@ -138,18 +144,21 @@ def check(
 
 
 def figures(text: str) -> frozenset[str]:
-    """The figures of a text, 1,250 and 1250 alike."""
+    """Extract the figures of a text; 1,250 and 1250 are equal."""
     return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
 
 
 def figures_supported(sentence: str, known: Collection[str]) -> bool:
-    """Whether every number of a sentence occurs in one of the texts: embedding similarity does not detect a wrong number."""
+    """Return whether the texts contain every number of a sentence.
+
+    Similarity of embeddings does not detect a wrong number.
+    """
     given = frozenset().union(*(figures(text) for text in known))
     return figures(sentence) <= given
 
 
 def is_verbatim_in(text: str, document: str) -> bool:
-    """Whether a document contains a text word for word, regardless of case and end punctuation."""
+    """Return whether a document contains a text word for word, regardless of case and punctuation."""
     wanted, given = (_plain(item) for item in (text, document))
     return bool(wanted) and f" {wanted} " in f" {given} "
 
@@ -159,7 +168,7 @@ def _plain(text: str) -> str:
 
 
 def marked(sentence: CitedSentence) -> str:
-    """A sentence with its citations before its end punctuation: ``It is 330 m tall [1][3].``"""
+    """Add the citations to a sentence, before its end punctuation: ``It is 330 m tall [1][3]``."""
     if not sentence.citations:
         return sentence.text
     markers = "".join(f"[{number}]" for number in sentence.citations)
@@ -168,7 +177,10 @@ def marked(sentence: CitedSentence) -> str:
 
 
 def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
-    """As many whole sentences as fit into about ``tokens`` tokens (3 characters each, a marker 3 tokens), at least a part of the first."""
+    """Join the first whole sentences that fit into about ``tokens`` tokens.
+
+    The first sentence is cut if it is too long by itself. A token counts as 3 characters, a marker as 3 tokens.
+    """
     left = 3 * tokens
     parts: list[str] = []
     for sentence in sentences:

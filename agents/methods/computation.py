@@ -50,7 +50,7 @@ _YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 class ComputationError(ValueError):
-    """The facts do not hold what the operation needs; the message says what is missing."""
+    """The facts lack what the operation needs; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Quantity:
     money: str = ""
 
     def __str__(self) -> str:
-        """As it is written in an answer."""
+        """Format the quantity as an answer shows it."""
         number = (
             f"{self.value:,.2f}"
             if self.money
@@ -79,10 +79,14 @@ def _units() -> pint.UnitRegistry[float]:
 
 
 def quantity(text: str, bound: Bound = "middle") -> Quantity:
-    """The first quantity of a short answer; of a range ("8-13 eggs") the bound that counts.
+    """Parse the first quantity of a short answer.
+
+    Args:
+        text: The answer.
+        bound: Which number of a range ("8-13 eggs") counts.
 
     Raises:
-        ComputationError: The answer holds no number.
+        ComputationError: The answer contains no number.
     """
     found = _QUANTITY.search(in_figures(_COUNTRY.sub("", text.replace("\u00a0", " "))))
     if found is None:
@@ -97,7 +101,7 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
 
 
 def in_figures(text: str) -> str:
-    """A text with its number words as figures, where it holds no figure: "three weeks"."""
+    """Replace number words ("three weeks") by figures, unless the text contains a figure already."""
     if any(letter.isdigit() for letter in text):
         return text
     return _IN_WORDS.sub(_figures, text)
@@ -112,7 +116,7 @@ def _figures(found: re.Match[str]) -> str:
 
 
 def figure_of(words: str) -> str | None:
-    """The figure that number words say ("two hundred": 200); None for other words."""
+    """Convert number words to a figure ("two hundred": 200); None for other words."""
     try:
         return str(text2num(words.lower(), "en"))
     except ValueError:
@@ -124,10 +128,10 @@ def _number(text: str) -> float:
 
 
 def calculated(printed: str) -> Quantity:
-    """What a printed calculation comes to: "12 x 15 + 20" is 200.
+    """Evaluate a printed calculation: "12 x 15 + 20" is 200.
 
     Raises:
-        ComputationError: It is none, or it divides by zero.
+        ComputationError: The text is no calculation, or it divides by zero.
     """
     signs = calculation(printed)
     try:
@@ -155,10 +159,10 @@ def _value_of(node: ast.expr) -> float:
 
 
 def duration_of(text: str) -> tuple[float, float, Span]:
-    """Least and greatest length of a duration in words ("28 to 35 days"), and its unit.
+    """Parse a duration in words ("28 to 35 days") into its least and greatest length, and its unit.
 
     Raises:
-        ComputationError: It is none.
+        ComputationError: The text is no duration.
     """
     plain = _RANGE.sub(r"\1 to ", text)
     low, high = quantity(plain, "low"), quantity(plain, "high")
@@ -170,12 +174,13 @@ def duration_of(text: str) -> tuple[float, float, Span]:
 
 
 def date_arithmetic(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day, bool] | None:
-    """The first and the last date that a date and durations sum up to (or, as a difference, that long before it), and whether about.
+    """Add durations to a date, or subtract them from it.
 
-    None where the facts are not one date and durations.
+    Returns:
+        The first and the last possible date, and whether a fact says "about"; None unless the facts are one date and durations.
 
     Raises:
-        ComputationError: The date is not known to the day, month or year that it is moved by.
+        ComputationError: The date does not give the day, month or year that it is moved by.
     """
     dates = [fact for fact in facts if is_date(fact)]
     durations = [fact for fact in facts if not is_date(fact)]
@@ -197,10 +202,10 @@ def date_arithmetic(operation: Operation, facts: Sequence[str]) -> tuple[Day, Da
 
 
 def counted(condition: Condition, facts: Sequence[str]) -> list[int]:
-    """Places of the facts that fulfil a condition.
+    """Return the indices of the facts that fulfil a condition.
 
     Raises:
-        ComputationError: A fact does not say whether it does: it holds no date, number, yes or no, or one of another kind.
+        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind.
     """
     holds = {"before": _in_time, "after": _in_time, "since": _in_time, "until": _in_time, "is": _in_words}
     test = holds.get(condition.test, _in_number)
@@ -233,7 +238,7 @@ def _parts(day: Day) -> tuple[int, int, int]:
 
 
 def _known(day: Day) -> int:
-    """How many of year, month and day a date says."""
+    """Count how many of year, month and day a date gives."""
     return {"year": 1, "month": 2, "day": 3}[day.span]
 
 
@@ -259,10 +264,10 @@ def _in_words(condition: Condition, fact: str) -> bool:
 
 
 def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
-    """Sum, difference, product or ratio of quantities, in the unit of the first one.
+    """Compute the sum, difference, product or ratio of quantities, in the unit of the first one.
 
     Raises:
-        ComputationError: A fact holds no number, the units do not go together, or it would be divided by zero.
+        ComputationError: A fact contains no number, the units do not match, or the divisor is zero.
     """
     quantities = [quantity(fact, bound) for fact in facts]
     first = quantities[0]
@@ -284,7 +289,7 @@ def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middl
 
 
 def _in(one: Quantity, other: Quantity) -> float:
-    """The value of a quantity in the unit of another; words that are no units count as they are."""
+    """Convert a quantity to the unit of another one. Words that are no units are not converted."""
     if _is_money(one) and _is_money(other):  # 25 cents and $0.25
         return one.value * _worth(one) / _worth(other)
     if not one.unit or not other.unit or one.unit == other.unit:
@@ -307,10 +312,10 @@ def _worth(one: Quantity) -> float:
 
 
 def ordered(operation: Operation, facts: Sequence[str]) -> list[int]:
-    """Places of the facts, the one that is larger, smaller, earlier or later than all others first.
+    """Sort the indices of the facts: the one that is larger, smaller, earlier or later than all others first.
 
     Raises:
-        ComputationError: A fact holds no number or date, units do not go together, or the first two are alike.
+        ComputationError: A fact contains no number or date, the units do not match, or the first two are equal.
     """
     keys: list[tuple[float, ...]]
     if operation in ("earlier", "later"):

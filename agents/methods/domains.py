@@ -33,7 +33,7 @@ class Domain(BaseModel):
 
 
 def domain_of_label(label: str) -> str | None:
-    """The domain that a data set's label names, in full or by one of the names it has (``local`` for ``sightseeing (local)``)."""
+    """Find the domain that a data set's label names, in full or in part (``local`` for ``sightseeing (local)``)."""
     wanted = " ".join(label.casefold().split())
     for name in load_domains():
         if wanted and wanted in (name, *(part.strip() for part in name.rstrip(")").split("("))):
@@ -43,7 +43,11 @@ def domain_of_label(label: str) -> str | None:
 
 @cache
 def load_domains() -> dict[str, Domain]:
-    """All domains by name; SettingsError where a file is malformed or cannot be read, or two name the same domain."""
+    """Load all domains by name.
+
+    Raises:
+        SettingsError: A file is malformed or cannot be read, or two files name the same domain.
+    """
     domains: dict[str, Domain] = {}
     for path in sorted(DOMAINS.glob("*.toml")):
         try:

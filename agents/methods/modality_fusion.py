@@ -8,10 +8,13 @@ from agents.turn import Candidate
 
 
 def agree(answers: Sequence[str]) -> bool:
-    """Whether all say the same, each with each other; one alone and none do."""
+    """Return whether all answers say the same, compared in pairs. A single answer agrees, and so do none."""
     return all(same_answer(one, other) for one, other in combinations(answers, 2))
 
 
 def most_trusted(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The one with the highest confidence, the first of equals; without a confidence it counts lowest. None where there is none."""
+    """Return the candidate of the highest confidence, the first of equal ones; None without candidates.
+
+    A missing confidence counts lowest.
+    """
     return max(candidates, key=lambda each: -1.0 if each.confidence is None else each.confidence, default=None)

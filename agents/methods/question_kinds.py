@@ -104,7 +104,7 @@ _PACKAGED = re.compile(
 
 @dataclass(frozen=True)
 class QuestionKind:
-    """What a question asks for; several may hold."""
+    """What a question asks for; several kinds may apply."""
 
     text: bool  # words that stand in the picture, or their translation
     calculation: bool  # a sum over what the picture shows
@@ -120,7 +120,7 @@ class QuestionKind:
 
 
 def question_kind(question: str) -> QuestionKind:
-    """The kind of a standalone question."""
+    """Classify a standalone question."""
     plain = question.replace("\u2019", "'")
     text, calculation, visible, recognition = (
         bool(pattern.search(plain)) for pattern in (_TEXT, _CALCULATION, _VISIBLE, _RECOGNITION)
@@ -136,9 +136,10 @@ def question_kind(question: str) -> QuestionKind:
 
 
 def _asks_more(question: str) -> bool:
-    """Return whether a further clause asks for what no picture shows ("who makes this, and where are they from?").
+    """Return whether a further clause asks for something that no picture shows.
 
-    After "according to the label" only a clause about the answer of the first one does: the label may say the rest.
+    An example is "who makes this, and where are they from?". After "according to the label" the label may answer the other clauses too, so
+    only a clause about the answer of the first one counts.
     """
     if _COMPARED.search(question):
         return _shown(question)
@@ -156,21 +157,27 @@ def _shown(text: str) -> bool:
 
 
 def named_number(question: str) -> int | None:
-    """How many objects a question says it is about ("these two", "both", "of the three"); None where it says no number."""
+    """Return how many objects a question names ("these two", "both", "of the three"); None if it gives no number."""
     found = _NUMBERED.search(question)
     return None if found is None else _NUMBERS[(found["number"] or found["both"]).lower()]
 
 
 def about_several(question: str) -> bool:
-    """Whether a question compares, counts or adds up several objects of the picture: what is known of one cannot answer it."""
+    """Return whether a question compares, counts or adds up several objects of the picture.
+
+    Facts about one of them cannot answer it.
+    """
     return named_number(question) is not None or _SEVERAL.search(question) is not None
 
 
 def asks_yes_or_no(question: str) -> bool:
-    """Whether yes or no answers a question, by the auxiliary verb that it begins with."""
+    """Return whether a question begins with an auxiliary verb, so that yes or no answers it."""
     return _AUXILIARY.match(question) is not None
 
 
 def about_packaged(question: str) -> bool:
-    """Whether a question is about packaged goods: image search finds the package, seldom the product (QA-Dragon, appendix A, rule 4)."""
+    """Return whether a question is about packaged goods.
+
+    Image search finds the package and seldom the product (QA-Dragon, appendix A, rule 4).
+    """
     return _PACKAGED.search(question) is not None

@@ -57,7 +57,7 @@ Score = Callable[[Sequence[ToScore]], Iterable[float]]  # one score for each, hi
 
 
 def scores_of(model: Reranker) -> Score:
-    """What a reranker says of pairs of question and passage."""
+    """Return a function that scores pairs of question and passage with a reranker."""
     return lambda items: model.score([item.pair for item in items])
 
 
@@ -99,9 +99,12 @@ def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
 
 
 def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
-    """The dynamic relevance threshold of CRUISE (section 3.2, eq. 5): max(tau, median - lam * MAD) over the best ``top`` scores.
+    """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
 
-    MAD is the median absolute deviation from the median. What is not finite is left out; without any score the threshold is ``tau``.
+    It is max(tau, median - lam * MAD) over the best ``top`` scores. MAD is the median absolute deviation from the median.
+
+    Returns:
+        ``tau`` if no score is finite; other scores are left out.
     """
     best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
     if not best:

@@ -1,4 +1,4 @@
-"""Isolate-then-aggregate: do the sources of an answer, each asked alone, agree with it? (RobustRAG, Xiang et al., arXiv 2405.15556)
+"""Isolate-then-aggregate (RobustRAG, Xiang et al., arXiv 2405.15556): do the sources of an answer, each asked alone, agree with it?
 
 A text that a stranger planted changes the answers of its own source alone, so one source cannot outvote the others. RobustRAG counts the
 keywords of isolated responses; here the names and numbers of an answer are its keywords.
@@ -17,20 +17,23 @@ GRAPH_VOTES = 2
 
 @dataclass(frozen=True)
 class Vote:
-    """What the model answers from one source alone."""
+    """Answer of the model from one source alone."""
 
     answer: str
     votes: int = 1
 
 
 def is_supported_by(answer: str, question: str, texts: Iterable[str]) -> bool:
-    """Return whether texts hold every name and number that an answer adds to its question: what a model made up is no source's vote."""
+    """Return whether texts contain every name and number that an answer adds to its question.
+
+    A made-up answer is not the vote of its source.
+    """
     added = answer_keywords(answer, question)
     return bool(added) and added <= {word for text in texts for word in words_in(text)}
 
 
 def same_claim(first: str, second: str, question: str) -> bool:
-    """Return whether two answers to a question say the same: in words, or in the names and numbers that they add to it."""
+    """Return whether two answers agree in words, or in the names and numbers that they add to the question."""
     if same_answer(first, second):
         return True
     one, other = answer_keywords(first, question), answer_keywords(second, question)
@@ -38,7 +41,10 @@ def same_claim(first: str, second: str, question: str) -> bool:
 
 
 def count_votes(answer: str, question: str, votes: Sequence[Vote]) -> SourceVotes:
-    """Count the votes for an answer against those of the largest group that agrees on another; refusals do not vote."""
+    """Count the votes for an answer, and those of the largest group that agrees on another one.
+
+    Refusals do not vote.
+    """
     heard = [vote for vote in votes if says_something(vote.answer)]
     supporting = sum(vote.votes for vote in heard if same_claim(vote.answer, answer, question))
     others = [vote for vote in heard if not same_claim(vote.answer, answer, question)]

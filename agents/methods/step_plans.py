@@ -72,7 +72,7 @@ _POINTS = re.compile(r"\b(?:this|these|those|the photo|the picture|the image|lef
 
 @dataclass(frozen=True)
 class AskStep:
-    """One fact about one thing; ``[n]`` in the question stands for the answer to step n."""
+    """Question for one fact about one thing; ``[n]`` stands for the answer to step n."""
 
     question: str
 
@@ -82,19 +82,19 @@ class AskStep:
         return tuple(map(int, _REFERENCE.findall(self.question)))
 
     def about(self, answers: Sequence[str]) -> str:
-        """The question with answers (of steps 1, 2, ...) in their places."""
+        """Insert the answers (of steps 1, 2, ...) into the question."""
         return _REFERENCE.sub(lambda found: answers[int(found.group(1)) - 1], self.question)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What a fact is held against: ``before 1990``, ``more than 10 cents``, ``is yes``."""
+    """A test of a fact: ``before 1990``, ``more than 10 cents``, ``is yes``."""
 
     test: Test
     limit: str  # a date, a quantity or words, as the plan writes it
 
     def __str__(self) -> str:
-        """As it stands in a plan."""
+        """Format the condition as a plan contains it."""
         return f"{self.test} {self.limit}"
 
 
@@ -113,13 +113,13 @@ class ComputeStep:
 
 
 def reference(operand: str) -> int | None:
-    """The number of the step that an operand refers to; None for a number of the question."""
+    """Return the number of the step that an operand refers to; None for a number of the question."""
     found = _REFERENCE.fullmatch(operand)
     return int(found.group(1)) if found else None
 
 
 def all_steps(count: int) -> tuple[str, ...]:
-    """References to so many steps, as operands."""
+    """Return references to the first ``count`` steps, as operands."""
     return tuple(f"[{number}]" for number in range(1, count + 1))
 
 
@@ -128,7 +128,7 @@ Step = AskStep | ComputeStep
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a question, numbered from 1; a step needs only steps before it."""
+    """The steps of a question, numbered from 1; a step needs only earlier steps."""
 
     steps: tuple[Step, ...]
 
@@ -143,7 +143,7 @@ class Plan:
         return not any(ask.needs for ask in self.asks)
 
     def levels(self) -> list[list[int]]:
-        """Places (from 0) of the steps that ask, those that can be asked together in one list."""
+        """Group the indices of the steps that ask: those that can be asked together share a list."""
         depth: dict[int, int] = {}
         for place, step in enumerate(self.steps):
             below = max((depth[number - 1] for number in step.needs), default=0)
@@ -155,7 +155,7 @@ class Plan:
         return [levels[level] for level in sorted(levels)]
 
     def __str__(self) -> str:
-        """As the model writes it."""
+        """Format the plan as the model writes it."""
         return "\n".join(f"{number}. {_written(step)}" for number, step in enumerate(self.steps, start=1))
 
 
@@ -167,7 +167,7 @@ def _written(step: Step) -> str:
 
 
 def parse_plan(text: str) -> Plan:
-    """The steps of a reply as far as they are steps; one that needs a step which is not there before it is left out, with what needs it."""
+    """Parse the steps of a reply. A step that needs a missing step is left out, and so is every step that needs it."""
     steps: list[Step] = []
     number_of: dict[int, int] = {}  # as written to as kept
     for written, found in enumerate(_LINE.finditer(text), start=1):
@@ -198,7 +198,7 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
 
 
 def _count(written: str) -> ComputeStep | None:
-    """A count as a plan writes it; None where it counts fewer than two facts, or its condition is none."""
+    """Parse a count; None if it counts fewer than two facts or has no condition."""
     found = _COUNTED.fullmatch(written)
     condition = condition_of(found["condition"]) if found is not None else None
     if found is None or condition is None:
@@ -208,7 +208,11 @@ def _count(written: str) -> ComputeStep | None:
 
 
 def condition_of(text: str) -> Condition | None:
-    """The condition that words say; None where they say none, or hold a date or a number against something else."""
+    """Parse a condition.
+
+    Returns:
+        None if the words are no condition, or compare a date or a number to something else.
+    """
     for test, pattern in _CONDITIONS.items():
         if (found := pattern.fullmatch(text.strip(" .;,\n"))) is None:
             continue
@@ -220,7 +224,7 @@ def condition_of(text: str) -> Condition | None:
 
 
 def _fits(test: Test, limit: str) -> bool:
-    """Whether facts can be held against a limit."""
+    """Return whether a limit suits its test: a date or a number where the test needs one."""
     if test in ("before", "after", "since", "until"):
         try:
             return day_of(limit).year != 0
@@ -230,7 +234,7 @@ def _fits(test: Test, limit: str) -> bool:
 
 
 def calculation(text: str) -> str | None:
-    """A calculation as it is printed ("12 x 15 + 20 = ?"), in the signs of a programming language; None where the text is none."""
+    """Convert a printed calculation ("12 x 15 + 20 = ?") to Python's signs; None if the text is no calculation."""
     plain = " ".join(text.partition("=")[0].translate(_SIGNS).split())
     if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
         return None
@@ -238,14 +242,16 @@ def calculation(text: str) -> str | None:
 
 
 def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
-    """The plan made whole, or None where it is no better than one prompt.
+    """Return the completed plan, or None if one prompt does as well.
 
-    Refused are plans of a single step, those that ask the same twice, point ("this", "the left one") or name nothing, and those that
-    ask for a comparison instead of computing it. Where a question counts more things than were asked about, the same is asked of them.
+    A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, or asks for a comparison
+    instead of computing it. If the question counts more things than the plan asks about, the plan asks about all of them.
 
     Args:
-        things: Names of what the photo shows.
-        lines: Text in the photo. A plan that asks nothing computes with its figures and those of the question alone.
+        plan: The plan as the model wrote it.
+        question: The question that it answers.
+        things: Names of the things in the photo.
+        lines: Text in the photo. A plan that asks nothing may compute only with its figures and those of the question.
     """
     if plan.steps and not plan.asks and lines:
         return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
@@ -263,25 +269,25 @@ def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str
 
 
 def _figures(plan: Plan) -> set[str]:
-    """The figures that a plan computes with, without references."""
+    """Return the figures that a plan computes with, without references."""
     operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
     return {figure for operand in operands if reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
 def bare_name(thing: str) -> str:
-    """A name as it stands in a sentence: "Mercury (planet)" is Mercury."""
+    """Return a name as a sentence contains it: "Mercury (planet)" is Mercury."""
     return thing.partition(" (")[0]
 
 
 def _names(ask: AskStep, things: Sequence[str]) -> bool:
-    """Whether a step says what it is about: a thing of the photo or of its text, an earlier answer, or a name of its own."""
+    """Return whether a step names its subject: a thing or text of the photo, an earlier answer, or a proper name."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
     asked = ask.question.lower().replace("?", " ").split()
     return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)
 
 
 def _compared(plan: Plan, question: str) -> Plan:
-    """The plan with the comparison that the words of the question ask for, where it lacks one or takes a difference instead."""
+    """Add the comparison that the question asks for if the plan lacks it or takes a difference instead."""
     wanted = comparison(question)
     last = plan.steps[-1]
     if wanted is None:
@@ -294,19 +300,19 @@ def _compared(plan: Plan, question: str) -> Plan:
 
 
 def counts_things(question: str) -> bool:
-    """Whether a question asks how many of several things fulfil a condition."""
+    """Return whether a question asks how many of several things fulfil a condition."""
     return re.match(HOW_MANY_OF, question, re.IGNORECASE) is not None
 
 
 def comparison(question: str) -> Operation | None:
-    """What a question compares several things by, by its words; None where it compares nothing."""
+    """Return the operation by which a question compares several things; None if it compares nothing."""
     if _CHOICE.match(question) is None or counts_things(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 
 
 def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
-    """The plan with the fact asked of every thing that the question counts, where it computes and asks it of some of them."""
+    """Ask the fact of every thing that the question counts if the plan asks it of only some of them."""
     last = plan.steps[-1]
     if (
         not isinstance(last, ComputeStep)

@@ -35,7 +35,11 @@ _SPANS: tuple[Span, ...] = ("year", "month", "week", "day")
 
 
 def conclusion(question: str, plan: Plan, texts: Sequence[str], things: Sequence[str]) -> str:
-    """The answer in words, from the answers of the steps; ComputationError where they cannot be computed with."""
+    """Compute the answer to a question from the answers of its steps, in words.
+
+    Raises:
+        ComputationError: The answers cannot be computed with.
+    """
     last = plan.steps[-1]
     if isinstance(last, AskStep):
         return texts[len(plan.steps) - 1]
@@ -64,7 +68,7 @@ def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, st
 
 
 def _counted(question: str, names: Sequence[str], of: int) -> str:
-    """How many, and which; yes or no, or which alone, where that is asked."""
+    """Format a count with the names that it counts, led by yes or no, or as names alone, as the question asks."""
     named = " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
     if _WHICH.match(question):
         return named or f"None of the {of}"
@@ -76,7 +80,7 @@ def _counted(question: str, names: Sequence[str], of: int) -> str:
 
 
 def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | None:
-    """A date and a duration, or the time between two dates; None where the facts are numbers."""
+    """Compute a date from a date and a duration, or the time between two dates; None if the facts are numbers."""
     moved = date_arithmetic(step.operation, facts)
     if moved is not None:
         first, last, about = moved
@@ -117,7 +121,11 @@ def _in_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
 
 
 def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
-    """What a fact is about: the thing of the photo that its step names, else what its step asks and no other, else its own words."""
+    """Return the name of the thing that a fact is about.
+
+    It is the thing of the photo that its step names, else the part of its step's question that no other step shares, or the
+    operand.
+    """
     if (number := reference(operand)) is None:
         return operand
     step = plan.steps[number - 1]
@@ -127,7 +135,10 @@ def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
 
 
 def _own_words(asked: str, questions: Sequence[str]) -> str:
-    """The words of a question that alike questions do not share: of "What does A weigh?", "What does B weigh?" the A."""
+    """Return the words of a question that similar questions do not share.
+
+    It is A for "What does A weigh?" beside "What does B weigh?".
+    """
     words, *others = (one.rstrip(" ?").split() for one in (asked, *(each for each in questions if each != asked)))
     alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
     start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)

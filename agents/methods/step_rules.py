@@ -115,29 +115,30 @@ _TERMS = {
 
 
 def takes_steps(question: str) -> bool:
-    """Whether the words of a question say that one fact of one thing cannot answer it."""
+    """Return whether the words of a question show that one fact about one thing cannot answer it."""
     patterns = (BOUNDED, _OF_DATES, _FROM_PRINT)
     return about_several(question) or goes_through(question) or any(each.search(question) for each in patterns)
 
 
 def mentions_printed_text(question: str) -> bool:
-    """Whether what stands printed in the photo may be part of the answer: prices, labels, numbers, a calculation."""
+    """Return whether printed text of the photo may be part of the answer: prices, labels, numbers, a calculation."""
     kind = question_kind(question)
     return kind.text or kind.calculation or _PRINTED.search(question) is not None
 
 
 def rule_plan(question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
-    """The plan that a question's words say; None where they say none.
+    """Derive a plan from the words of a question; None if no rule applies.
 
     Args:
-        things: Names of what the photo shows, the surest first.
+        question: The question.
+        things: Names of the things in the photo, the surest first.
         lines: Text in the photo, figures behind their labels.
     """
     return printed(question, lines) or counting(question, things) or dated(question, things)
 
 
 def printed(question: str, lines: Sequence[str]) -> Plan | None:
-    """What is computed from the photo's text alone: its calculation, the sum of its numbers, or what things cost by its prices."""
+    """Plan a computation from the photo's text alone: its calculation, the sum of its numbers, or the cost of things."""
     if not lines:
         return None
     sum_ = printed_calculation(lines)
@@ -150,7 +151,7 @@ def printed(question: str, lines: Sequence[str]) -> Plan | None:
 
 
 def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
-    """So many of each thing that the question names, at the prices of the photo."""
+    """Plan the cost of the things that the question names, at the prices of the photo."""
     words = _WORD.findall(question)
     if len(words) > _MAX_WORDS or _FURTHER.search(question):
         return None
@@ -177,7 +178,7 @@ def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
 
 
 def _count_before(words: Sequence[str], per: str | None) -> str | None:
-    """How many of a thing are asked for, by the words before its name; None where the price is not that of such an amount."""
+    """Return the number of things that the words before a name ask for; None if the price is for another unit."""
     said, unit = "1", None
     for word in reversed(words[-_WORDS_BEFORE:]):
         if _MASS.match(word):
@@ -204,7 +205,7 @@ def _number(word: str) -> str | None:
 
 
 def counting(question: str, things: Sequence[str]) -> Plan | None:
-    """How many of the things shown fulfil a condition: the same is asked of each of them, and counted."""
+    """Plan a count of the things shown that fulfil a condition: ask the same about each, then count."""
     found = next((each for pattern in _COUNTS if (each := pattern.match(question))), None)
     number = named_number(question)
     if found is None or not 2 <= (number or len(things)) <= min(len(things), MAX_COUNTED):
@@ -222,7 +223,7 @@ def counting(question: str, things: Sequence[str]) -> Plan | None:
 
 
 def _asked(verb: str, rest: str) -> tuple[Callable[[str], str], Condition] | None:
-    """What to ask of each thing, by its name, and what to hold the answers against."""
+    """Return a function that asks about a thing by its name, and the condition for its answer."""
     compared = _COMPARED.match(rest)
     if compared is not None and verb in ("are", "were", "is", "was") and not compared["before"]:
         adjective, test = _ADJECTIVES[compared["adjective"].lower()]
@@ -246,7 +247,7 @@ def _asked(verb: str, rest: str) -> tuple[Callable[[str], str], Condition] | Non
 
 
 def _year_of(thing: str, verb: str, rest: str) -> str:
-    """When something came to be so of a thing."""
+    """Write a question for the year since which something is true of a thing."""
     singular = {"are": "is", "were": "was", "have": "has", "had": "had"}.get(verb, verb)
     state = _STATE.match(rest)
     if singular in ("is", "was") and state is not None:
@@ -259,7 +260,7 @@ def _year_of(thing: str, verb: str, rest: str) -> str:
 
 
 def _how_much(verb: str, before: str, unit: str | None, after: str) -> str | None:
-    """A question for a quantity, with ``{thing}`` in the place of the name; None where the words are none of these forms."""
+    """Write a question for a quantity, with ``{thing}`` in place of the name; None for words of another form."""
     if "{" in before + after or "}" in before + after:
         return None
     if verb in ("are", "were", "is", "was"):
@@ -282,7 +283,10 @@ def _how_much(verb: str, before: str, unit: str | None, after: str) -> str | Non
 
 
 def dated(question: str, things: Sequence[str]) -> Plan | None:
-    """When something is that begins on a date, of the one thing shown: how long it takes is asked, and added to the date."""
+    """Plan the end of something that begins on a date: ask how long it takes, and add that to the date.
+
+    It applies to photos of a single thing.
+    """
     found = _DATED.match(question)
     if found is None or len(things) != 1:
         return None
