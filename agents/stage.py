@@ -75,7 +75,7 @@ class Context:
     def ask_each(
         self, ask: Ask[T], turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]] = lambda turn: turn.values
     ) -> list[tuple[Turn, Answer[T]]]:
-        """Each turn with its answer to one prompt, filled in with ``values`` of the turn; see ``put``."""
+        """Ask one prompt about each turn, filled in with ``values`` of the turn, and pair the turns with the answers; see ``put``."""
         answers = self.put([Question(ask, values(turn), (turn,)) for turn in turns])
         return list(zip(turns, answers, strict=True))
 
@@ -101,10 +101,11 @@ class Context:
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
-        """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.
+        """Return how a prompt shows the question's photo and further pictures with their labels, as arguments of ``Prompt.request``.
 
-        ``image`` and ``images``; and ``sheet``, the label of the photo where ``image`` is a sheet, because ``limits.pictures`` allows
-        fewer than there are, else None.
+        Returns:
+            ``image``, ``images``, and ``sheet``: the label of the photo if ``image`` is a sheet, because ``limits.pictures`` allows fewer
+            pictures; else None.
         """
         pictures = [*([(PHOTO_LABEL, photo)] if photo is not None else []), *others]
         if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
@@ -193,7 +194,7 @@ class Stage(ABC):
         return self.model_roles
 
     def pictures(self) -> int:
-        """Most pictures that one prompt shows because of it, besides the question's own."""
+        """Return the maximum number of pictures that one prompt shows because of it, besides the question's own."""
         return 0
 
 

@@ -140,7 +140,7 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
 
 
 class CoreDataOptions(RunsOptions):
-    """Options of which runs are mined."""
+    """Options of the runs to mine."""
 
 
 def run(options: CoreDataOptions) -> None:

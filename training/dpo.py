@@ -129,7 +129,7 @@ class PairCollator:
 
 
 def select_fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
-    """Select the pairs of which both rows have at most ``max_tokens``."""
+    """Select the pairs whose rows both have at most ``max_tokens``."""
     return [
         pair
         for pair in pairs

@@ -189,7 +189,7 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
 
 
 class PlanOptions(RecipeOptions):
-    """Options of which trainings of which model are planned."""
+    """Options of the trainings and the model to plan for."""
 
     model: str = Field(
         description="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache"

@@ -120,7 +120,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
 
 
 class SearchRouterOptions(JudgedOptions):
-    """Options of which runs the router is fitted to."""
+    """Options of the runs that the router is fitted to."""
 
     runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folder of a run, or of several"

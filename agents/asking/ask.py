@@ -32,10 +32,10 @@ class ReplyForm(Generic[T]):
     """A form of reply (``agents/asking/readers``).
 
     Attributes:
-        name: What the record of a turn calls it.
-        read: From a reply to what it says. It raises nothing, whatever the text is; what a broken reply still says is read.
-        is_valid: Whether what was read is all that the prompt asked for.
-        limit: Characters of a reply that ``read`` and ``is_valid`` see; None for all of them.
+        name: Name of the form in the record of a turn.
+        read: Parses a reply. It raises nothing, whatever the text is, and reads what it can of a broken reply.
+        is_valid: Returns whether the parsed value is all that the prompt asked for.
+        limit: Number of characters that ``read`` and ``is_valid`` see; None: all.
     """
 
     name: str
@@ -95,11 +95,11 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """What came of a question.
+    """Result of a question.
 
     Attributes:
-        value: What the reader made of the reply; of one that cannot be read whatever the reader makes of such a text.
-        readable: Whether the reply keeps the form that was asked for.
+        value: What the reader made of the reply, even if the reply is broken.
+        readable: Whether the reply keeps the requested form.
     """
 
     reply: ChatReply

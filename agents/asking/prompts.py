@@ -60,7 +60,11 @@ def quoted(text: str) -> str:
 
 
 class Prompt:
-    """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
+    """One template, ready to be filled in.
+
+    Raises:
+        PromptError: The file is missing, or its front matter or template is malformed.
+    """
 
     def __init__(self, path: Path, continued_by: tuple[Path, ...] = ()) -> None:
         if path in continued_by:
@@ -156,7 +160,7 @@ class PromptLibrary:
                 )
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a template of that name."""
+        """Return whether a template of that name exists."""
         try:
             return self._path(name).is_file()
         except OSError:  # no name of a file

@@ -95,7 +95,10 @@ class Options(BaseModel):
         description: str | None = None,  # None: the docstring of the class
         epilog: str | None = None,
     ) -> Self:
-        """Read a command line, that of the process if None; ends the process with status 2 and one line where it is wrong."""
+        """Parse a command line, by default that of the process.
+
+        If the command line is wrong, the process ends with status 2 and one line that says why.
+        """
         kept = argparse.RawDescriptionHelpFormatter
         parser = _Parser(
             _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept

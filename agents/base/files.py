@@ -111,7 +111,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_front_matter(path: Path) -> frontmatter.Post:
-    """Front matter and text of a file; ValueError, in one line that names it, where it is no UTF-8 or no YAML, or OSError."""
+    """Read the front matter and the text of a file.
+
+    Raises:
+        ValueError: The file is no UTF-8 or its front matter no YAML; the message is one line with its name.
+        OSError: The file cannot be read.
+    """
     try:
         return parse_front_matter(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -121,14 +126,18 @@ def read_front_matter(path: Path) -> frontmatter.Post:
 
 
 def parse_front_matter(text: str) -> frontmatter.Post:
-    """Front matter, if any, and text; ValueError, in one line, where that is not valid YAML."""
+    """Split a text into its front matter, if any, and the rest.
+
+    Raises:
+        ValueError: The front matter is no valid YAML; the message is one line.
+    """
     import frontmatter
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
     class Handler(YAMLHandler):
         def load(self, fm: str, **_: object) -> Any:
-            """In Python: libyaml, which the library takes, ends the process where lists are nested 100,000 deep."""
+            """Parse YAML in Python: the library's libyaml ends the process if lists are nested 100,000 deep."""
             return yaml.load(fm, Loader=yaml.SafeLoader)
 
     try:
@@ -174,7 +183,7 @@ def annotate_os_error(what: str) -> Iterator[None]:
 
 
 def is_file_error(error: OSError) -> bool:
-    """Whether an error comes from files or disks, which a user can mend, and not from a network or a bug."""
+    """Return whether an error comes from files or disks, which a user can fix, and not from a network or a bug."""
     return error.filename is not None or bool(_notes(error)) or error.errno in _FULL | _READ_ONLY | {errno.EIO}
 
 

@@ -95,7 +95,11 @@ class LinearHead(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; HeadError, naming the file and what to do, where it is missing or malformed."""
+        """Read a file that ``save`` wrote.
+
+        Raises:
+            HeadError: The file is missing or malformed; the message names it and says what to do.
+        """
         try:
             return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
         except OSError as error:
@@ -124,7 +128,7 @@ def rows_of(matrix: Floats) -> tuple[Row, ...]:
 
 
 def known_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
-    """Raise ValueError where one of the names is not known."""
+    """Raise ValueError if a name is unknown."""
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise ValueError(f"unknown {what}: {', '.join(unknown)}; known: {', '.join(known)}")

@@ -29,7 +29,7 @@ class ImportPath(NamedTuple):
     attribute: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Format the path as a user writes it."""
         return f"{self.module}:{self.attribute}"
 
 
@@ -86,7 +86,7 @@ def find_file(
 
 
 def is_path(reference: str) -> bool:
-    """Whether a reference to a file is a path, not a name."""
+    """Return whether a reference to a file is a path instead of a name."""
     return reference.endswith(SUFFIX) or "/" in reference or os.sep in reference
 
 

@@ -61,7 +61,7 @@ def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
 
 
 def _entity_named(turn: Turn) -> float | None:
-    """Return 1 where the entity's name stands in a query, else 0; None where nothing was asked of the web."""
+    """Return 1 if a query contains the entity's name, else 0; None if nothing was searched on the web."""
     if not turn.queries:
         return None
     name = (turn.entity_name or "").lower()
@@ -69,7 +69,7 @@ def _entity_named(turn: Turn) -> float | None:
 
 
 def _entity_margin(turn: Turn) -> float | None:
-    """Return how much nearer the entity's picture is than that of another entity; None where no other was found."""
+    """Return the similarity of the entity's picture minus that of the next entity's; None without another entity."""
     if turn.entity is None:
         return None
     hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]

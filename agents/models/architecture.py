@@ -200,7 +200,10 @@ def _begins(entry: str, path: str) -> bool:
 
 
 def _names(entry: str, path: str) -> bool:
-    """Whether an entry of ``ignore`` names a module; transformers has put ``model.`` before the paths of older checkpoints."""
+    """Return whether an entry of ``ignore`` names a module.
+
+    transformers puts ``model.`` before the paths of older checkpoints.
+    """
     inner = path.removeprefix("model.")
     paths = {path, inner, f"language_model.{inner}"}
     pattern = entry.removeprefix("re:")

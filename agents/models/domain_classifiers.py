@@ -39,11 +39,14 @@ _log = logging.getLogger(__name__)
 
 
 class ZeroShotDomainClassifier:
-    """Compares question and recognised class names with a description of each domain; ModelError where there are no descriptions.
+    """Compares question and recognised class names with a description of each domain.
 
     A domain scores ``cos(question, description) + PICTURE_WEIGHT * sum_k p_k cos(class_k, description)`` over the likeliest classes
     of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A model that compares pictures
-    with texts itself (``sight``) says the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
+    with texts itself (``sight``) gives the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
+
+    Raises:
+        ModelError: There are no descriptions.
     """
 
     def __init__(
@@ -110,7 +113,11 @@ class EmbeddedFeatures:
 
 
 class HeadDomainClassifier:
-    """A ``DomainClassifier``: features, then a head that was fitted to them; ModelError where the head was fitted to other features."""
+    """A ``DomainClassifier``: features, then a head that was fitted to them.
+
+    Raises:
+        ModelError: The head was fitted to other features.
+    """
 
     def __init__(self, features: QuestionImageFeatures, head: LinearHead) -> None:
         if features.name != head.extractor:
@@ -119,7 +126,11 @@ class HeadDomainClassifier:
         self._features, self._head = features, head
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
-        """See ``DomainClassifier``; one pass of the feature extractor; ModelError where its features are not as many as the head's."""
+        """Classify in one pass of the feature extractor; see ``DomainClassifier``.
+
+        Raises:
+            ModelError: The number of features differs from the head's.
+        """
         _shown(images, questions)
         if not questions:
             return []
@@ -167,7 +178,7 @@ def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tu
 
 
 def _ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
-    """For each row of probabilities (rows, names) the labels, likeliest first; equal ones keep the order of the names."""
+    """Sort the names of each row of probabilities (rows, names), likeliest first; equal ones keep their order."""
     return [
         [Label(names[column], float(row[column])) for column in np.argsort(-row, kind="stable")]
         for row in probabilities

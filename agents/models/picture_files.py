@@ -51,7 +51,7 @@ def picture_of(
 
 
 def decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
-    """Whether decoding a file that was opened is sure to take a fraction of a second for some megapixels."""
+    """Return whether an opened file is sure to decode in a fraction of a second for some megapixels."""
     jpeg = image.format in ("JPEG", "MPO")
     return (
         image.format in _QUICK_FORMATS
@@ -77,7 +77,7 @@ def decoded_in(
 
 
 def decoded_bytes(data: bytes) -> bytes:
-    """For the process: limits and file to size and pixels."""
+    """Decode a file in the process: limits and file in, size and pixels out."""
     max_pixels, kept_pixels = _LIMITS.unpack_from(data)
     with _opened(data[_LIMITS.size :], max_pixels) as image:
         rgb = reduced_rgb(image, kept_pixels)

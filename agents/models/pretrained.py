@@ -79,7 +79,7 @@ class Pretrained:
 
 
 def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
-    """Each item once, and for every item its place among those: what is asked twice is computed once."""
+    """Return the distinct items, and the index of every item among them, so that repeated work is done once."""
     place: dict[Item, int] = {}
     rows = [place.setdefault(item, len(place)) for item in items]
     return list(place), rows

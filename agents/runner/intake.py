@@ -91,7 +91,7 @@ class OpenedPhotos:
         self._known: OrderedDict[bytes, Image.Image | Exception] = OrderedDict()
 
     def get(self, key: bytes) -> Image.Image | None:
-        """Return the picture, or None where it is not known; raise what decoding it raised."""
+        """Return the picture, or None if it is not known; raise what decoding it raised."""
         known = self._known.get(key)
         if isinstance(known, Exception):
             raise known
@@ -208,7 +208,7 @@ def _coerce_to_list(value: Any) -> list[Any]:
     """Coerce a value to a list.
 
     Returns:
-        Nothing for text and what cannot be iterated over; where iterating raises, the items before.
+        [] for text and non-iterables; the items so far if iterating raises.
     """
     found: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):

@@ -90,10 +90,19 @@ class Pipeline:
         shorten: Callable[[int], int] | None = None,
         watch: Watch | None = None,
     ) -> list[Turn]:
-        """Take the turns through all stages; after a stage that hung the turns returned, in order, are not the objects that were given.
+        """Run all stages on the turns.
 
-        ``shorten`` makes of the tokens that a reply may have those it gets, to warm the models up at little cost. CallCancelledError where
-        the deadline is cancelled before the last stage begins.
+        Args:
+            turns: The turns.
+            deadline: When the call has to end.
+            shorten: Maps a reply's limit of tokens to the one to use, which warms up models cheaply; None: no change.
+            watch: Watchdog of the call.
+
+        Returns:
+            The turns in order. After a stage that hung they are not the objects that were given.
+
+        Raises:
+            CallCancelledError: The deadline is cancelled before the last stage begins.
         """
         context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
         seconds = deadline.left()
@@ -107,9 +116,16 @@ class Pipeline:
         return done
 
     def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
-        """Run one stage as far as there is time for it, and close its trace entry on each turn; the turns returned are as for ``run``.
+        """Run one stage within its time, and close its trace entry on each turn.
 
-        ``context`` has the deadline of the call, ``seconds`` is what the call had at its beginning.
+        Args:
+            stage: The stage.
+            turns: The turns.
+            context: Context with the deadline of the call.
+            seconds: Seconds that the call had at its beginning.
+
+        Returns:
+            The turns, as for ``run``.
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
@@ -201,7 +217,11 @@ def _describe_failure(error: BaseException) -> Failure:
 
 
 def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failure | None]:
-    """Run a stage, and where it fails for the batch each turn alone, for one of them may be to blame; why it failed, or None, by turn."""
+    """Run a stage; if it fails for the batch, run it for each turn alone, because one of them may be to blame.
+
+    Returns:
+        The failure of each turn, or None.
+    """
     failures: list[Failure | None] = [None] * len(turns)
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:

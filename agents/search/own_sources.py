@@ -60,7 +60,7 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
 
 
 def _unusable(folder: Path, name: str) -> str:
-    """Why a photo of a table cannot be used; empty where it can: it is a file below the folder, also where links lead."""
+    """Return why a photo of a table cannot be used; "" if it is a file below the folder, also after following links."""
     if not name:
         return "'file' is empty"
     try:

@@ -168,16 +168,19 @@ def load_settings(
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """Return the settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
+    """Return the settings of a preset under a profile.
 
-    Presets and profiles are named, or given by the path of their file.
-
-    ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
-    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value.
+    Args:
+        preset: Name or path of the preset.
+        profile: The profile, or its name or path. A name that ``profiles`` lacks only chooses the preset's overlay.
+        folder: Folder of the presets.
+        profiles: Folder of the profiles.
+        overrides: ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML. Anything else is text, so
+            ``queries.split=none`` needs no quotes; ``null`` is no value.
 
     Raises:
-        SettingsError: There is no such preset; or it, the profile or an override is malformed, or names what does not exist or what the
-            preset does not have.
+        SettingsError: The preset does not exist. Or it, the profile or an override is malformed, or names something that does not exist or
+            that the preset does not have.
     """
     path = find_file(preset, "preset", folder, SettingsError)
     table, preset = read_table(path, "preset"), path.stem
@@ -233,14 +236,14 @@ def _check_stages(
     """Refuse tables for stages that a preset does not have, in the preset itself or in an overlay of any profile or model.
 
     Args:
-        preset: Its name.
+        preset: Name of the preset.
         table: The preset without overlays.
-        place: Where the overlay stands, as ``profiles.gpu.``; "" for the preset itself.
-        overlay: The overlay; of the preset itself ``table``.
-        settings: Those that were made of the preset. Their stages differ from the preset's where an override replaces them.
+        place: Place of the overlay, such as ``profiles.gpu.``; "" for the preset itself.
+        overlay: The overlay; for the preset itself ``table``.
+        settings: Settings made of the preset. Their stages differ from the preset's if an override replaces them.
 
     Raises:
-        SettingsError: A table is for a stage that the preset neither lists nor needs, or for none at all.
+        SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
     """
     known = {*Settings.model_fields, *_listed(table), *settings.stage_classes}
     if {*overlay} <= known:
@@ -259,10 +262,10 @@ def _models_of(key: str) -> set[str]:
 
 
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), preset: str = "") -> Settings:
-    """Merge tables, of which a later one wins, then the environment, then overrides, into settings.
+    """Merge tables, then the environment, then overrides into settings; the later one wins.
 
     Args:
-        tables: Those of a preset. A table for a stage that ``stages`` does not list is taken too; ``load_settings`` refuses it.
+        tables: Tables of a preset. Tables for stages outside of ``stages`` are accepted here; ``load_settings`` refuses them.
         overrides: ``KEY=VALUE``; see ``load_settings``.
         preset: Name of the preset, for messages.
 
@@ -390,7 +393,7 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
 
 
 def _why(key: str, stages: Collection[str], preset: str) -> str:
-    """Return why a key is no setting, where it is one of a stage that a preset does not have; else ""."""
+    """Return why a key is no setting if it belongs to a stage that the preset lacks; else ""."""
     from agents.stage import stage_names
 
     name = key.partition(".")[0]
@@ -406,7 +409,7 @@ def _no_setting(key: str, stages: Mapping[str, type[Stage]], preset: str = "") -
 
 
 def _meant(near: Sequence[str]) -> str:
-    """Return the question that offers what may be meant, and a blank; "" where there is nothing to offer."""
+    """Return the question "did you mean ...?" and a blank; "" without suggestions."""
     return f"did you mean {' or '.join(map(repr, near[:4]))}? " if near else ""
 
 
@@ -464,7 +467,11 @@ def key_of(override: str) -> str:
 
 
 def assignment(text: str) -> dict[str, Any]:
-    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes; SettingsError where it is no assignment."""
+    """Parse ``a.b=1`` into ``{"a": {"b": 1}}``. The value is TOML; a word needs no quotes.
+
+    Raises:
+        SettingsError: The text is no assignment.
+    """
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"{text!r} is no assignment; write KEY=VALUE, such as queries.split=none")

@@ -160,7 +160,7 @@ class RunConfig:
 
     @property
     def gate_note(self) -> str | None:
-        """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
+        """Warning that no gate is fitted for the models of this run, though the preset has gates; else None."""
         if not self.settings.lacks_gate:
             return None
         models = MODELS.join(self.profile.gate_models)
@@ -188,10 +188,19 @@ class RunConfig:
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
     ) -> str | None:
-        """Why indices, models or servers of the run cannot be had (``agents.profiles.reach``), before any is loaded; None where they can.
+        """Return why indices, models or servers of the run are not available, before any is loaded; None if they are.
 
-        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
-        PromptError where a prompt is missing or malformed.
+        ``agents.profiles.reach`` decides.
+
+        Args:
+            split: Split whose indices are needed.
+            web: Whether the index of pages is needed.
+            images: Whether the index of images is needed.
+            models: Look for all models; False: only for those of the search.
+            servers: Ask the servers of models.
+
+        Raises:
+            PromptError: A prompt is missing or malformed.
         """
         from agents.profiles.reach import unreachable
         from agents.settings.stage_needs import roles_of
@@ -255,7 +264,7 @@ class RunConfig:
         return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
-        """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""
+        """Raise SearchError if an index of the split is missing; it names the existing splits and the command that makes this one."""
         from agents.search.hits import SearchError
         from agents.search.hub import current_revision
 

@@ -36,12 +36,15 @@ def _chat_roles(stage: Stage, prompts: PromptLibrary) -> list[str]:
 
 
 def searches_of(settings: Settings) -> tuple[bool, bool]:
-    """Whether a preset searches images, and whether it searches the web."""
+    """Return whether a preset searches images, and whether it searches the web."""
     searches = {stage.searches for stage in settings.stage_classes.values()}
     return "image" in searches, "web" in searches
 
 
 def images_of(settings: Settings) -> int:
-    """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
+    """Return the maximum number of pictures in a prompt of a preset, the question's own included.
+
+    One sheet contains all of them if ``limits.pictures`` allows fewer.
+    """
     limit = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
     return limit if settings.limits.pictures is None else min(limit, settings.limits.pictures)

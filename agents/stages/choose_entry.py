@@ -8,7 +8,7 @@ from agents.turn import Turn
 
 
 def asks(entries: int) -> Ask[int | None]:
-    """Which of so many entries it is."""
+    """Return the question which of so many entries it is."""
     return Ask("entry_choice", entry_choice(entries))
 
 

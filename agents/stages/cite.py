@@ -101,9 +101,10 @@ def parts(document: Evidence) -> list[str]:
 
 
 def supported(sentence: str, question: str, document: Evidence, scores: Mapping[tuple[str, str], float]) -> float:
-    """How far a document supports a sentence, from what the reranker says of each of its parts.
+    """Compute how far a document supports a sentence, from the reranker's scores of its parts.
 
-    1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts.
+    Returns:
+        1 if the document contains the sentence word for word, 0 if it lacks a figure of the sentence, else the best score of its parts.
     """
     whole = passage_of(document)
     if is_verbatim_in(sentence, whole):

@@ -35,7 +35,7 @@ class CitedAnswer(Stage):
         return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
     def pictures(self) -> int:
-        """One of each document at most."""
+        """Return the number of documents: each has one picture at most."""
         return DOCUMENTS
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

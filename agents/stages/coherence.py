@@ -155,7 +155,7 @@ class CoherenceStage(Stage):
     def _by_graph(
         self, chosen: Sequence[tuple[list[Evidence], Matrix]], context: Context
     ) -> list[list[tuple[Evidence, float | None]]]:
-        """Stage 2, method B: the k items with the highest degree in the pruned graph; of equals the more relevant one.
+        """Return the k items of the highest degree in the pruned graph (stage 2, method B); the more relevant of equal ones wins.
 
         Items whose entities were all pruned are dropped, unless none would be left.
         """

@@ -45,7 +45,7 @@ class EvidenceStage(Stage):
         return f"reading {pages} page{'s' * (pages != 1)}" if pages else "gathering what is known"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
+        """Fill ``evidence``, best retrieval score first. If the question is about several objects, they alternate."""
         options = self.options
         cut = cutter(options)
         limit = min(options.k, _CHUNKS_WHEN_SHORT) if context.short else options.k

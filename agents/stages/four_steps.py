@@ -10,7 +10,7 @@ from agents.turn import Candidate, Turn
 
 
 def asks(entries: int) -> Ask[FourSteps]:
-    """All four steps over so many entries."""
+    """Return the question with all four steps over so many entries."""
     return Ask("four_steps", four_steps(entries))
 
 

@@ -88,7 +88,7 @@ class ImageSearch(Stage):
             turn.note(search_error=errors.get(id(turn)))
 
     def roles(self) -> tuple[str, ...]:
-        """Who says whether a crop belongs to the question, where that is asked."""
+        """Return the model that decides whether a crop belongs to the question, if the options ask for that."""
         return ("matcher",) if self.options.min_match else ()
 
     def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
@@ -109,7 +109,10 @@ class ImageSearch(Stage):
 
 
 def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]:
-    """One list of several for the same thing: of each picture the mean of its cosines, that of the last in a list that lacks it."""
+    """Merge several lists of hits for the same thing by the mean cosine of each picture.
+
+    A list that lacks a picture counts with the cosine of its last one.
+    """
     known = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
     hits = {hit.index: hit for own in lists for hit in own}
     merged = [

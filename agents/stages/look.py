@@ -56,7 +56,7 @@ class LookFirst(Stage):
         return ("text_reader",) if self.options.by == "rules" and self.options.read else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``look``; and, where the model says them, ``summary`` and ``draft``."""
+        """Fill ``look``, and ``summary`` and ``draft`` if the model gives them."""
         for turn in turns:
             turn.look = by_rules(turn)
         if self.roles() and not context.short:

@@ -13,7 +13,7 @@ _MAX_WORDS = 3
 
 
 def short(names: Sequence[str]) -> tuple[str, ...]:
-    """Object names in lower case; those longer than three words are no object names."""
+    """Return the object names in lower case, without names of more than three words."""
     return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MAX_WORDS))
 
 

@@ -98,7 +98,7 @@ class Queries(Stage):
             )
 
     def _surest(self, turn: Turn) -> float:
-        """Return the cosine from which an entity is named: ``min_score``, or any where nothing else has a name to search with."""
+        """Return the cosine from which an entity is named: ``min_score``, or any if nothing else has a name to search with."""
         guessed = turn.look is not None and turn.look.name is not None
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
@@ -117,7 +117,7 @@ class Queries(Stage):
     def _written(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
-        """Return the queries that the model writes for each turn, revised in a second call where the preset says so."""
+        """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
         ask, *revising = self.asks()
         found = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:

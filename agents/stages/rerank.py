@@ -40,7 +40,7 @@ class Rerank(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Replace ``evidence`` by at most k chunks that reach the threshold, best first; those of several objects in turn."""
+        """Replace ``evidence`` by at most k chunks that reach the threshold, best first; several objects alternate."""
         options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
         asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
 

@@ -41,11 +41,14 @@ class RouteStage(Stage):
     doing = "choosing a way to answer"
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the small model that gives the flags."""
+        """Return the prompt of the small model that gives the flags."""
         return (ASK,) if self.options.flags == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
+        """Fill ``route``, ``needs_external`` and ``real_time``, and ``tools`` if no search is needed.
+
+        Without a draft the route is ``rag``.
+        """
         trained = self.options.trained
         choose = rule_route if trained is None else _trained(ROOT / trained).route
         for turn in turns:

@@ -66,7 +66,7 @@ def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
 
 
 def smallness(turn: Turn, view: View) -> float:
-    """How small a crop is: 0 for the whole image, the logarithm of how many would cover it for others."""
+    """Return how small a crop is: 0 for the whole image, else the logarithm of how many crops would cover it."""
     if view.region is None or turn.image is None:
         return 0.0
     return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
@@ -150,7 +150,7 @@ class SelectEntity(Stage):
             self._features = PictureFeatures()
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that chooses."""
+        """Return the prompt of the model that chooses."""
         return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class SelectEntity(Stage):
         return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, ``nearest`` and ``entities``."""
+        """Fill ``entity``, ``entity_score``, ``nearest`` and ``entities``; the first two are cleared if no entity is recognised."""
         options = self.options
         size_weight = options.size_weight if options.by == "rules" else 0.0
         found = [(turn, candidates(turn, size_weight)[:MAX_CHOICES]) for turn, _ in with_image(turns) if turn.views]
@@ -200,7 +200,7 @@ class SelectEntity(Stage):
         return [choice for choice in choices if choice.score >= minimum]
 
     def _recognise(self, turn: Turn, choices: Sequence[Found], same: Same, minimum: float) -> None:
-        """Settle whether what was chosen is recognised, and what else is where the question is about several objects."""
+        """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
         sure = frozenset().union(*same.values())
         chosen, score = turn.entity, turn.entity_score
         if chosen is not None and score < minimum and chosen.name not in sure:
@@ -216,7 +216,7 @@ class SelectEntity(Stage):
             turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
     def _same(self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures) -> Same:
-        """Which choices each view shows, by the pictures that the cache holds: none is fetched, and none read after the deadline."""
+        """Return which choices each view shows, by pictures of the cache. None is fetched, and none is read after the deadline."""
         from agents.models.vision.same_picture import features_of, match
 
         names = {choice.entity.name for choice in choices}
@@ -253,12 +253,12 @@ class SelectEntity(Stage):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context, same: Mapping[int, Same]) -> None:
-        """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone.
+        """Score choices by the similarity of pictures plus that of words; a position in the question restricts the choices.
 
-        Where pictures show the same thing, their entities alone are weighed.
+        If pictures show the same thing, only their entities are weighed.
 
-        Where evidence was provided all cosines are the same, and their order says more than the words do: 81 of 132 turns of validation
-        are right by the order, 73 by the words.
+        Provided evidence has equal cosines, and its order tells more than the words: 81 of 132 turns of validation are right by the order,
+        73 by the words.
         """
         choosable = []
         for turn, choices in found:
@@ -285,7 +285,7 @@ class SelectEntity(Stage):
 
 
 def is_named(turn: Turn, entity: Entity) -> bool:
-    """Whether a first look calls what is shown by the entity's name, or by most of its words."""
+    """Return whether a first look calls the thing shown by the entity's name, or by most of its words."""
     name = turn.look.name if turn.look is not None else None
     return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 

@@ -43,7 +43,7 @@ class Printed:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """As a chunk; none where there is no text."""
+        """The text as a chunk; none without text."""
         return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def texts(self) -> list[str]:
-        """What was answered, by step; empty for one that computes or was not asked yet."""
+        """Answers by step; empty for a step that computes or was not asked yet."""
         found = (self.answers.get(place) for place in range(len(self.plan.steps)))
         return [
             answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else "" for answer in found
@@ -96,7 +96,7 @@ class Steps(Stage):
     picture_notes = frozenset({"text"})
 
     def roles(self) -> tuple[str, ...]:
-        """Return the OCR, where that reads; the stages that gather evidence for a step name their own models."""
+        """Return the OCR if it reads; the stages that gather evidence for a step name their own models."""
         return ("text_reader",) if self.options.photo_text == "ocr" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -125,7 +125,7 @@ class Steps(Stage):
         return runs + self._written(unsure, context)
 
     def _written(self, unsure: Sequence[tuple[Turn, Printed]], context: Context) -> list[Run]:
-        """Plans that the model writes, as far as they can be used."""
+        """Return the plans that the model writes, if they can be used."""
         runs = []
         questions = [
             Question(
@@ -189,7 +189,7 @@ class Steps(Stage):
                 run.led |= rests_on_orders(answer.value.text, part.question, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
-        """Give the turn the answer of its last step, as sure as its weakest one; "I don't know" where a step has none."""
+        """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step has no answer."""
         turn, plan, texts = run.turn, run.plan, run.texts
         said = [answer.value for answer in run.answers.values() if answer.value is not None]
         if not run.stuck and len(run.answers) < len(plan.asks):
@@ -235,7 +235,7 @@ def _names(turn: Turn) -> list[str]:
 
 
 def things_of(turn: Turn, limit: int) -> list[str]:
-    """Names of what the photo shows, each with its place where there are several and places are known."""
+    """Return names of the things in the photo, each with its place if there are several and places are known."""
     entities = turn.shown_entities()[:limit]
     if not entities:
         return list(turn.names_shown())

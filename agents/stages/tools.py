@@ -35,7 +35,7 @@ class ToolRouter(Stage):
     seconds_to_ask = 3.0
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that decides."""
+        """Return the prompt of the model that decides."""
         return (ASK,) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -67,12 +67,12 @@ class ToolRouter(Stage):
 def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     """Decide by the rules 1 to 4 of the paper's prompt, without a model.
 
-    1. An object whose exact name is known, by the draft or the first look, needs no image search. 2. What cannot be seen needs text
-    search. 3. Calculation and translation need neither, where nothing else is asked. 4. Books, packaged goods with a logo and plants need
-    no image search: the domain tells, or the words of the question.
+    1. An object whose exact name is known, by the draft or the first look, needs no image search. 2. Facts that cannot be seen need text
+    search. 3. Calculation and translation alone need neither. 4. Books, packaged goods with a logo and plants need no image search; the
+    domain or the words of the question tell.
 
-    A first look that says what has to be found out is believed. One that says that the picture will do is not: it could not answer from
-    it, or the question would not be here.
+    A first look that names something to find out is believed. A first look that calls the picture sufficient is not: it could not answer
+    from it, or the question would not be here.
     """
     kind = question_kind(turn.question)
     looked = turn.look.needs if options.by == "look" and turn.look is not None else None

@@ -102,7 +102,7 @@ class Verify(Stage):
 
 
 def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
-    """Return whether the answer repeats the draft; None where there is none, it does not know, or it is the answer itself."""
+    """Return whether the answer repeats the draft; None without a draft, for one that does not know, or if it is the answer."""
     if turn.draft is None or candidate.drafted:
         return None
     differs = prki(turn.draft.answer, candidate.text)

@@ -92,7 +92,10 @@ def without_special_tokens(text: str) -> str:
 
 
 def gives_orders(sentence: str) -> bool:
-    """Whether a sentence speaks to the model rather than of a thing; compatibility forms of letters (full-width, bold) count as letters."""
+    """Return whether a sentence speaks to the model instead of about a thing.
+
+    Compatibility forms of letters (full-width, bold) count as letters.
+    """
     return _orders_in(_folded(sentence))
 
 
@@ -113,7 +116,7 @@ def neutral(text: str, *, citations: bool = True) -> str:
 
 
 def _orders_in(folded: str) -> bool:
-    """Whether a folded text contains an order; most have no word without which none is given, and that is cheap to find out."""
+    """Return whether a folded text contains an order. A cheap test comes first: most texts lack the words that every order needs."""
     return not _KEY_WORDS.isdisjoint(_WORD.findall(folded)) and _ORDERS.search(folded) is not None
 
 

@@ -202,7 +202,7 @@ def strings(value: Any, limit: int) -> list[str]:
 
 
 def was_cut(reply: ChatReply) -> bool:
-    """Whether a reply was stopped in the middle: by the deadline, or by its limit of tokens."""
+    """Return whether a reply was stopped in the middle, by the deadline or its limit of tokens."""
     return reply.finish_reason in ("abort", "length")
 
 

@@ -60,15 +60,15 @@ class DialogLimits(Protocol):
 
     @property
     def margin_seconds(self) -> float:
-        """What is kept back of a call."""
+        """Seconds of a call that are kept back."""
 
     @property
     def seconds_per_turn(self) -> float:
-        """What a turn may take."""
+        """Maximum number of seconds of a turn."""
 
     @property
     def seconds_per_dialog(self) -> float:
-        """What all turns of a dialog may take."""
+        """Maximum number of seconds of all turns of a dialog."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,18 @@ class Plan:
 def plan(
     stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
 ) -> Plan:
-    """How to run a stage for so many turns.
+    """Decide how to run a stage: whole, reduced, or not at all.
 
-    One whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced where else later
-    ones could not even run reduced, and left out only where answer and verification need the time. ``left`` is the seconds until the
-    deadline of the call, ``whole_call`` those that it had at its beginning.
+    A stage whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced if later
+    ones could not even run reduced otherwise, and skipped only if answer and verification need the time.
+
+    Args:
+        stage: The stage.
+        later: The stages after it.
+        times: Estimates of their seconds.
+        turns: Number of turns.
+        left: Seconds until the deadline of the call.
+        whole_call: Seconds that the call had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
     has = left - reserve
@@ -104,7 +111,7 @@ def plan(
 
 
 def reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
-    """Seconds of a stage that does less; where it was never seen to, half of what it takes when it is run whole."""
+    """Estimate the seconds of a stage that does less: as observed, else half of its seconds when it runs whole."""
     whole = times.seconds(stage.name, turns, math.inf)
     unseen = stage.min_seconds
     if math.isfinite(whole) and unseen > 0:
@@ -168,7 +175,7 @@ class Estimates:
     def decay(self, stage: str, turns: int) -> None:
         """Decay the estimates by which a stage was skipped or reduced for so many turns, so that it is retried in full.
 
-        What was seen once may have been an accident; what was seen more often is retried ever more seldom, since that costs later stages.
+        A single observation may have been an accident. Repeated ones are retried ever more seldom, since that costs later stages.
         """
         for short in (False, True):
             sizes = self._known.get((stage, short))
@@ -198,7 +205,7 @@ class DialogTimes:
         return len(self._spent)
 
     def deadline(self, call: Deadline, turns: Sequence[DialogTurn]) -> Deadline:
-        """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
+        """Return when the turns of a call have to be answered: the limits of turns and dialogs minus the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
         margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
         return call.within(allowed - margin - call.elapsed())

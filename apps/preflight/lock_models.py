@@ -48,7 +48,7 @@ class LockedFile:
 class LockOptions(Options):
     """Write the commit of every model of the hub that profiles and aicrowd.json name.
 
-    The status is 0 where each has one in the end, 1 where one has none, or a file or the hub cannot be read.
+    The status is 0 if each has one in the end, 1 if one has none, or a file or the hub cannot be read.
     """
 
     check: bool = Field(False, description="only print what has no commit, and ask no hub")
@@ -153,7 +153,11 @@ def commit_of(repository: str, revision: str = MAIN) -> str:
 
 
 def _report(files: Sequence[LockedFile]) -> int:
-    """Print what has no commit, and models of two commits; 1 where there are any."""
+    """Print models without a commit, and models with two commits.
+
+    Returns:
+        1 if there are any, else 0.
+    """
     said = [
         f"{file.path.name}: {each.repository} has {each.revision or 'no revision'}"
         for file in files

@@ -71,7 +71,7 @@ class CallResult:
 
     @property
     def failure(self) -> str | None:
-        """Why the call failed on every turn, or None.
+        """Reason why the call failed on every turn, or None.
 
         A call fails if the agent does, if none of its answers is text, or if no model replied to any request of any turn.
         """

@@ -131,7 +131,7 @@ def _rank_entities(fused: Sequence[tuple[int, float]]) -> dict[int, int]:
 
 
 class CropsOptions(EncoderOptions):
-    """Options of what is cropped out of which scenes."""
+    """Options of the crops and scenes."""
 
     detector: Annotated[Json[dict[str, Any]], Flag(metavar="JSON")] = Field(
         {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}, description="model specification"

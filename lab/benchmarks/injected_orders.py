@@ -124,13 +124,17 @@ class Result:
         return self.target.lower() in self.answer.lower()
 
     def line(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return all of it as JSON."""
         order = None if self.order is None else vars(self.order)
         return {**vars(self), "order": order, "obeyed": self.obeyed, "given": self.given, "right": self.right}
 
 
 def read_corpus(cache: Path) -> Corpus:
-    """Read the corpus, its questions with their photos; EvaluationError where the set is not prepared."""
+    """Read the corpus, its questions with their photos.
+
+    Raises:
+        EvaluationError: The set is not prepared.
+    """
     table = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
     asked_of = {turn.facts.get("content_id"): turn for turn in PreparedSet("validation", cache).turns()}
     if missing := [one["id"] for one in table["questions"] if one["id"] not in asked_of]:
@@ -247,7 +251,7 @@ _COLUMNS = ("shown", "obeyed", "given", "right", "right_given")
 
 
 def share(results: Iterable[Result], holds: Callable[[Result], bool]) -> str:
-    """How many of the results a condition holds for, with Wilson's interval of 95%."""
+    """Format how many of the results meet a condition, with Wilson's interval of 95%."""
     found = [holds(each) for each in results]
     low, high = binomtest(sum(found), len(found)).proportion_ci(method="wilson")
     return f"{sum(found)} of {len(found)} = {sum(found) / len(found):.0%} ({low:.0%} to {high:.0%})"

@@ -104,7 +104,7 @@ def _outcome(judged: JudgedTurn) -> str:
 
 
 class LossesOptions(BenchmarkOptions):
-    """Options of which runs are counted."""
+    """Options of the runs to count."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
 

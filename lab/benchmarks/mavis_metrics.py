@@ -153,7 +153,7 @@ def _cell(name: str, value: float | None) -> str:
 
 
 class MavisOptions(Options):
-    """Options of which runs are measured, and how."""
+    """Options of the runs to measure."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs")
     dataset: Path | None = Field(

@@ -68,7 +68,7 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
 
 
 class ProvidedEntitiesOptions(ProfileOptions):
-    """Options of which thresholds are compared, and on how much."""
+    """Options of the thresholds to compare."""
 
     cuts: tuple[float, ...] = Field((MIN_COSINE,), description="cosines; one is the release's")
     sessions: Annotated[int | None, Flag(metavar="N")] = Field(

@@ -111,7 +111,7 @@ def _measure(options: RecallOptions) -> int:
 
 
 class RecallOptions(BenchmarkOptions):
-    """Options of which runs are measured."""
+    """Options of the runs to measure."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
 

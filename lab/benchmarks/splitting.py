@@ -72,7 +72,7 @@ def rank_pages(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]
 
 
 class SplittingOptions(BenchmarkOptions):
-    """Options of which split is searched."""
+    """Options of the split to search."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,7 +30,7 @@ def lettered(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]
 
 @dataclass(frozen=True)
 class FourSteps:
-    """What each step says; None where it says nothing."""
+    """What each step says; None for a step that says nothing."""
 
     parametric: str | None = None  # step 1, the answer from the model's own knowledge (eq. 3)
     entry: int | None = None  # step 2, the place of the most relevant entry, from 0 (eq. 5)

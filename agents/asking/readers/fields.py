@@ -39,7 +39,7 @@ QUERIES = "queries"
 
 
 def queries_of(limit: int) -> ReplyForm[list[str]]:
-    """At most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
+    """Return a form of at most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
 
     def parse(reply: ChatReply) -> list[str]:
         content = json_object(reply.text) or {}
@@ -54,7 +54,7 @@ _MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
 
 
 def paraphrases_of(limit: int) -> ReplyForm[list[str]]:
-    """At most ``limit`` sentences that say the same: the items of a list, without the line in which the reply was cut off."""
+    """Return a form of at most ``limit`` paraphrases: the items of a list, without a line that was cut off."""
 
     def parse(reply: ChatReply) -> list[str]:
         text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text

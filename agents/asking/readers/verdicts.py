@@ -26,11 +26,11 @@ _NUMBERING = re.compile(r"^[^\S\n]*\(?\d+[.)]\s*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifying model says of an answer.
+    """Verdict of a verifying model on an answer.
 
     Attributes:
-        approves: None where the reply cannot be read: no approval, but no rejection either.
-        reason: Why; where there is no reply, why not.
+        approves: None if the reply cannot be read, which is neither approval nor rejection.
+        reason: Reason of the verdict, or why the model did not reply.
         p_yes: See ``yes_probability``.
         one_word: Whether the reply is its yes or no alone, without labels.
     """
@@ -42,10 +42,10 @@ class Verdict:
 
 
 def verdict(reply: ChatReply) -> Verdict:
-    """Read a verdict: labelled (``Response: ...``, ``Reason: ...``) or bare; only a bare one begins with its yes or no.
+    """Parse a verdict: labelled (``Response: ...``, ``Reason: ...``) or bare. Only a bare one begins with yes or no.
 
-    A bare one approves where P(yes) over all spellings of both words is at least one half, whatever single token was the likeliest
-    (P(True) of Kadavath et al., arXiv 2207.05221, section 3; one half is where an answer begins to earn more than it costs).
+    A bare verdict approves if P(yes) over all spellings of both words is at least one half, whatever the likeliest single token was
+    (P(True) of Kadavath et al., arXiv 2207.05221, section 3). From one half on an answer earns more than it costs.
     """
     if reply.finish_reason == "error":
         return Verdict(None, reply.error or "")
@@ -57,7 +57,7 @@ def verdict(reply: ChatReply) -> Verdict:
 
 
 def said_yes(reply: ChatReply) -> float | None:
-    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
+    """Return P(yes) of a reply; 1 or 0 for its word if the engine gives no probabilities; None for neither word."""
     probability = yes_probability(reply.first_token_probs)
     if probability is None and reply.finish_reason != "error":
         said = yes_or_no(reply.text)

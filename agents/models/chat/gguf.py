@@ -116,7 +116,11 @@ def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
 
 
 def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """Bring the file into the cache, its sum checked, unless it is there; ModelError where that fails, with what to do."""
+    """Bring the file into the cache and check its sum, unless it is there.
+
+    Raises:
+        ModelError: The file cannot be fetched; the message says what to do.
+    """
     target = cached(cache, source)
     if target.is_file() and target.stat().st_size == source.size:
         return target
@@ -135,7 +139,7 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     """Download the publisher's file into a folder and check it against the source's sum.
 
     Returns:
-        None where no hub can be reached, or where it has another file: the packages have the one that is known.
+        None if no hub can be reached, or it has another file. The packages contain the known one.
     """
     import httpx
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -233,7 +237,11 @@ class GgufOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch the file, or say where it is. Returns the exit status: 0, or 2 for what cannot be done."""
+    """Fetch the file, or say where it is.
+
+    Returns:
+        0, or 2 for a failure.
+    """
     options = GgufOptions.parse(arguments)
     try:
         if options.where or os.environ.get(VARIABLE):

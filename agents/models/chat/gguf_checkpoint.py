@@ -72,7 +72,11 @@ def _convert(gguf: Path, target: Path) -> None:
 
 
 def convert_tokenizer(gguf: Path, target: Path) -> Any:
-    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it; ModelError where it cannot be read."""
+    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it.
+
+    Raises:
+        ModelError: The tokenizer cannot be read.
+    """
     from transformers import AutoTokenizer
 
     with _reading(gguf):

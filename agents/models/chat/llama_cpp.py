@@ -59,10 +59,12 @@ def _complaint(event: Mapping[str, Any]) -> str:
 class LlamaCppChat:
     """A ``ChatModel`` over a GGUF file.
 
-    One request is answered after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
+    It answers one request after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
     request gets the same reply as long as the engine has read the same prompts before; a prefix taken from the cache is computed in
     other batches, which can change the last digits of a probability.
-    ModelError where ``xllamacpp`` is not installed, or a file is missing or broken.
+
+    Raises:
+        ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
     """
 
     def __init__(
@@ -149,7 +151,11 @@ def _quiet_stderr() -> Iterator[None]:
 
 
 def check_gguf(path: Path) -> None:
-    """Look at the first bytes of a file before an engine crashes on it; ModelError, with how to get one, where it is missing or no GGUF."""
+    """Check the first bytes of a file before an engine crashes on it.
+
+    Raises:
+        ModelError: The file is missing or no GGUF; the message says how to get one.
+    """
     how = "get the default one with: python -m agents.models.chat.gguf"
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; {how}")

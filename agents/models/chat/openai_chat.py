@@ -59,7 +59,7 @@ class OpenAIChat:
 
     @property
     def fingerprint(self) -> str:
-        """What replies depend on: not how the server is waited for."""
+        """Everything that replies depend on. How long the server is waited for is left out."""
         return json.dumps(["openai", self.model, self.base_url, self.max_image_side, self.reasoning_tokens])
 
     @property
@@ -75,7 +75,11 @@ class OpenAIChat:
         return key
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
+        """Answer all requests side by side; see ``ChatModel.chat``.
+
+        Raises:
+            ModelError: The server refuses the key, the model or the address.
+        """
         more = _MORE_TOKENS.format(self.reasoning_tokens)
         replies = [StreamedReply(request, self.reasoning_tokens, more) for request in requests]
         left = _seconds(deadline)
@@ -136,9 +140,9 @@ class OpenAIChat:
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, messages: list[dict[str, Any]], streamed: StreamedReply
     ) -> None:
-        """Ask; where the server refuses, ask again without what it complains of, and remember that.
+        """Ask; if the server refuses, ask again without the refused parameter, and remember that.
 
-        A complaint that names nothing costs one optional parameter after the other; of an exact request, nothing.
+        A complaint without a name drops the optional parameters one after the other. An exact request drops nothing.
         """
         exact = streamed.request.exact is not None
         whole = {**({} if exact else {"stream": True}), **request_body(streamed.request, self.reasoning_tokens)}
@@ -253,6 +257,6 @@ def _trusted() -> ssl.SSLContext:
 
 
 def _seconds(deadline: Deadline) -> float:
-    """Return the seconds until the deadline; where there is none, the limit of everything."""
+    """Return the seconds until the deadline, or the limit of every request without a deadline."""
     left = deadline.left()
     return left if math.isfinite(left) else SECONDS_WITHOUT_DEADLINE

@@ -138,7 +138,7 @@ class StreamedReply:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message: some servers send it as a list of parts, of which thoughts are left out."""
+    """Return the text of a message. Some servers send a list of parts; thoughts among them are left out."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content or ""

@@ -128,7 +128,11 @@ class VllmChat:
         name: str | None = None,  # that of traces; the last part of ``path`` if None
         revision: str = MAIN,  # commit of a model id: of weights, tokenizer and processor
     ) -> VllmChat:
-        """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer."""
+        """Start an engine and warm it up.
+
+        Raises:
+            ModelError: Checkpoint, adapter or vLLM is missing, or the engine cannot start or answer.
+        """
         adapter = find_lora(**lora) if lora is not None else None
         source, revision = split_revision(path, revision)
         arguments = {
@@ -164,7 +168,11 @@ class VllmChat:
         return model
 
     def _warm_up(self) -> None:
-        """Ask once what is slow the first time (grammars are compiled, images processed); ModelError where it cannot answer even this."""
+        """Ask once, because the first time is slow: grammars are compiled, images processed.
+
+        Raises:
+            ModelError: The engine cannot answer even this.
+        """
         hello = (ChatMessage("user", "Hello"),)
         requests = [
             ChatRequest(hello, max_tokens=2, logprobs=True),
@@ -262,7 +270,7 @@ class VllmChat:
             job.error = DEAD if is_dead(error) else killed
 
     def _prepare(self, job: _Job) -> None:
-        """Set what the engine is asked; what cannot be asked gets an error."""
+        """Build the engine's request of a job; a job that cannot be asked gets an error."""
         try:
             messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
             images = [image for message in messages for image in message.images]
@@ -277,7 +285,7 @@ class VllmChat:
             job.prompt["multi_modal_data"] = {"image": images}
 
     def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
-        """Token ids of the prompt, its longest user message cut where no room for the reply would be left."""
+        """Return the token ids of the prompt. Its longest user message is cut if it leaves no room for the reply."""
         template = self._template
         for _ in range(FIT_TRIES):
             ids = template.encode(template.render(messages))

@@ -39,7 +39,7 @@ class TransformerTextEncoder(Pretrained):
         return found[places]
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
-        """For each text the vectors of its tokens without the special ones, float32, shape (tokens, dimensions)."""
+        """Encode the tokens of each text without the special ones, float32, shape (tokens, dimensions)."""
         found: dict[str, FloatArray] = {}
         given, _ = distinct(texts)
         for rows, states, inputs in self._passes(given):

@@ -41,7 +41,7 @@ class Matches:
     there: Floats  # places in the picture that it is compared with
 
     def inliers(self, box: Box | None = None) -> int:
-        """How many of the pairs in a box of the photo (None: in all of it) the best similarity explains; 0 for fewer than three."""
+        """Count the pairs in a box of the photo (None: all of it) that the best similarity explains; 0 for fewer than three."""
         here, there = self.here, self.there
         if box is not None:
             x, y = here[:, 0], here[:, 1]

@@ -47,7 +47,10 @@ Content = TypeVar("Content")
 
 
 def cache_name(url: str) -> str:
-    """File name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path (".img" where it has no known one)."""
+    """Return the file name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path.
+
+    The extension is ".img" if it is unknown.
+    """
     suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
     return _digest(url) + (suffix if suffix in KNOWN_SUFFIXES else ".img")
 
@@ -92,7 +95,7 @@ class UrlCache(Generic[Content]):
         return found
 
     def path(self, url: str) -> Path:
-        """Where the content of a URL is written."""
+        """Return the path of the file for a URL's content."""
         return self._folders[0] / self._written_name(url)
 
     def put(self, url: str, data: bytes) -> None:
