@@ -102,9 +102,9 @@ class CragAgent(BaseAgent):
         self._call: Deadline | None = None  # of the call under way
         self.trace_to(trace_path)
         if submitted:
-            from agents.settings.stage_needs import chat_roles_of
+            from agents.settings.stage_needs import list_chat_roles
 
-            self.warm_up().require(chat_roles_of(self.settings, self.prompts))
+            self.warm_up().require(list_chat_roles(self.settings, self.prompts))
 
     @classmethod
     def from_config(
@@ -172,11 +172,11 @@ class CragAgent(BaseAgent):
             blank_turn: Also run a blank turn through the stages, with short replies and no trace. On a CPU that costs more than it saves.
         """
         from agents.runner.start_up import start_up
-        from agents.settings.stage_needs import roles_of
+        from agents.settings.stage_needs import list_roles
 
         if self._started is None:
             self._subprocess.start()
-            roles = roles_of(self.settings, self.prompts)
+            roles = list_roles(self.settings, self.prompts)
             self._started = start_up(self.models, roles, self._blank_turn if blank_turn else None)
         return self._started
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import first_fault, one_line, parse_json, shortened
+from agents.base.files import first_fault, one_line, parse_json, shorten_name
 
 VERSION = 2
 """Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""
@@ -94,7 +94,7 @@ class BoxFound:
     score: float | None = None
 
     @property
-    def drawable(self) -> bool:
+    def is_drawable(self) -> bool:
         """Whether it has an area, and edges that are numbers a picture can have."""
         edges = (self.left, self.top, self.right, self.bottom)
         return all(abs(edge) <= _MAX_PIXELS for edge in edges) and self.left < self.right and self.top < self.bottom
@@ -362,7 +362,7 @@ class TurnRecord:
         return self.session_id, self.interaction_id
 
     @property
-    def cut_short(self) -> bool:
+    def was_cut_short(self) -> bool:
         """Whether a stage did not run because of the clock: on a slow or busy machine that is no fault of the method."""
         return any(not stage.complete and stage.cause in ("time", "hanging") for stage in self.stages)
 
@@ -384,7 +384,7 @@ class TurnRecord:
     @property
     def boxes(self) -> tuple[BoxFound, ...]:
         """Regions of the photo that can be drawn."""
-        found = (tuple(box for box in stage.boxes if box.drawable) for stage in reversed(self.stages))
+        found = (tuple(box for box in stage.boxes if box.is_drawable) for stage in reversed(self.stages))
         return next((boxes for boxes in found if boxes), ())
 
     @property
@@ -427,7 +427,7 @@ class TurnRecord:
         """Signals of all stages, by name."""
         return {name: signal for stage in self.stages for name, signal in stage.signals.items()}
 
-    def noted(self, name: str) -> Any:
+    def get_note(self, name: str) -> Any:
         """Return the latest note with this name, or None."""
         return next((stage.notes[name] for stage in reversed(self.stages) if name in stage.notes), None)
 
@@ -478,7 +478,7 @@ def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
         raise RecordError("it is no JSON object")
     version = content.get("version", 1)
     if version != VERSION:
-        said = shortened(str(version))
+        said = shorten_name(str(version))
         raise RecordError(f"it has version {said} of the record, this program reads {VERSION}; make the run again")
     try:
         return _RECORD.validate_python(content)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
-from agents.base.named import ImportPath, import_module, imported, look_up
+from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.evidence.shown import select_chunks
 from agents.models.base import ModelError
 from agents.models.vision.montage import montage
@@ -212,7 +212,7 @@ def stage_class(reference: str) -> type[Stage]:
     """
     place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
-        found: type[Stage] = imported(place, reference, "stage", SettingsError, Stage)
+        found: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
         return found
     path = f"agents.stages.{place}"
     module = import_module(path, reference, "stage", SettingsError)
@@ -224,7 +224,7 @@ def stage_class(reference: str) -> type[Stage]:
     return own
 
 
-def groups_of(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
+def list_groups(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
     """Return the names of the stages of each group."""
     members: dict[str, list[str]] = {}
     for stage in stages:
@@ -236,4 +236,4 @@ def groups_of(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
 @cache
 def stage_groups() -> dict[str, tuple[str, ...]]:
     """Return the groups of the stages of this project."""
-    return groups_of(map(stage_class, stage_names()))
+    return list_groups(map(stage_class, stage_names()))

@@ -76,7 +76,7 @@ class Evidence:
     key: str | None = None  # attribute name, for a chunk made of one attribute
     beside: bool = False  # whether it stands on a full page beside what the search found there
 
-    def scored(self, score: float) -> Evidence:
+    def with_score(self, score: float) -> Evidence:
         """Copy the chunk with a reranker's score."""
         return replace(self, score=score)
 
@@ -354,7 +354,7 @@ class Turn:
         """Note anything else that the running stage saw or chose: JSON, or pictures, which a trace of requests names."""
         self._notes.update(notes)
 
-    def noted(self, name: str) -> Any:
+    def get_note(self, name: str) -> Any:
         """Return what the running stage noted under a name, or None."""
         return self._notes.get(name)
 
@@ -404,6 +404,6 @@ class Turn:
         self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None
 
 
-def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
+def select_with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
     """Select the turns whose question needs their image, each with the image; skip those without one."""
     return [(turn, turn.image) for turn in turns if turn.needs_image and turn.image is not None]

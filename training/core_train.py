@@ -97,7 +97,7 @@ class CoreEncoder:
     def encode(self, example: Example) -> dict[str, Any]:
         """Build the model's input with ``labels``, ``objective`` and ``letters``."""
         letters = torch.tensor([self._letters[: example.choices]], device=self._device).reshape(1, -1)
-        inputs = self._encoder.padded([Sample(example, example.reply)])
+        inputs = self._encoder.pad([Sample(example, example.reply)])
         return {**inputs, "objective": example.objective, "letters": letters}
 
 

@@ -123,7 +123,7 @@ class PairCollator:
         pairs = [self._pairs[row["place"]] for row in rows]
         chosen = [Sample(pair.example, pair.chosen) for pair in pairs]
         rejected = [Sample(pair.example, pair.rejected) for pair in pairs]
-        inputs = self._encoder.padded(chosen + rejected)
+        inputs = self._encoder.pad(chosen + rejected)
         inputs["completion_mask"] = (inputs.pop("labels") != IGNORED).to(inputs["attention_mask"].dtype)
         return inputs
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
+from agents.models.architecture import BYTES, Architecture, Decoder, read_architecture
 from training.chat_examples import TrainingDataError
 from training.command_line import RecipeOptions, run_command
 from training.recipes import Recipe, list_recipes, load_recipe
@@ -213,7 +213,7 @@ def run(options: PlanOptions) -> None:
     """
     load = Load(options.samples, options.tokens, options.reply, options.images)
     recipes = [load_recipe(name, options.set) for name in options.recipe]
-    architecture = architecture_of(options.model)
+    architecture = read_architecture(options.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [

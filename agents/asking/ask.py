@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from agents.asking.prompts import FrontMatter
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.record import Exchange, SentMessage
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -144,7 +144,7 @@ def put(
         ModelError: A model cannot answer at all; a request that fails alone gets an answer that has ``failed``.
         PromptError: A template is missing or malformed.
     """
-    filled = [_filled(question, prompts, shorten) for question in questions]
+    filled = [_fill(question, prompts, shorten) for question in questions]
     places: dict[str, list[int]] = {}
     for place, (prompt, _) in enumerate(filled):
         places.setdefault(prompt.settings.model, []).append(place)
@@ -178,7 +178,7 @@ def _cut(reply: ChatReply, limit: int | None) -> ChatReply:
     return dataclasses.replace(reply, text=reply.text[:limit], finish_reason=ending)
 
 
-def _filled(
+def _fill(
     question: Question[T], prompts: Templates, shorten: Callable[[int], int] | None
 ) -> tuple[Template, ChatRequest]:
     prompt = prompts[question.ask.prompt]
@@ -192,7 +192,7 @@ def _filled(
 def _exchange(question: Question[T], model: str, request: ChatRequest, answer: Answer[T], seconds: float) -> Exchange:
     reply = answer.reply
     sent = reply.received or request
-    statistics = token_probabilities(reply.logprobs)
+    statistics = summarise_probabilities(reply.logprobs)
     return Exchange(
         prompt=question.ask.prompt,
         form=question.ask.form.name,

@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shortened
+from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shorten_name
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -49,7 +49,7 @@ def _filled_in(value: Any) -> Any:
     return without_special_tokens(value) if isinstance(value, str) else value
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Put a text in quotation marks, after replacing those inside so that it cannot end its quotation.
 
     Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1). The delimiters need not be random,
@@ -83,7 +83,7 @@ class Prompt:
             environment = SandboxedEnvironment(
                 undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
             )
-            environment.filters["quoted"] = quoted
+            environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")
             continued = self.settings.continues
             self._sections: list[tuple[str, Template]] = [
@@ -156,7 +156,7 @@ class PromptLibrary:
         for name in self._reply_tokens:
             if name not in self:
                 raise PromptError(
-                    f"limits.reply_tokens names {shortened(name)!r}, but there is no prompt template {shortened(self._path(name))}"
+                    f"limits.reply_tokens names {shorten_name(name)!r}, but there is no prompt template {shorten_name(self._path(name))}"
                 )
 
     def __contains__(self, name: str) -> bool:

@@ -184,17 +184,17 @@ class OnePerNode:
 
     def close(self) -> None:
         """End them all."""
-        ended(self._ray, self._handles)
+        end_actors(self._ray, self._handles)
 
 
-def ended(ray: Any, actors: Sequence[Any]) -> None:
+def end_actors(ray: Any, actors: Sequence[Any]) -> None:
     """End actors as processes end, which Ray's kill would not do: each removes its copies of indices."""
     ending = [actor.__ray_terminate__.remote() for actor in actors]
     if ending:
         ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
 
 
-def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
+def share_gpus(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
     """Compute the share of a GPU for each replica and for an actor that a machine's replicas share.
 
     Returns:

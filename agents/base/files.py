@@ -166,7 +166,7 @@ def one_line(said: object) -> str:
     return " ".join(well_formed(str(said)).split())
 
 
-def shortened(name: object) -> str:
+def shorten_name(name: object) -> str:
     """Shorten a name or path for a message: a very long one loses its middle."""
     text = one_line(name)
     return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
@@ -189,10 +189,10 @@ def is_file_error(error: OSError) -> bool:
 
 def format_os_error(error: OSError) -> str:
     """Format an error as one line: what was being done, why it failed and what to do."""
-    place = "" if error.filename is None else shortened(error.filename)
+    place = "" if error.filename is None else shorten_name(error.filename)
     what, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__
-    if place and place not in (what := shortened(what)):
+    if place and place not in (what := shorten_name(what)):
         reason += f" ({place})"
     said = ": ".join(filter(None, (what, reason)))
     return one_line("; ".join(filter(None, (said, _ADVICE.get(error.errno or 0), *more))))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agents.base.files import first_fault, shortened, write_whole
+from agents.base.files import first_fault, shorten_name, write_whole
 
 Floats = npt.NDArray[np.floating[Any]]
 Row = tuple[float, ...]
@@ -103,7 +103,9 @@ class LinearHead(BaseModel):
         try:
             return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
         except OSError as error:
-            raise HeadError(f"the {cls.what} {shortened(path)} cannot be read ({error.strerror}); {cls.how}") from error
+            raise HeadError(
+                f"the {cls.what} {shorten_name(path)} cannot be read ({error.strerror}); {cls.how}"
+            ) from error
         except ValidationError as error:
             raise HeadError(f"the {cls.what} {path} is malformed: {first_fault(error)}; {cls.how}") from error
 
@@ -119,7 +121,7 @@ def softmax(scores: Floats) -> Floats:
     return probabilities
 
 
-def rows_of(matrix: Floats) -> tuple[Row, ...]:
+def convert_rows(matrix: Floats) -> tuple[Row, ...]:
     """Convert a matrix to rows of Python numbers.
 
     Each number has the shortest form that its precision needs (a float32 has 9 digits).

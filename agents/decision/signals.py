@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.record import Signal, SignalKind
 from agents.turn import Turn
 
@@ -26,7 +26,7 @@ SIGNALS = (
 )
 
 
-def signals_of(turn: Turn, provided: bool = False) -> dict[str, float]:
+def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
     """Return the values of ``SIGNALS`` that are known of a turn's candidate, by name.
 
     Args:
@@ -35,7 +35,7 @@ def signals_of(turn: Turn, provided: bool = False) -> dict[str, float]:
             so that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then.
     """
     candidate = turn.candidate
-    statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
+    statistics = summarise_probabilities(candidate.logprobs) if candidate is not None else None
     agrees = turn.consistent if turn.consistent is not None else turn.verification.draft
     values = {
         "p_idk": candidate.idk if candidate is not None else None,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
-from agents.evidence.passages import attribute_sentence, paragraphs
+from agents.evidence.passages import split_paragraphs, write_attribute
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.infobox import facts
 from agents.texts.injection import neutral
@@ -39,14 +39,14 @@ class ChunkOptions(BaseModel):
     )
 
 
-def cutter(options: ChunkOptions) -> Cut:
+def make_cutter(options: ChunkOptions) -> Cut:
     """Return the function that cuts texts as the preset says."""
     if options.chunking == "whole":
         return lambda text: [text[: options.chunk_characters]] if text.strip() else []
-    return paragraphs if options.chunking == "paragraph" else _at_sentences(options.chunk_characters)
+    return split_paragraphs if options.chunking == "paragraph" else _cut_at_sentences(options.chunk_characters)
 
 
-def _at_sentences(characters: int) -> Cut:
+def _cut_at_sentences(characters: int) -> Cut:
     """Return a function that cuts at sentences and headings.
 
     A heading stays with the text below it. At the end of a page it stays with the text above it.
@@ -69,7 +69,7 @@ def _at_sentences(characters: int) -> Cut:
     return cut
 
 
-def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
+def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
     """Yield the chosen entity, then those of the other pictures found, best first and without repetition.
 
     Args:
@@ -95,9 +95,9 @@ def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple
                 yield entity, hit
 
 
-def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
+def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page."""
-    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in facts(entity.attributes)]
+    sentences = [(key, write_attribute(key, entity.name, value)) for key, value in facts(entity.attributes)]
     if options.attribute_chunks == "each":
         for key, sentence in sentences:
             yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)
@@ -106,7 +106,7 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
+def chunk_page(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
     """Cut a page into chunks: the full text around the part found if it was read, else that part alone.
 
     Args:
@@ -118,7 +118,7 @@ def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evi
         The chunks in the order of the page. Chunks that contain nothing of the part found have ``beside`` set.
     """
     whole = Window(hit.page_snippet, 0, len(hit.page_snippet))
-    windows = windows_around(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
+    windows = find_windows(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
     name = hit.page_name if title is None else title
     for window in windows:
         end = 0
@@ -129,7 +129,7 @@ def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evi
             yield Evidence(text, "web", name, hit.page_url, hit.score, beside=beside)
 
 
-def breadcrumb(url: str) -> str:
+def format_breadcrumb(url: str) -> str:
     """Return the path of a page: ``en.wikipedia.org > wiki > Eiffel_Tower``; empty if the text is no URL."""
     try:
         parts = urlsplit(url)
@@ -152,14 +152,14 @@ class Window:
     end: int
 
 
-def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]:
+def find_windows(page: str, found: str, characters: int) -> tuple[Window, ...]:
     """Return the part of a page around the part found: at most ``characters``, at least the part found.
 
     Returns:
         Two windows, that part and the page's beginning, if the page does not contain the part because it changed since it was
         indexed.
     """
-    at = _place(page, found)
+    at = _find_place(page, found)
     if at < 0:
         made = Window(found, 0, len(found)), Window(page[:characters], 0, 0)
         return tuple(window for window in made if window.text)
@@ -168,7 +168,7 @@ def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]
     return (Window(page[start : max(start + characters, at + len(found))], at - start, at - start + len(found)),)
 
 
-def _place(page: str, found: str) -> int:
+def _find_place(page: str, found: str) -> int:
     """Return where a page contains the beginning of the part found, regardless of white space; -1 if it does not."""
     if not found:
         return -1

@@ -7,7 +7,7 @@ from agents.record import EvidenceFound
 from agents.turn import Evidence
 
 
-def passage_of(chunk: Evidence) -> str:
+def format_passage(chunk: Evidence) -> str:
     """Return the text that a reranker reads of a chunk.
 
     The title of a page comes first, because its chunks do not always name their subject.
@@ -15,12 +15,12 @@ def passage_of(chunk: Evidence) -> str:
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
-def modality_of(chunk: Evidence) -> Literal["text", "image"]:
+def classify_document(chunk: Evidence) -> Literal["text", "image"]:
     """Return the modality of a document (MAVIS): a page is text, attributes of the knowledge graph are an image."""
     return "text" if chunk.source == "web" else "image"
 
 
-def attribute_sentence(key: str, entity: str, value: str) -> str:
+def write_attribute(key: str, entity: str, value: str) -> str:
     """Write an attribute as ``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
     return f"The {key} of {entity} is {value}."
 
@@ -32,14 +32,14 @@ PICTURE_KEY = "(picture)"
 """``Evidence.key`` of a sentence that says what a picture shows; no attribute is called so."""
 
 
-def kind_of(chunk: Evidence) -> Modality:
+def classify_modality(chunk: Evidence) -> Modality:
     """Return the modality of a chunk (semantic coherence filtering): an image, text or table."""
     if chunk.source == "web":
         return "text"
     return "image" if chunk.key == PICTURE_KEY else "table"
 
 
-def paragraphs(text: str) -> list[str]:
+def split_paragraphs(text: str) -> list[str]:
     """Split a text at its newlines, without blank lines (CRUISE, section 3.2)."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
@@ -49,7 +49,7 @@ def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:
     return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 
 
-def evidence_found(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
+def convert_to_record(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
     """Convert chunks to the form that a turn's record holds."""
     return tuple(
         EvidenceFound(

@@ -17,7 +17,7 @@ by ``evidence.chunk_characters``.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.evidence.passages import passage_of
+from agents.evidence.passages import format_passage
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -57,7 +57,7 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     kept: list[Evidence] = []
     left = tokens
     for chunk in chunks:
-        needed = -(-len(passage_of(chunk)) // CHARACTERS_PER_TOKEN)
+        needed = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
         if needed > left:
             if not kept:
                 kept.append(replace(chunk, text=_cut(chunk.text, tokens)))

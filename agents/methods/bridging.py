@@ -46,7 +46,7 @@ def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
 
 
-def goes_through(question: str) -> bool:
+def has_bridge(question: str) -> bool:
     """Return whether a question describes a thing by its relation to another one and asks more than its name.
 
     An example is "the botanist who named this plant".
@@ -62,7 +62,7 @@ def _rest(question: str, found: re.Match[str]) -> set[str]:
     return set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
 
 
-def hop_questions(question: str, entity: Entity | None) -> list[str]:
+def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
     """Return standalone questions in which a name replaces the description of the thing in between.
 
     Returns:
@@ -79,7 +79,7 @@ def hop_questions(question: str, entity: Entity | None) -> list[str]:
             continue
         described = set(_WORD.findall(found.group().lower()))
         ranked = sorted(((_rank(key, bridge, described), value) for key, value in pairs), key=lambda pair: pair[0])
-        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in names_in_value(value)]
+        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in split_names(value)]
         hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
         if hops:
             return hops[:_MAX_HOPS]
@@ -99,7 +99,7 @@ def _rank(key: str, bridge: Bridge, described: set[str]) -> int:
     return min(bridge.keys.index(word) for word in words if word in bridge.keys)
 
 
-def names_in_value(value: str) -> list[str]:
+def split_names(value: str) -> list[str]:
     """Extract the proper names from an attribute value.
 
     ``Gustave Eiffel (engineer); Paris, France`` holds three names.

@@ -33,8 +33,8 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     A marker belongs to the sentence that it stands in or follows. If the answer begins with a marker, each belongs to the next sentence.
     A sentence with a marker in place of the requested fact ("It was made by [1].") says nothing and is left out.
     """
-    text, markers = _without_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
-    spans = list(_sentence_spans(text))
+    text, markers = _remove_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
+    spans = list(_find_sentences(text))
     if not spans:
         return ()
     leading = bool(markers) and not text[: markers[0][0]].strip()
@@ -60,7 +60,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     )
 
 
-def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
+def merge_repeated(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
     """Merge repeated sentences into one with all their citations.
 
     A small model may repeat a sentence until its reply is cut.
@@ -71,13 +71,13 @@ def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
     return tuple(CitedSentence(text, tuple(dict.fromkeys(numbers))) for text, numbers in citations.items())
 
 
-def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
+def _remove_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
     """Remove the markers from a text, and return the position and the numbers of each."""
     pieces: list[str] = []
     markers: list[tuple[int, list[int]]] = []
     length = end = 0
     for match in _MARKER.finditer(answer):
-        numbers = _numbers(match.group(1))
+        numbers = _parse_numbers(match.group(1))
         if numbers is None:
             continue
         pieces.append(answer[end : match.start()].rstrip(" \t"))  # in the expression: quadratic on long runs of blanks
@@ -88,7 +88,7 @@ def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
     return "".join(pieces), markers
 
 
-def _numbers(inside: str) -> list[int] | None:
+def _parse_numbers(inside: str) -> list[int] | None:
     """Parse the document numbers of a bracket; None if it contains other words."""
     bare = _LABEL.sub(" ", inside.lower())
     if not _NUMBERS.fullmatch(bare):
@@ -100,7 +100,7 @@ def _numbers(inside: str) -> list[int] | None:
     return numbers
 
 
-def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each sentence that contains a word. The end of a line ends a sentence."""
     start_of_line = 0
     for line in text.splitlines(keepends=True):
@@ -116,7 +116,7 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         start_of_line += len(line)
 
 
-def check(
+def check_citations(
     sentences: Sequence[CitedSentence], support: Sequence[Mapping[int, float]], *, threshold: float, attribute: bool
 ) -> tuple[CitedSentence, ...]:
     """Keep the citations whose documents support their sentence.
@@ -143,18 +143,18 @@ def check(
     return tuple(checked)
 
 
-def figures(text: str) -> frozenset[str]:
+def extract_figures(text: str) -> frozenset[str]:
     """Extract the figures of a text; 1,250 and 1250 are equal."""
     return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
 
 
-def figures_supported(sentence: str, known: Collection[str]) -> bool:
+def has_supported_figures(sentence: str, known: Collection[str]) -> bool:
     """Return whether the texts contain every number of a sentence.
 
     Similarity of embeddings does not detect a wrong number.
     """
-    given = frozenset().union(*(figures(text) for text in known))
-    return figures(sentence) <= given
+    given = frozenset().union(*(extract_figures(text) for text in known))
+    return extract_figures(sentence) <= given
 
 
 def is_verbatim_in(text: str, document: str) -> bool:
@@ -167,7 +167,7 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def marked(sentence: CitedSentence) -> str:
+def add_markers(sentence: CitedSentence) -> str:
     """Add the citations to a sentence, before its end punctuation: ``It is 330 m tall [1][3]``."""
     if not sentence.citations:
         return sentence.text
@@ -176,7 +176,7 @@ def marked(sentence: CitedSentence) -> str:
     return f"{sentence.text.removesuffix(stop)} {markers}{stop}"
 
 
-def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
+def join_sentences(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
     """Join the first whole sentences that fit into about ``tokens`` tokens.
 
     The first sentence is cut if it is too long by itself. A token counts as 3 characters, a marker as 3 tokens.
@@ -190,8 +190,8 @@ def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -
             if not parts:
                 cut = sentence.text[: max(room, 0)]
                 text = cut[: cut.rfind(" ")] if " " in cut else cut
-                parts.append(marked(CitedSentence(text, cited)))
+                parts.append(add_markers(CitedSentence(text, cited)))
             break
-        parts.append(marked(CitedSentence(sentence.text, cited)))
+        parts.append(add_markers(CitedSentence(sentence.text, cited)))
         left = room - len(sentence.text)
     return " ".join(parts)

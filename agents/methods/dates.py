@@ -64,7 +64,7 @@ class Day:
         return " ".join(part for part in parts if part)
 
 
-def day_of(text: str) -> Day:
+def parse_day(text: str) -> Day:
     """Parse the first date of a text; its month or its year may be missing.
 
     Raises:
@@ -109,7 +109,7 @@ def is_date(text: str) -> bool:
     return year is not None and year.start() <= figure.start() and bool(_NOTHING_COUNTED.match(text[year.end() :]))
 
 
-def moved(day: Day, count: float, span: Span) -> Day:
+def move(day: Day, count: float, span: Span) -> Day:
     """Move a date by so many days, weeks, months or years; a negative number moves it back.
 
     Raises:
@@ -136,7 +136,7 @@ def moved(day: Day, count: float, span: Span) -> Day:
     return Day(end.year if day.year else 0, end.month, end.day if day.day else 0)
 
 
-def between(first: Day, second: Day, span: Span) -> int:
+def measure_span(first: Day, second: Day, span: Span) -> int:
     """Compute the time between two dates in whole days, weeks, months or years.
 
     Dates that give no month are compared by their years alone.

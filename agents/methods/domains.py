@@ -32,7 +32,7 @@ class Domain(BaseModel):
     examples: tuple[DraftExample, ...] = Field(min_length=1)
 
 
-def domain_of_label(label: str) -> str | None:
+def find_domain(label: str) -> str | None:
     """Find the domain that a data set's label names, in full or in part (``local`` for ``sightseeing (local)``)."""
     wanted = " ".join(label.casefold().split())
     for name in load_domains():

@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
 _ARTICLES = ("the ", "a ", "an ")
 
 
-def similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) -> Matrix:
+def compute_similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) -> Matrix:
     """Compute the similarity of every row vector to every column vector; higher is more alike.
 
     ``cosine`` is the cosine, -1 to 1, and 0 for a vector of length 0. ``l1`` and ``euclidean`` are distances d in the paper. Here they are
@@ -41,7 +41,7 @@ def similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) ->
     return np.asarray(1.0 / (1.0 + cdist(a, b, _DISTANCES[metric])), dtype=np.float64)
 
 
-def mean_pairwise(similarity: Matrix) -> Matrix:
+def average_similarities(similarity: Matrix) -> Matrix:
     """Compute c_i, the mean similarity of each item to all others (section 3.1): shapes (n, n) to (n,).
 
     c_i is the sum of Sim(e_i, e_j) over j != i, divided by |E| - 1. A single item gets 0.
@@ -52,7 +52,7 @@ def mean_pairwise(similarity: Matrix) -> Matrix:
     return np.asarray((similarity.sum(axis=1) - np.diagonal(similarity)) / (n - 1), dtype=np.float64)
 
 
-def top(scores: Sequence[float] | Matrix, k: int) -> list[int]:
+def select_top(scores: Sequence[float] | Matrix, k: int) -> list[int]:
     """Return the indices of the k highest scores, best first. The earlier of equal scores wins; NaN is left out."""
     known = [place for place, score in enumerate(scores) if not np.isnan(score)]
     return sorted(known, key=lambda place: -scores[place])[:k]
@@ -72,7 +72,7 @@ class TitledText:
     text: str = ""  # all of it, in which the names of other pieces are looked for
 
 
-def node_of(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Normalise a name so that its spellings are equal; the result may be empty.
 
     It is in lower case, without an article and without punctuation around it.
@@ -83,21 +83,21 @@ def node_of(name: str) -> str:
     return words
 
 
-def nodes_of(sources: Sequence[TitledText]) -> list[frozenset[str]]:
+def find_nodes(sources: Sequence[TitledText]) -> list[frozenset[str]]:
     """Return the nodes of each source: its own entities, and those of other sources that its text names."""
-    own = [frozenset(node for name in source.entities if (node := node_of(name))) for source in sources]
+    own = [frozenset(node for name in source.entities if (node := normalise_name(name))) for source in sources]
     every = sorted(frozenset().union(*own))
-    texts = [f" {node_of(source.text)} " for source in sources]
+    texts = [f" {normalise_name(source.text)} " for source in sources]
     return [nodes | {node for node in every if f" {node} " in text} for nodes, text in zip(own, texts, strict=True)]
 
 
-def entity_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
+def build_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
     """Build the graph of entities: an edge joins two that share a source.
 
     Each node has the attributes ``modalities`` and ``items`` (indices of its sources).
     """
     graph: nx.Graph[str] = nx.Graph()
-    for place, (source, nodes) in enumerate(zip(sources, nodes_of(sources), strict=True)):
+    for place, (source, nodes) in enumerate(zip(sources, find_nodes(sources), strict=True)):
         for node in sorted(nodes):
             if node not in graph:
                 graph.add_node(node, modalities=set(), items=set())
@@ -107,7 +107,7 @@ def entity_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
     return graph
 
 
-def weakly_tied(graph: nx.Graph[str], node: str) -> bool:
+def is_weakly_tied(graph: nx.Graph[str], node: str) -> bool:
     """Return whether a node is weakly tied (section 3.4 and algorithm 2).
 
     Its degree is at most 1, it occurs in one modality, and no neighbour occurs in another one.
@@ -120,17 +120,17 @@ def weakly_tied(graph: nx.Graph[str], node: str) -> bool:
     )
 
 
-def pruned(graph: nx.Graph[str]) -> nx.Graph[str]:
+def prune(graph: nx.Graph[str]) -> nx.Graph[str]:
     """Copy the graph without its weakly tied nodes.
 
     All nodes are judged on the whole graph, so the order of the paper's loop cannot matter.
     """
     kept: nx.Graph[str] = graph.copy()
-    kept.remove_nodes_from([node for node in graph if weakly_tied(graph, node)])
+    kept.remove_nodes_from([node for node in graph if is_weakly_tied(graph, node)])
     return kept
 
 
-def item_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:
+def sum_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:
     """Sum the degrees of each item's entities; None for an item that lost all its entities.
 
     The paper selects "top-k items by d_i", where d_i belongs to a node. It does not say how an item gets it from its nodes.

@@ -15,7 +15,7 @@ _TURNS = frozenset(
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 
-def words_of(answer: str) -> tuple[str, ...]:
+def split_words(answer: str) -> tuple[str, ...]:
     """Split an answer into words in lower case, without accents, articles and punctuation.
 
     1,250 and 1250 are the same number.
@@ -30,13 +30,13 @@ def says_something(answer: str | None) -> bool:
     return answer is not None and not refuses(answer)
 
 
-def same_answer(first: str, second: str) -> bool:
+def is_same_answer(first: str, second: str) -> bool:
     """Return whether two short answers agree: equal words, or one contains the other.
 
     "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other or adds an alternative
     ("not Italy", "Italy or France").
     """
-    shorter, longer = sorted((words_of(first), words_of(second)), key=len)
+    shorter, longer = sorted((split_words(first), split_words(second)), key=len)
     if not shorter:
         return not longer
     if _TURNS.intersection(longer) != _TURNS.intersection(shorter):
@@ -52,10 +52,10 @@ def prki(parametric: str | None, retrieved: str | None) -> bool | None:
     """
     if parametric is None or retrieved is None or not (says_something(parametric) and says_something(retrieved)):
         return None
-    return not same_answer(parametric, retrieved)
+    return not is_same_answer(parametric, retrieved)
 
 
-def preferred(scores: Sequence[float]) -> int | None:
+def find_best(scores: Sequence[float]) -> int | None:
     """Return the index of the best score, the first of equal ones; None without scores. NaN never wins."""
     best: int | None = None
     for index, score in enumerate(scores):
@@ -73,15 +73,15 @@ def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float
     Returns:
         None if fewer than two entries have scores.
     """
-    by_picture, by_text = preferred(visual), preferred(textual)
+    by_picture, by_text = find_best(visual), find_best(textual)
     if len(titles) < 2 or by_picture is None or by_text is None:
         return None
     return titles[by_picture] != titles[by_text]
 
 
-def joint_choice(visual: Sequence[float], textual: Sequence[float]) -> int | None:
+def choose_jointly(visual: Sequence[float], textual: Sequence[float]) -> int | None:
     """Choose the entry with the highest visual + textual score (eq. 5); None without entries.
 
     It decides if the model names no entry.
     """
-    return preferred([sight + text for sight, text in zip(visual, textual, strict=True)])
+    return find_best([sight + text for sight, text in zip(visual, textual, strict=True)])

@@ -74,7 +74,7 @@ _ABSTRACT = frozenset(
 )
 
 
-def object_phrases(question: str, limit: int) -> list[str]:
+def extract_object_phrases(question: str, limit: int) -> list[str]:
     """Extract names of the things that a question points at: ``this tall tower`` -> ``tall tower``.
 
     Things that the question places in the picture come first, then things after a demonstrative, then the rest. In ``the roof of the
@@ -118,7 +118,7 @@ def _noun_words(match: re.Match[str]) -> list[str]:
     return words[-3:] if words and words[0] not in _ABSTRACT and words != ["wild"] else []
 
 
-def position_in(question: str) -> Position | None:
+def find_position(question: str) -> Position | None:
     """Return the position of the thing that a question is about; None if it names no part of the picture.
 
     ``the building on the left`` is at the ``left``.
@@ -133,7 +133,7 @@ def position_in(question: str) -> Position | None:
     return _POSITIONS[word.lower()]
 
 
-def offset(box: Box, position: Position, width: int, height: int) -> float:
+def measure_offset(box: Box, position: Position, width: int, height: int) -> float:
     """Compute how far a box's centre is from a position, as a fraction of the image; 0 is right there."""
     across = (box.left + box.right) / 2 / width
     down = (box.top + box.bottom) / 2 / height

@@ -119,7 +119,7 @@ class QuestionKind:
         return (self.text or self.calculation or self.visible) and not (self.now or self.open_world)
 
 
-def question_kind(question: str) -> QuestionKind:
+def classify_question(question: str) -> QuestionKind:
     """Classify a standalone question."""
     plain = question.replace("\u2019", "'")
     text, calculation, visible, recognition = (
@@ -142,32 +142,32 @@ def _asks_more(question: str) -> bool:
     only a clause about the answer of the first one counts.
     """
     if _COMPARED.search(question):
-        return _shown(question)
+        return _is_visible(question)
     on_label = _ACCORDING.search(question) is not None
     for found in _CLAUSE.finditer(question):
         clause, before = found["clause"], question[: found.start()]
-        after = _shown(before) and not (_shown(clause) or _MEANS.search(clause))
+        after = _is_visible(before) and not (_is_visible(clause) or _MEANS.search(clause))
         if after and (not on_label or _ABOUT_AN_ANSWER.search(clause)):
             return True
     return False
 
 
-def _shown(text: str) -> bool:
+def _is_visible(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_TEXT, _CALCULATION, _VISIBLE))
 
 
-def named_number(question: str) -> int | None:
+def parse_named_number(question: str) -> int | None:
     """Return how many objects a question names ("these two", "both", "of the three"); None if it gives no number."""
     found = _NUMBERED.search(question)
     return None if found is None else _NUMBERS[(found["number"] or found["both"]).lower()]
 
 
-def about_several(question: str) -> bool:
+def is_about_several(question: str) -> bool:
     """Return whether a question compares, counts or adds up several objects of the picture.
 
     Facts about one of them cannot answer it.
     """
-    return named_number(question) is not None or _SEVERAL.search(question) is not None
+    return parse_named_number(question) is not None or _SEVERAL.search(question) is not None
 
 
 def asks_yes_or_no(question: str) -> bool:
@@ -175,7 +175,7 @@ def asks_yes_or_no(question: str) -> bool:
     return _AUXILIARY.match(question) is not None
 
 
-def about_packaged(question: str) -> bool:
+def is_about_packaged(question: str) -> bool:
     """Return whether a question is about packaged goods.
 
     Image search finds the package and seldom the product (QA-Dragon, appendix A, rule 4).

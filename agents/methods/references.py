@@ -56,7 +56,7 @@ class Resolved:
         return self.topic is None
 
 
-def names_in(text: str) -> list[str]:
+def extract_names(text: str) -> list[str]:
     """Extract the capitalised names of a text, in order. A single word that begins a sentence is no name."""
     found: list[str] = []
     for match in _NAME.finditer(text):
@@ -70,7 +70,7 @@ def names_in(text: str) -> list[str]:
 
 def _names_of_query(query: str) -> list[str]:
     rest = query.split(" ", 1)
-    return names_in(rest[1]) if len(rest) > 1 else []
+    return extract_names(rest[1]) if len(rest) > 1 else []
 
 
 def _is_circumstance(query: str, name: str) -> bool:
@@ -78,7 +78,7 @@ def _is_circumstance(query: str, name: str) -> bool:
     return re.search(rf"\b(?:on|in|at|from|via|across|outside|within) (?:the )?{re.escape(name)}", query) is not None
 
 
-def _placed(answer: str) -> str | None:
+def _find_place(answer: str) -> str | None:
     """Return the last name after ``in``, ``of`` or ``to``, because answers give places so."""
     found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
     return found[-1].strip(" .") if found else None
@@ -88,9 +88,9 @@ def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
     known = {word.lower() for word in _names_of_query(query)}
     if topic:
         known.add(topic.lower())
-    candidates = [name for name in names_in(answer) if name.lower() not in known]
+    candidates = [name for name in extract_names(answer) if name.lower() not in known]
     if _NAMED.search(query):
-        place = _placed(answer)
+        place = _find_place(answer)
         if place is not None:
             return place
     return candidates[-1] if candidates else None

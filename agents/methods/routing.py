@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from agents.base.linear_head import LinearHead, known_names
-from agents.methods.question_kinds import question_kind
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.question_kinds import classify_question
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.turn import Draft, Route
 
 _DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
@@ -90,9 +90,9 @@ class TraceFeatures(BaseModel):
 FEATURE_NAMES = tuple(TraceFeatures.model_fields)
 
 
-def trace_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
+def compute_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
     """Compute the features of a standalone question, its draft and its domain."""
-    kind = question_kind(question)
+    kind = classify_question(question)
     asked = {
         "asks_text": kind.text,
         "asks_calculation": kind.calculation,
@@ -106,7 +106,7 @@ def trace_features(question: str, draft: Draft | None, domain: str | None) -> Tr
         return TraceFeatures(**asked)
     answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
     both = f"{reasoning} {answer}"
-    probabilities = token_probabilities(draft.logprobs)
+    probabilities = summarise_probabilities(draft.logprobs)
     return TraceFeatures(
         **asked,
         has_draft=True,
@@ -153,7 +153,7 @@ def _names_something(answer: str, question: str, object_name: str | None) -> boo
     return any(word.lower() not in asked for word in _CAPITALISED.findall(answer))
 
 
-def rule_route(features: TraceFeatures) -> Route:
+def route_by_rules(features: TraceFeatures) -> Route:
     """Choose the branch by table 1 of QA-Dragon as rules, in this order.
 
     0. Without a draft: ``direct`` if the question is self-contained (text, calculation, visible things) and not about the present,

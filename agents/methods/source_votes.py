@@ -7,7 +7,7 @@ keywords of isolated responses; here the names and numbers of an answer are its 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.methods.knowledge_conflict import same_answer, says_something
+from agents.methods.knowledge_conflict import is_same_answer, says_something
 from agents.texts.orders import answer_keywords, words_in
 from agents.turn import SourceVotes
 
@@ -32,9 +32,9 @@ def is_supported_by(answer: str, question: str, texts: Iterable[str]) -> bool:
     return bool(added) and added <= {word for text in texts for word in words_in(text)}
 
 
-def same_claim(first: str, second: str, question: str) -> bool:
+def is_same_claim(first: str, second: str, question: str) -> bool:
     """Return whether two answers agree in words, or in the names and numbers that they add to the question."""
-    if same_answer(first, second):
+    if is_same_answer(first, second):
         return True
     one, other = answer_keywords(first, question), answer_keywords(second, question)
     return bool(one and other) and (one <= other or other <= one)
@@ -46,10 +46,10 @@ def count_votes(answer: str, question: str, votes: Sequence[Vote]) -> SourceVote
     Refusals do not vote.
     """
     heard = [vote for vote in votes if says_something(vote.answer)]
-    supporting = sum(vote.votes for vote in heard if same_claim(vote.answer, answer, question))
-    others = [vote for vote in heard if not same_claim(vote.answer, answer, question)]
+    supporting = sum(vote.votes for vote in heard if is_same_claim(vote.answer, answer, question))
+    others = [vote for vote in heard if not is_same_claim(vote.answer, answer, question)]
     groups = [
-        (sum(vote.votes for vote in others if same_claim(vote.answer, each.answer, question)), each.answer)
+        (sum(vote.votes for vote in others if is_same_claim(vote.answer, each.answer, question)), each.answer)
         for each in others
     ]
     opposing, rival = max(groups, key=lambda group: group[0], default=(0, None))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from agents.methods.dates import DATE, day_of
-from agents.methods.question_kinds import asks_yes_or_no, named_number
+from agents.methods.dates import DATE, parse_day
+from agents.methods.question_kinds import asks_yes_or_no, parse_named_number
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
 Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
@@ -109,16 +109,16 @@ class ComputeStep:
     @property
     def needs(self) -> tuple[int, ...]:
         """Numbers of the steps that it is computed from."""
-        return tuple(number for each in self.operands if (number := reference(each)) is not None)
+        return tuple(number for each in self.operands if (number := parse_reference(each)) is not None)
 
 
-def reference(operand: str) -> int | None:
+def parse_reference(operand: str) -> int | None:
     """Return the number of the step that an operand refers to; None for a number of the question."""
     found = _REFERENCE.fullmatch(operand)
     return int(found.group(1)) if found else None
 
 
-def all_steps(count: int) -> tuple[str, ...]:
+def list_references(count: int) -> tuple[str, ...]:
     """Return references to the first ``count`` steps, as operands."""
     return tuple(f"[{number}]" for number in range(1, count + 1))
 
@@ -156,10 +156,10 @@ class Plan:
 
     def __str__(self) -> str:
         """Format the plan as the model writes it."""
-        return "\n".join(f"{number}. {_written(step)}" for number, step in enumerate(self.steps, start=1))
+        return "\n".join(f"{number}. {_format_step(step)}" for number, step in enumerate(self.steps, start=1))
 
 
-def _written(step: Step) -> str:
+def _format_step(step: Step) -> str:
     if isinstance(step, AskStep):
         return f"ask: {step.question}"
     written = f"compute: {step.operation} {' '.join(step.operands)}"
@@ -187,11 +187,11 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
     operation, _, operands = rest.partition(" ")
     name = operation.lower().strip(":,")
     if name == "value":
-        return ComputeStep("value", (operands.strip(),)) if calculation(operands) else None
+        return ComputeStep("value", (operands.strip(),)) if parse_calculation(operands) else None
     if name == "count":
         return _count(operands.strip())
     parts = tuple(_OPERAND.findall(operands))
-    alike = len(set(parts)) < 2 and any(reference(part) for part in parts)
+    alike = len(set(parts)) < 2 and any(parse_reference(part) for part in parts)
     if name not in OPERATIONS or len(parts) < 2 or alike:  # with one operand there is nothing to compute
         return None
     return ComputeStep(name, parts)  # type: ignore[arg-type]
@@ -200,14 +200,14 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
 def _count(written: str) -> ComputeStep | None:
     """Parse a count; None if it counts fewer than two facts or has no condition."""
     found = _COUNTED.fullmatch(written)
-    condition = condition_of(found["condition"]) if found is not None else None
+    condition = parse_condition(found["condition"]) if found is not None else None
     if found is None or condition is None:
         return None
     facts = tuple(dict.fromkeys(re.findall(r"\[\d\]", found["facts"])))
     return ComputeStep("count", facts, condition) if len(facts) > 1 else None
 
 
-def condition_of(text: str) -> Condition | None:
+def parse_condition(text: str) -> Condition | None:
     """Parse a condition.
 
     Returns:
@@ -227,13 +227,13 @@ def _fits(test: Test, limit: str) -> bool:
     """Return whether a limit suits its test: a date or a number where the test needs one."""
     if test in ("before", "after", "since", "until"):
         try:
-            return day_of(limit).year != 0
+            return parse_day(limit).year != 0
         except ValueError:
             return False
     return test == "is" or re.search(r"\d", limit) is not None
 
 
-def calculation(text: str) -> str | None:
+def parse_calculation(text: str) -> str | None:
     """Convert a printed calculation ("12 x 15 + 20 = ?") to Python's signs; None if the text is no calculation."""
     plain = " ".join(text.partition("=")[0].translate(_SIGNS).split())
     if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
@@ -241,7 +241,7 @@ def calculation(text: str) -> str | None:
     return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
 
 
-def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
+def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """Return the completed plan, or None if one prompt does as well.
 
     A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, or asks for a comparison
@@ -254,7 +254,7 @@ def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str
         lines: Text in the photo. A plan that asks nothing may compute only with its figures and those of the question.
     """
     if plan.steps and not plan.asks and lines:
-        return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
+        return plan if _extract_figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
@@ -263,18 +263,18 @@ def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str
     by_words = any(step.condition is not None and step.condition.test == "is" for step in computed)
     if computed and not by_words and any(asks_yes_or_no(ask.question) for ask in plan.asks):
         return None
-    whole = _of_all(_compared(plan, question), question, things)
+    whole = _ask_of_all(_add_comparison(plan, question), question, things)
     whole = Plan(whole.steps[:MAX_STEPS])
     return whole if len(whole.steps) > 1 and len(whole.levels()) <= MAX_LEVELS else None
 
 
-def _figures(plan: Plan) -> set[str]:
+def _extract_figures(plan: Plan) -> set[str]:
     """Return the figures that a plan computes with, without references."""
     operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
-    return {figure for operand in operands if reference(operand) is None for figure in _FIGURE.findall(operand)}
+    return {figure for operand in operands if parse_reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
-def bare_name(thing: str) -> str:
+def remove_qualifier(thing: str) -> str:
     """Return a name as a sentence contains it: "Mercury (planet)" is Mercury."""
     return thing.partition(" (")[0]
 
@@ -286,16 +286,16 @@ def _names(ask: AskStep, things: Sequence[str]) -> bool:
     return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)
 
 
-def _compared(plan: Plan, question: str) -> Plan:
+def _add_comparison(plan: Plan, question: str) -> Plan:
     """Add the comparison that the question asks for if the plan lacks it or takes a difference instead."""
-    wanted = comparison(question)
+    wanted = find_comparison(question)
     last = plan.steps[-1]
     if wanted is None:
         return plan
     if isinstance(last, ComputeStep):
         return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation == "difference" else plan
     if len(plan.asks) > 1 and plan.independent:
-        return Plan((*plan.steps, ComputeStep(wanted, all_steps(len(plan.steps)))))
+        return Plan((*plan.steps, ComputeStep(wanted, list_references(len(plan.steps)))))
     return plan
 
 
@@ -304,24 +304,24 @@ def counts_things(question: str) -> bool:
     return re.match(HOW_MANY_OF, question, re.IGNORECASE) is not None
 
 
-def comparison(question: str) -> Operation | None:
+def find_comparison(question: str) -> Operation | None:
     """Return the operation by which a question compares several things; None if it compares nothing."""
     if _CHOICE.match(question) is None or counts_things(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 
 
-def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
+def _ask_of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
     """Ask the fact of every thing that the question counts if the plan asks it of only some of them."""
     last = plan.steps[-1]
     if (
         not isinstance(last, ComputeStep)
-        or named_number(question) != len(things)
+        or parse_named_number(question) != len(things)
         or len(plan.steps) - 1 != len(plan.asks)
         or not plan.independent
     ):
         return plan
-    bare = [bare_name(thing) for thing in things]
+    bare = [remove_qualifier(thing) for thing in things]
     named = {thing: ask for thing in bare for ask in plan.asks if thing.lower() in ask.question.lower()}
     missing = [thing for thing in bare if thing not in named]
     if not missing or not named:
@@ -330,4 +330,4 @@ def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
     at = pattern.question.lower().index(thing.lower())
     before, after = pattern.question[:at], pattern.question[at + len(thing) :]
     asks = [*plan.asks, *(AskStep(f"{before}{other}{after}") for other in missing)]
-    return Plan((*asks, replace(last, operands=all_steps(len(asks)))))
+    return Plan((*asks, replace(last, operands=list_references(len(asks)))))

@@ -18,7 +18,7 @@ class TokenProbabilities:
     geometric_mean: float  # the "normalized" probability of QA-Dragon's released code
 
 
-def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
+def summarise_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
     """Compute minimum and mean probability from natural log-probabilities; None without any."""
     if not logprobs:
         return None
@@ -28,7 +28,7 @@ def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities 
     return TokenProbabilities(min(probabilities), sum(probabilities) / count, math.exp(sum(logarithms) / count))
 
 
-def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
+def compute_idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
     """Compute the probability that a reply would have begun with "I don't know", 0 to 1.
 
     It is the sum over the first tokens that begin these words ("I", " I don"). The winner of task 2 of the KDD Cup 2025 (NVIDIA,
@@ -43,7 +43,7 @@ def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | No
     return min(1.0, sum(words[word] for word in words if word and IDK.startswith(word)))
 
 
-def yes_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
+def compute_yes_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
     """Compute P(yes) / (P(yes) + P(no)) over a reply's first tokens; None if neither word is among them.
 
     Case and a blank before the word do not matter.

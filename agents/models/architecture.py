@@ -89,7 +89,7 @@ class Architecture:
 
 
 @lru_cache(maxsize=64)
-def architecture_of(model: str, revision: str = MAIN) -> Architecture:
+def read_architecture(model: str, revision: str = MAIN) -> Architecture:
     """Read the figures of a model off its config.json in a folder or the local cache.
 
     Raises:

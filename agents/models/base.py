@@ -102,7 +102,7 @@ class ChatReply:
             object.__setattr__(self, "text", well_formed(self.text))  # frozen
 
 
-def first_token_probs_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
+def sum_first_token_probs(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
     """Sum the probabilities of first tokens by their text, as ``ChatReply`` holds them.
 
     Returns:

@@ -67,13 +67,13 @@ class ZeroShotDomainClassifier:
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the recogniser and one of the encoder for the whole batch."""
-        rows, pictures = _shown(images, questions)
+        rows, pictures = _select_pictures(images, questions)
         if not questions:
             return []
         scores = self._encoder.encode(questions) @ self._prototypes.T
         if pictures:
             scores[rows] += PICTURE_WEIGHT * self._picture_scores(pictures)
-        return _ranked(tuple(self._descriptions), softmax(scores / TEMPERATURE))
+        return _rank(tuple(self._descriptions), softmax(scores / TEMPERATURE))
 
     def _picture_scores(self, pictures: Sequence[Image.Image]) -> FloatArray:
         """Shape (len(pictures), domains); 0 for a picture that nothing is known of."""
@@ -105,7 +105,7 @@ class EmbeddedFeatures:
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
-        rows, pictures = _shown(images, questions)
+        rows, pictures = _select_pictures(images, questions)
         seen = self._images.encode(pictures)
         found = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
         found[rows] = seen
@@ -131,14 +131,14 @@ class HeadDomainClassifier:
         Raises:
             ModelError: The number of features differs from the head's.
         """
-        _shown(images, questions)
+        _select_pictures(images, questions)
         if not questions:
             return []
         try:
             probabilities = self._head.probabilities(self._features.features(images, questions))
         except HeadError as error:
             raise ModelError(str(error)) from error
-        return _ranked(self._head.classes, probabilities)
+        return _rank(self._head.classes, probabilities)
 
 
 def load_domain_head(
@@ -166,7 +166,9 @@ def load_domain_head(
         raise ModelError(str(error)) from error
 
 
-def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tuple[list[int], list[Image.Image]]:
+def _select_pictures(
+    images: Sequence[Image.Image | None], questions: Sequence[str]
+) -> tuple[list[int], list[Image.Image]]:
     """Select the questions that have a picture, and return their rows and the pictures.
 
     Raises:
@@ -177,7 +179,7 @@ def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tu
     return [row for row, each in enumerate(images) if each is not None], [each for each in images if each is not None]
 
 
-def _ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
+def _rank(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
     """Sort the names of each row of probabilities (rows, names), likeliest first; equal ones keep their order."""
     return [
         [Label(names[column], float(row[column])) for column in np.argsort(-row, kind="stable")]

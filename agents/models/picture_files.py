@@ -28,7 +28,7 @@ Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose p
 DecodeElsewhere = Callable[[bytes], Image.Image]
 
 
-def picture_of(
+def decode_picture(
     data: bytes, *, max_pixels: int, kept_pixels: int, worker: SubprocessWorker, seconds: float
 ) -> Image.Image:
     """Decode a picture's file to RGB as ``to_rgb`` does, reduced to ``kept_pixels``.
@@ -65,7 +65,7 @@ def decoded_in(
 ) -> Image.Image:
     """Decode a picture's file in the worker's process.
 
-    Parameters and ValueError are those of ``picture_of``.
+    Parameters and ValueError are those of ``decode_picture``.
     """
     try:
         made = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
@@ -106,7 +106,7 @@ def reduced_rgb(image: Image.Image, kept_pixels: int) -> Image.Image:
     return rgb
 
 
-def file_of(image: Image.Image) -> bytes | None:
+def read_file(image: Image.Image) -> bytes | None:
     """Read the file of a picture that was opened and not decoded yet.
 
     Returns:

@@ -76,7 +76,7 @@ class ReplyStore:
         """
         try:
             entry = self._cache.get(key)
-            return None if entry is None else decoded(entry)
+            return None if entry is None else decode_reply(entry)
         except (*_FAULTS, ValueError) as error:
             _log.warning("reply cache %s: entry %s is asked for again: %s", self.folder, key[:12], error)
             return None
@@ -84,7 +84,7 @@ class ReplyStore:
     def put(self, key: str, reply: ChatReply) -> None:
         """Keep a reply; one that cannot be written is lost to later runs alone (which is logged)."""
         try:
-            self._cache.set(key, encoded(reply))
+            self._cache.set(key, encode_reply(reply))
         except _FAULTS as error:
             _log.warning("reply cache %s: entry %s could not be written: %s", self.folder, key[:12], error)
 
@@ -157,13 +157,13 @@ def request_key(model: str, request: ChatRequest) -> str:
     return hashlib.sha256(json.dumps(content, default=_plain).encode("ascii")).hexdigest()
 
 
-def encoded(reply: ChatReply) -> bytes:
+def encode_reply(reply: ChatReply) -> bytes:
     """Encode a reply's content as JSON."""
     content = {name: value for name, value in sorted(vars(reply).items()) if name in _FIELDS}
     return json.dumps(content, default=_plain).encode("ascii")
 
 
-def decoded(entry: Any) -> ChatReply:
+def decode_reply(entry: Any) -> ChatReply:
     """Decode the reply of a cache entry.
 
     Raises:

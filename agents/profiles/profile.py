@@ -334,7 +334,7 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
     if (base := table.pop("extends", None)) is None:
         return table
     other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
-    return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
+    return _extend(table, _whole_table(other, folder, chain), other.stem, path.stem)
 
 
 def _with_variables(value: Any, read: set[str]) -> Any:
@@ -349,7 +349,7 @@ def _with_variables(value: Any, read: set[str]) -> Any:
     return value
 
 
-def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+def _extend(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
     """Merge a profile's tables into those of the profile that it extends."""
     same_machine = table.pop("same_machine", False)
     merged = ("models", "limits", "presets") if same_machine else ("models", "limits")

@@ -29,7 +29,7 @@ def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
         return {}
 
 
-def cached(name: str, kind: Literal["models", "datasets"] = "models", revision: str = MAIN) -> bool:
+def is_cached(name: str, kind: Literal["models", "datasets"] = "models", revision: str = MAIN) -> bool:
     """Return whether the local cache has a model or data set at a commit, or at any revision if none is named."""
     snapshots = _folder(name, kind) / "snapshots"
     if is_commit(revision):
@@ -50,7 +50,7 @@ def cached_revision(model: str) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def loadable(model: str, revision: str = "", *, pinned: bool = False) -> str:
+def resolve_weights(model: str, revision: str = "", *, pinned: bool = False) -> str:
     """Return the name to load a model by: its id, or the folder of its snapshot if the cache cannot find it by id.
 
     A cache that was filled by commit, as the evaluator's is, has no ``refs/main``. Offline, a library that asks for the model by id needs
@@ -78,7 +78,7 @@ def with_found_weights(profile: Profile) -> Profile:
         path = inner.get("path")
         if isinstance(path, str) and is_hub_id(path):
             own = str(inner.get("revision", MAIN))
-            inner["path"] = loadable(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
+            inner["path"] = resolve_weights(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
         return inner
 
     return profile.model_copy(update={"models": {role: replace_paths(spec) for role, spec in profile.models.items()}})

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agents.asking.prompts import PromptLibrary
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
 from agents.record import Cause, Status, Unanswered
 from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
 from agents.time_limits.guard import MAX_MARGIN, Estimates, plan
@@ -70,7 +70,7 @@ class Pipeline:
         clock: Clock = time.monotonic,
         stages: Sequence[Stage] | None = None,
     ) -> None:
-        self.stages = list(stages_of(settings) if stages is None else stages)
+        self.stages = list(create_stages(settings) if stages is None else stages)
         names = tuple(stage.name for stage in self.stages)
         guarded = settings.guard.injection
         self.context = Context(
@@ -132,17 +132,17 @@ class Pipeline:
         hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
         inside = [function for each in hanging if (function := where(each))]
         if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
-            return _closed(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
+            return _close(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
         left = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
         grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
         if not last and left < -grace:
-            return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
+            return _close(turns, stage, 0.0, "skipped", "time", "no time left")
         planned = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if planned.reason is not None:
             self._times.decay(stage.name, len(turns))
         if planned.mode == "skipped":
-            return _closed(turns, stage, 0.0, "skipped", "time", planned.reason)
+            return _close(turns, stage, 0.0, "skipped", "time", planned.reason)
         short = planned.mode == "short"
         gathering = tuple(earlier for earlier in self.stages[:place] if earlier.gathers)
         own = dataclasses.replace(
@@ -169,7 +169,7 @@ class Pipeline:
             _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: hung: {reason}"
-            return _closed(before, stage, took, "hung", "time", reason, Unanswered.TIME)
+            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
@@ -213,7 +213,7 @@ def _describe_failure(error: BaseException) -> Failure:
         if isinstance(error, kinds):
             fault = known
             break
-    return Failure(scrubbed(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
+    return Failure(scrub(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
 
 
 def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failure | None]:
@@ -244,7 +244,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failu
     return failures
 
 
-def _closed(
+def _close(
     turns: list[Turn],
     stage: Stage,
     seconds: float,

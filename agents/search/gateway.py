@@ -137,7 +137,7 @@ class SearchGateway:
             found_by_evaluator = [
                 None if one is None else one.pictures[:k] for one in self._usable(provided, len(images))
             ]
-            return _given(found_by_evaluator, self._each_picture, "image search is off")
+            return _convert_provided(found_by_evaluator, self._each_picture, "image search is off")
         keys: dict[int, Hashable] = {}  # id of the image object to the key of its pixels
         distinct: dict[Hashable, Image.Image] = {}
         errors: dict[int, str] = {}
@@ -167,7 +167,7 @@ class SearchGateway:
         _at_least_one(k)
         if not self.web_enabled:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(provided, len(queries))]
-            return _given(found_by_evaluator, self._each_page, "web search is off")
+            return _convert_provided(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, partial(self._web.search, deadline=deadline), k, self._page)
         found = self._with_texts(found, deadline.within(READING_SECONDS * len(distinct)))
@@ -227,7 +227,9 @@ def _folder(pipeline: Any, attribute: str, name: str) -> Path:
     return folder if isinstance(folder, Path) else default_cache() / name
 
 
-def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str) -> list[Results[Hit]]:
+def _convert_provided(
+    found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str
+) -> list[Results[Hit]]:
     """Convert what the evaluator found for each query into results.
 
     Returns:

@@ -63,7 +63,7 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
     return revision if there else None
 
 
-def published(hub: Path, template: str) -> dict[str, float]:
+def find_published(hub: Path, template: str) -> dict[str, float]:
     """Find the published splits of the data sets whose ids are like ``org/name-{split}``.
 
     Returns:

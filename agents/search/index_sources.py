@@ -109,10 +109,10 @@ def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow
                 problems.append(f"{where}: the page has neither name nor text")
             pages.append(page)
     report(problems)
-    return chunked(pages, words)
+    return chunk_pages(pages, words)
 
 
-def chunked(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
+def chunk_pages(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
     """Return the chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
     names: dict[str, str] = {}
     texts: dict[str, dict[str, None]] = {}

@@ -11,7 +11,7 @@ from agents.models.vision.boxes import crop, cut_out, suppress, windows
 from agents.record import PictureFound, Unanswered
 from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.turn import Turn, View, with_image
+from agents.turn import Turn, View, select_with_image
 
 _CROPS_WHEN_SHORT = 1
 _Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
@@ -51,7 +51,7 @@ class ImageSearch(Stage):
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
         asked: list[_Asked] = []
-        for turn, image in with_image(turns):
+        for turn, image in select_with_image(turns):
             if turn.tools.image and context.search.can_search_images(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import truths_at
-from agents.methods.question_kinds import about_packaged, question_kind
+from agents.methods.question_kinds import classify_question, is_about_packaged
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Tools, Turn
 
@@ -74,13 +74,13 @@ def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     A first look that names something to find out is believed. A first look that calls the picture sufficient is not: it could not answer
     from it, or the question would not be here.
     """
-    kind = question_kind(turn.question)
+    kind = classify_question(turn.question)
     looked = turn.look.needs if options.by == "look" and turn.look is not None else None
     read = (kind.text or kind.calculation) and not kind.open_world
     if read and looked in (None, "picture"):
         return Tools(image=False, text=False)
     drafted = turn.draft is not None and turn.draft.object_name is not None
     named = drafted if looked is None else looked == "web"
-    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
+    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and is_about_packaged(turn.question))
     text = looked in ("web", "both") or turn.needs_external is not False
     return Tools(image=turn.needs_image and not named and not skipped, text=text)

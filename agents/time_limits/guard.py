@@ -99,8 +99,8 @@ def plan(
     reserve = kept_for(later, times, turns, whole_call)
     has = left - reserve
     wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
-    minimum = min(reduced(stage, times, turns), wanted)
-    of_others = sum(reduced(other, times, turns) for other in later)
+    minimum = min(estimate_reduced(stage, times, turns), wanted)
+    of_others = sum(estimate_reduced(other, times, turns) for other in later)
     kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
     if has >= wanted and (minimum == wanted or left - of_others >= wanted):
         return Plan("whole", reserve)
@@ -110,7 +110,7 @@ def plan(
     return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
 
 
-def reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
+def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
     """Estimate the seconds of a stage that does less: as observed, else half of its seconds when it runs whole."""
     whole = times.seconds(stage.name, turns, math.inf)
     unseen = stage.min_seconds
@@ -123,7 +123,7 @@ def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_ca
     """Seconds to keep for the stages to come that answer and verify."""
 
     def minimum(kind: str) -> float:
-        return sum(reduced(stage, times, turns) for stage in later if stage.kind == kind)
+        return sum(estimate_reduced(stage, times, turns) for stage in later if stage.kind == kind)
 
     return min(minimum("answers"), _MAX_FOR_ANSWERING * whole_call) + min(
         minimum("verifies"), VERIFICATION_SHARE * whole_call

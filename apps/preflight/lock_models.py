@@ -110,7 +110,7 @@ def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
         if not pinned and not commits and (why := no_hub()) is not None:
             raise LockError(f"{why}, so nothing was written: run {LOCK_COMMAND} where the hub can be reached")
         try:
-            commits[repository] = pinned.pop() if pinned else commit_of(repository, *named)
+            commits[repository] = pinned.pop() if pinned else resolve_commit(repository, *named)
         except LookupError as error:
             failures.append(f"{repository}: {one_line(error)}")
     for file in files:
@@ -125,7 +125,7 @@ def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
     return int(bool(failures))
 
 
-def commit_of(repository: str, revision: str = MAIN) -> str:
+def resolve_commit(repository: str, revision: str = MAIN) -> str:
     """Ask the hub for the commit that a branch or tag of a model points to.
 
     Raises:

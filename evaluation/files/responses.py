@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import annotate_os_error, parse_json, shortened, well_formed, write_whole
+from agents.base.files import annotate_os_error, parse_json, shorten_name, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
@@ -143,7 +143,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
         inside = f", such as {path / RESPONSES}" if (path / RESPONSES).is_file() else ""
         raise EvaluationError(f"{path} is a folder; name a file of saved answers{inside}")
     if not path.is_file():
-        raise EvaluationError(f"{shortened(path)} does not exist")
+        raise EvaluationError(f"{shorten_name(path)} does not exist")
     lines = {}
     turns: list[AnsweredTurn] = []
     seen: dict[Key, int] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.cluster import Placed
-from agents.base.named import ImportPath, canonical, imported, look_up
+from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
@@ -85,7 +85,7 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
     """
     place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
     assert isinstance(place, ImportPath)
-    agent: type[BaseAgent] = imported(place, reference, "agent", EvaluationError, BaseAgent)
+    agent: type[BaseAgent] = import_object(place, reference, "agent", EvaluationError, BaseAgent)
     if inspect.isabstract(agent):
         missing = ", ".join(sorted(agent.__abstractmethods__))
         raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")

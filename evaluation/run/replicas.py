@@ -23,8 +23,8 @@ from agents.base.cluster import (
     OnePerNode,
     Placed,
     cluster,
-    ended,
-    gpus_of,
+    end_actors,
+    share_gpus,
 )
 from agents.base_agent import BaseAgent
 from evaluation.commands import summarise_error
@@ -220,7 +220,7 @@ class Replicas:
 
     def close(self) -> None:
         """End the replicas."""
-        ended(self._ray, self._replicas)
+        end_actors(self._ray, self._replicas)
 
     def _begin(self, number: int, node: str) -> Any:
         """Start the agent of a replica that is on a node, with the search of that node."""
@@ -256,7 +256,7 @@ def launch_replicas(
     try:
         with cluster(options.ray_address, "--replicas") as ray:
             shared = plan_shared_search(options, build)
-            own, searching = gpus_of(ray, count, sharing=shared is not None)
+            own, searching = share_gpus(ray, count, sharing=shared is not None)
             place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))
             with ExitStack() as stack:

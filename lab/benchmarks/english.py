@@ -22,7 +22,7 @@ from pydantic import Field
 from agents.base.command_options import Options
 from agents.profiles.profile import ROOT
 from evaluation.commands import make_console
-from lab.benchmarks.common import run, table_of
+from lab.benchmarks.common import build_table, run
 
 PACKAGES = ("agents", "apps", "evaluation", "examples", "lab", "mini_crag_mm", "tools", "training")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**/*.md", "lab/notes/*.md")
@@ -87,7 +87,7 @@ class Counts:
 
 
 def is_participle(name: str) -> bool:
-    """Return whether a name is a past participle alone, as ``found`` or ``_counted``."""
+    """Return whether a name is a past participle alone, as ``found`` or ``_marked``."""
     if "_" in name or name in _ALSO_VERBS | _VERBS_IN_ED:
         return False
     return name in _IRREGULAR or (name.endswith("ed") and len(name) > len("used"))
@@ -185,7 +185,7 @@ def _measure(options: EnglishOptions) -> int:
         ('"where there is" in 1,000 words', f"{counts.where_there / thousands:.2f}"),
         ('"where" in 1,000 words', f"{counts.where / thousands:.2f}"),
     ]
-    make_console().print(table_of("English of the checkout", ("what", "count"), rows))
+    make_console().print(build_table("English of the checkout", ("what", "count"), rows))
     return 0
 
 

@@ -27,7 +27,7 @@ from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.records import JudgedTurn, Key
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet
@@ -58,7 +58,9 @@ class Place:
 
 def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
     """Return whether a turn's entity is among the names, or one kept for a question about several."""
-    return not names.isdisjoint(name for name in (record.entity, *(record.noted("entities") or ())) if name is not None)
+    return not names.isdisjoint(
+        name for name in (record.entity, *(record.get_note("entities") or ())) if name is not None
+    )
 
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
@@ -117,7 +119,7 @@ def _measure(options: LossesOptions) -> int:
     title = f"{options.split}, {sum(map(Counter.total, total.values()))} turns whose entity the graph holds"
     headings = ("steps", "entity", "answer in the evidence", *_OUTCOMES)
     rows = ((*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total))
-    make_console().print(table_of(title, headings, rows, left=3))
+    make_console().print(build_table(title, headings, rows, left=3))
     return 0
 
 

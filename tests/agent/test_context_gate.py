@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.evidence.chunks import breadcrumb
+from agents.evidence.chunks import format_breadcrumb
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, windows
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -22,7 +22,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
-from agents.texts.replies import listed
+from agents.texts.replies import parse_list
 from agents.turn import IDK, Evidence, Turn
 from apps.preflight.checkpoints import list_checkpoints
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
@@ -139,18 +139,18 @@ def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatc
     ],
 )  # fmt: skip
 def test_lists_are_read_as_models_write_them(reply: str, found: list[str]) -> None:
-    assert listed(reply, 8) == found
+    assert parse_list(reply, 8) == found
 
 
 def test_no_more_than_asked_for_and_no_half_query() -> None:
-    assert listed("a b\nc d\ne f", 2) == ["a b", "c d"]
-    assert listed("tower height\ntower ye", 8, cut=True) == ["tower height"]
-    assert listed("tower he", 8, cut=True) == ["tower he"]  # better than none
+    assert parse_list("a b\nc d\ne f", 2) == ["a b", "c d"]
+    assert parse_list("tower height\ntower ye", 8, cut=True) == ["tower height"]
+    assert parse_list("tower he", 8, cut=True) == ["tower he"]  # better than none
 
 
 @given(st.text(max_size=400))
 def test_any_reply_is_read(reply: str) -> None:
-    found = listed(reply, 5, cut=True)
+    found = parse_list(reply, 5, cut=True)
     assert len(found) <= 5 and all(item.strip() and "\n" not in item for item in found)
 
 
@@ -281,7 +281,7 @@ def test_a_context_is_a_whole_snippet_with_its_place_or_a_whole_entity() -> None
     ],
 )
 def test_breadcrumbs(url: str, crumbs: str) -> None:
-    assert breadcrumb(url).strip() == crumbs.strip()
+    assert format_breadcrumb(url).strip() == crumbs.strip()
 
 
 @pytest.mark.parametrize(("doubt", "answer"), [(0.16, "It is 31 metres tall."), (0.17, IDK)])

@@ -20,7 +20,7 @@ from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.answer import Answer
-from agents.stages.look import LookFirst, by_rules, written_words
+from agents.stages.look import LookFirst, judge_by_rules, written_words
 from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.route import RouteStage
@@ -145,7 +145,7 @@ def test_with_less_time_the_model_looks_in_half_as_many_words() -> None:
     ],
 )
 def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs: str) -> None:
-    assert by_rules(turn(question, needs_image=needs_image)).needs == needs
+    assert judge_by_rules(turn(question, needs_image=needs_image)).needs == needs
 
 
 def routed(question: str, look: Look, draft: Draft | None) -> Turn:

@@ -22,7 +22,7 @@ from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.settings.presets import Settings, load_settings
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
@@ -155,7 +155,7 @@ def test_what_was_measured_counts_more_than_what_was_declared() -> None:
 
 def cut_short(asked: Turn) -> bool:
     """What evaluation and calibration ask of a record."""
-    return TurnRecord(stages=tuple(asked.records)).cut_short
+    return TurnRecord(stages=tuple(asked.records)).was_cut_short
 
 
 def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
@@ -164,8 +164,8 @@ def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
     said: list[str] = []
     ran_whole = []
     for tenths in range(-10, 200, 5):
-        stages = [Timed(stage.name, stage.kind) for stage in stages_of(settings)]
-        for made, stage in zip(stages, stages_of(settings), strict=True):
+        stages = [Timed(stage.name, stage.kind) for stage in create_stages(settings)]
+        for made, stage in zip(stages, create_stages(settings), strict=True):
             made.min_seconds, made.wanted_seconds = stage.min_seconds, stage.wanted_seconds  # type: ignore[misc]
         [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
         missed = [record for record in asked.records if not record.complete]
@@ -346,7 +346,7 @@ def test_a_time_out_of_the_work_itself_comes_out(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_stage_of_a_preset_says_what_it_needs(preset: str) -> None:
-    for stage in stages_of(load_settings(preset, "gpu")):
+    for stage in create_stages(load_settings(preset, "gpu")):
         assert 0 <= stage.min_seconds <= stage.wanted_seconds
         assert stage.fills and stage.__doc__ and (stage.kind != "answers" or "candidate" in stage.fills)
 

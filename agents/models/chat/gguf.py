@@ -74,7 +74,7 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         if not Path(own).is_file():
             raise ModelError(f"{VARIABLE} names {own}, which is no file")
         return Path(own)
-    kept = cached(cache, source)
+    kept = locate_cached(cache, source)
     if not kept.is_file():
         raise ModelError(
             f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
@@ -110,7 +110,7 @@ def hub_file(name: str, revision: str = MAIN) -> Path:
         ) from error
 
 
-def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
+def locate_cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     """Return the path that a downloaded file has below the cache folder."""
     return cache / "models" / source.name
 
@@ -121,7 +121,7 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     Raises:
         ModelError: The file cannot be fetched; the message says what to do.
     """
-    target = cached(cache, source)
+    target = locate_cached(cache, source)
     if target.is_file() and target.stat().st_size == source.size:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their long
 _TOO_LONG = "exceed_context_size_error"
 
 
-def _ended(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
+def _read_event(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
     """Read one event of a stream; True ends the request, which the engine does before the next one."""
     if not isinstance(event, Mapping):
         streamed.error = f"the engine said {str(event)[:200]!r}"
@@ -100,7 +100,7 @@ class LlamaCppChat:
             if left <= 0 or not self._lock.acquire(timeout=left):
                 return streamed.reply()
             try:
-                self._server.handle_chat_completions(body, partial(_ended, streamed=streamed, deadline=deadline))
+                self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
             finally:
                 self._lock.release()
         except (RuntimeError, ValueError) as error:  # a ModelError among them

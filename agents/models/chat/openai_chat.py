@@ -19,9 +19,9 @@ import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from agents.base.secrets import remember, scrubbed
+from agents.base.secrets import remember, scrub
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.dialect import dialect_of
+from agents.models.chat.dialect import find_dialect
 from agents.models.chat.loop_thread import GRACE_SECONDS, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
@@ -52,10 +52,10 @@ class OpenAIChat:
     def __post_init__(self) -> None:
         self.name = self.model
         self.requests = 0  # sent so far, repeated ones included
-        self.dialect = dialect_of(self.base_url or os.environ.get(BASE_VARIABLE) or "", self.model)
+        self.dialect = find_dialect(self.base_url or os.environ.get(BASE_VARIABLE) or "", self.model)
 
     def __repr__(self) -> str:
-        return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
+        return scrub(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
 
     @property
     def fingerprint(self) -> str:
@@ -65,7 +65,7 @@ class OpenAIChat:
     @property
     def address(self) -> str:
         """Root of the API, as messages show it."""
-        return scrubbed(self.base_url or os.environ.get(BASE_VARIABLE) or "the default address")
+        return scrub(self.base_url or os.environ.get(BASE_VARIABLE) or "the default address")
 
     @property
     def key(self) -> str:
@@ -96,7 +96,7 @@ class OpenAIChat:
                 api_key=self.key or "none",
                 base_url=self.base_url,
                 max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(verify=_trusted()),
+                http_client=openai.DefaultAsyncHttpxClient(verify=_load_certificates()),
                 timeout=min(max(deadline.left(), 0.001), self.try_seconds),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
@@ -248,7 +248,7 @@ def _after(state: RetryCallState) -> float:
 
 
 @functools.cache
-def _trusted() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """Load the certificates that servers are verified against.
 
     Reading them takes more time than everything else in a call.

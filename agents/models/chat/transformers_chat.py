@@ -11,10 +11,10 @@ from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from agents.base.revisions import MAIN
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, first_token_probs_of
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, sum_first_token_probs
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
-from agents.models.chat.gguf_checkpoint import converted
+from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prefix_states import PrefixStates
@@ -81,7 +81,7 @@ class TransformersChat:
         """Load a checkpoint (see ``load_checkpoint``)."""
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
-            source = converted(Path(source), cache / "models" / Path(source).stem)
+            source = convert(Path(source), cache / "models" / Path(source).stem)
         checkpoint = load_checkpoint(source, device, dtype, revision)
         if int8:
             quantise(checkpoint.model)
@@ -226,4 +226,4 @@ class TransformersChat:
             (decode([token], clean_up_tokenization_spaces=False), value)
             for token, value in row.first_token_probs.items()
         )
-        return replace(reply, logprobs=tuple(row.logprobs), first_token_probs=first_token_probs_of(first))
+        return replace(reply, logprobs=tuple(row.logprobs), first_token_probs=sum_first_token_probs(first))

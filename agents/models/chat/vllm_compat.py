@@ -77,7 +77,7 @@ class VllmEngine:
             raise ModelError(_why_not_started(arguments, error)) from error
 
     @property
-    def dead(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether the engine has died or was shut down; it does not come back."""
         return self._engine is None or bool(self._engine.errored)
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.models.pretrained import Pretrained, distinct
+from agents.models.pretrained import Pretrained, deduplicate
 
 
 @dataclass(kw_only=True, eq=False)
@@ -78,7 +78,7 @@ class Blip2QFormer(Pretrained):
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
         sights = self._sights(pictures)
-        asked, places = distinct((place[id(image)], question) for image, question in pairs)
+        asked, places = deduplicate((place[id(image)], question) for image, question in pairs)
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
             sight = sights[[asked[row][0] for row in rows]].to(self.device)
@@ -120,7 +120,7 @@ class Blip2QFormer(Pretrained):
         def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
             return text_token(model, inputs["input_ids"], inputs["attention_mask"])
 
-        given, places = distinct(texts)
+        given, places = deduplicate(texts)
         found = np.zeros((len(given), self._query_shape[1]), dtype=np.float32)
         for rows, vectors in self._text_passes(given, encode):
             found[rows] = vectors
@@ -148,7 +148,7 @@ class Blip2QFormer(Pretrained):
         for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
             batch = [texts[row] for row in rows]
-            inputs = self.tokenized(processor.tokenizer, batch, limit, return_token_type_ids=False)
+            inputs = self.tokenize(processor.tokenizer, batch, limit, return_token_type_ids=False)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
 

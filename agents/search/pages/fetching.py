@@ -43,7 +43,7 @@ class Fetched:
         return rest.split(";")[0].strip(" \"'") or "utf-8"
 
 
-def offline() -> bool:
+def is_offline() -> bool:
     """Return whether Hugging Face's own switch says that there is no network, as in the competition."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
@@ -200,7 +200,7 @@ def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: f
     return {url: value for url, value in made.items() if value is not None}
 
 
-def over_http(url: str) -> bool:
+def is_http(url: str) -> bool:
     """Return whether a URL is one of http or https."""
     try:
         return urlsplit(url).scheme in ("http", "https")

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 from PIL import Image
 
 from agents.base.files import write_whole
-from agents.models.picture_files import picture_of
+from agents.models.picture_files import decode_picture
 from agents.search.pages.fetching import (
     Allowed,
     Fetched,
     FetchError,
     fetch,
+    is_http,
+    is_offline,
     is_public,
-    offline,
-    over_http,
     side_by_side,
 )
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -88,9 +88,9 @@ class UrlCache(Generic[Content]):
             share = deadline.left() / (len(distinct) - number)
             if share > 0 and (content := self._cached(url, folders, share)) is not None:
                 found[url] = content
-        if self._http and not offline():
+        if self._http and not is_offline():
             seconds = min(self._seconds, deadline.left())
-            missing = [url for url in distinct if url not in found and over_http(url)]
+            missing = [url for url in distinct if url not in found and is_http(url)]
             found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
         return found
 
@@ -157,7 +157,7 @@ class PictureCache(UrlCache[Image.Image]):
         return cache_name(url)
 
     def _decode(self, data: bytes, seconds: float) -> Image.Image:
-        return picture_of(
+        return decode_picture(
             data,
             max_pixels=MAX_PICTURE_PIXELS,
             kept_pixels=KEPT_PICTURE_PIXELS,
