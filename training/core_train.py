@@ -87,7 +87,9 @@ class CoreEncoder:
         self._device = checkpoint.model.device
         letters = [checkpoint.encode(letter) for letter in LETTERS]
         if any(len(ids) != 1 for ids in letters):
-            raise TrainingDataError(f"the tokenizer has no token of its own for each of the letters {LETTERS}")
+            raise TrainingDataError(
+                f"the tokenizer has no single token for some of the letters {LETTERS}; take another model"
+            )
         self._letters = [ids[0] for ids in letters]
 
     def length(self, example: Example) -> int:

@@ -140,7 +140,7 @@ def run(options: DomainRouterOptions) -> None:
     extractor: QuestionImageFeatures = registry.load(spec["features"])
     examples = read_domains(options, types, options.split)
     if not examples:
-        raise TrainingDataError("the data set has no turn with a domain")
+        raise TrainingDataError("the data set has no turn with a domain; take one with the column `domain`")
     labels = [example.domain for example in examples]
     features = extract_features(extractor, examples)
     accuracy = cross_validate(features, labels, [example.session_id for example in examples], strength=_STRENGTH)

@@ -167,7 +167,9 @@ def run(options: DpoOptions) -> None:
     pairs = make_pairs(examples, run.out / SAMPLES)
     other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")
     if not pairs:
-        raise TrainingDataError("no question has replies of which one is better; sample more (dpo.samples) or hotter")
+        raise TrainingDataError(
+            "all replies to each question are equally good; sample more (dpo.samples) or at a higher temperature"
+        )
     table = run.recipe.training
     config = DPOConfig(
         **make_common_options(run, evaluate=bool(other)),

@@ -128,7 +128,10 @@ def run(options: ParaphraseOptions) -> None:
     answering = [row for row in whole if row.reply_verdict == "correct" or not options.only_right]
     turns = select_turns(answering)
     if not turns:
-        raise TrainingDataError(f"{options.data / TRAIN} holds no question to paraphrase an answer to")
+        raise TrainingDataError(
+            f"{options.data / TRAIN} contains no question with an answer to paraphrase; "
+            "collect examples with python -m training.collect"
+        )
     config = RunConfig.read(
         "vlm_only", options.profile, cache=options.cache
     )  # any preset: only the profile's part is used

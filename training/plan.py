@@ -146,7 +146,7 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
     """
     decoder = architecture.decoder
     if decoder is None:
-        raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
+        raise TrainingDataError(f"{architecture.model} writes no text; these recipes need a language model")
     table = recipe.training
     itemsize = BYTES[table.dtype]
     # Rows at a time, and replies that are trained on and sampled for each question: DPO sees each pair as two rows.

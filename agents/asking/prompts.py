@@ -68,11 +68,11 @@ class Prompt:
 
     def __init__(self, path: Path, continued_by: tuple[Path, ...] = ()) -> None:
         if path in continued_by:
-            raise PromptError(f"prompt template {path} continues itself")
+            raise PromptError(f"prompt template {path} continues itself; correct `continues` in its front matter")
         try:
             post = read_front_matter(path)
         except FileNotFoundError as error:
-            raise PromptError(f"there is no prompt template {path}") from error
+            raise PromptError(f"there is no prompt template {path}; correct the name or add the file") from error
         except OSError as error:
             raise PromptError(f"prompt template {format_os_error(error)}") from error
         except ValueError as error:
@@ -99,9 +99,11 @@ class Prompt:
         except RecursionError as error:
             raise PromptError(f"prompt template {path} is malformed: nested too deep") from error
         if pieces[0].strip():
-            raise PromptError(f"prompt template {path} has text before its first '=== role' line")
+            raise PromptError(
+                f"prompt template {path} has text before its first '=== role' line; move it below that line"
+            )
         if all(role != "user" for role, _ in self._sections):
-            raise PromptError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
+            raise PromptError(f"prompt template {path} has no '=== user' line: add one, with the question below it")
         self.name, self.path = path.stem, path
 
     def render(self, **values: Any) -> str:

@@ -46,7 +46,7 @@ class LinearHead(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if len(set(self.classes)) != len(self.classes):
-            raise ValueError("a class stands twice")
+            raise ValueError("a class is given twice; keep it once")
         rows, columns = len(self.coefficients), len(self.coefficients[0])
         if (rows != len(self.classes) and (rows, len(self.classes)) != (1, 2)) or len(self.intercept) != rows:
             raise ValueError(
@@ -56,11 +56,11 @@ class LinearHead(BaseModel):
             if row is not None and len(row) != columns:
                 raise ValueError(f"{columns} columns of coefficients, but {len(row)} in {name}")
         if self.features is not None and len(set(self.features)) != columns:
-            raise ValueError("a feature stands twice")
+            raise ValueError("a feature is given twice; keep it once")
         if any(len(row) != columns for row in self.coefficients):
-            raise ValueError(f"a row has not {columns} coefficients")
+            raise ValueError(f"each row of coefficients needs {columns} numbers, one a feature")
         if self.scale is not None and min(self.scale) <= 0:
-            raise ValueError("a scale is not above 0")
+            raise ValueError("each scale has to be above 0")
         return self
 
     def probabilities(self, values: Floats) -> Floats:

@@ -59,6 +59,8 @@ def load_domains() -> dict[str, Domain]:
         except ValueError as error:
             raise SettingsError(str(error)) from error
         if domain.name in domains:
-            raise SettingsError(f"{path} names the domain {domain.name!r}, which another file names too")
+            raise SettingsError(
+                f"{path} names the domain {domain.name!r}, which another file names too; rename one of them"
+            )
         domains[domain.name] = domain
     return domains

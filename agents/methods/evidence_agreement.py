@@ -35,7 +35,7 @@ def compute_similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Me
     """
     a, b = (np.asarray(matrix, dtype=np.float64) for matrix in (rows, columns))
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"two matrices of vectors of one dimension are needed, not {a.shape} and {b.shape}")
+        raise ValueError(f"vectors of one dimension are needed, not matrices of shape {a.shape} and {b.shape}")
     if metric == "cosine":
         return np.asarray(_unit(a) @ _unit(b).T, dtype=np.float64)
     return np.asarray(1.0 / (1.0 + cdist(a, b, _DISTANCES[metric])), dtype=np.float64)

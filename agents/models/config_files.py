@@ -45,7 +45,7 @@ def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False
         raise OSError(f"{source} has no config.json")
     content = parse_json(Path(found).read_bytes())
     if not isinstance(content, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it contains no JSON object")
     check_config(content, source)
     return content
 

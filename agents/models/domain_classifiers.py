@@ -121,7 +121,10 @@ class HeadDomainClassifier:
 
     def __init__(self, features: QuestionImageFeatures, head: LinearHead) -> None:
         if features.name != head.extractor:
-            raise ModelError(f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}")
+            raise ModelError(
+                f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}; "
+                "fit it again with python -m training.domain_router"
+            )
         self.name = f"domain head, {features.name}"
         self._features, self._head = features, head
 

@@ -117,7 +117,7 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
     """
     revision = current_revision(hub, dataset_id)
     if revision is None:
-        raise SearchError(f"{hub} holds no data set {dataset_id}")
+        raise SearchError(f"{hub} has no data set {dataset_id}; build it with python -m agents.search.build_index")
     copies = _copies()
     target = snapshot_path(copies, dataset_id, revision)
     if not target.is_dir():

@@ -167,7 +167,7 @@ class IndexBuilder:
 
     def _publish(self, rows: Sequence[_Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
         if not rows:
-            raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
+            raise SearchError(f"{dataset_id} cannot be built: its sources have no rows")
         folder = repository_folder(self.hub, dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
         dimensions = int(self.cache.load([rows[0].key]).shape[1])

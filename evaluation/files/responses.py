@@ -165,14 +165,16 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
             is_ego = line.get("is_ego") or False  # the organiser's files may hold an empty text
             turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
-                raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")
+                raise ValueError(
+                    f"{turn.interaction_id} stands in line {seen[turn.key]} already; keep one of the lines"
+                )
             seen[turn.key] = number
             earlier.append(turn.interaction_id)
             turns.append(turn)
     except ValueError as error:
         raise EvaluationError(f"{path}, line {number}: {error}") from error
     if not turns:
-        raise EvaluationError(f"{path} holds no answers")
+        raise EvaluationError(f"{path} contains no answers; run local_evaluation.py first")
     return turns
 
 

@@ -254,9 +254,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             cache=options.cache,
         )
     if options.replicas is not None and config.settings.trace.requests:
-        raise EvaluationError(
-            "requests are recorded (--record-requests) of one agent in this process, without --replicas"
-        )
+        raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),

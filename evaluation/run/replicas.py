@@ -151,7 +151,10 @@ class Replicas:
             self._batch_sizes = [self._check_started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
         except ray.exceptions.GetTimeoutError as error:
             up, _ = ray.wait(starting, num_returns=count, timeout=0)
-            raise EvaluationError(f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s") from error
+            raise EvaluationError(
+                f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s; "
+                "take fewer replicas or a larger machine"
+            ) from error
         except ray.exceptions.RayTaskError as error:
             raise EvaluationError(f"a replica cannot be started: {error.cause}") from error
         except ray.exceptions.RayActorError as error:

@@ -131,7 +131,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     for place in places:
         inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
         if not inside:
-            raise EvaluationError(f"{place} holds no judged run ({ALL_TURNS})")
+            raise EvaluationError(f"{place} contains no judged run ({ALL_TURNS}); judge it with local_evaluation.py")
         found += inside
     return found
 

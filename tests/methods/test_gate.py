@@ -118,7 +118,7 @@ def _table(**fields: Any) -> str:
         (_with(mean=None), "mean"),
         (_with(classes=["a", "b", "c"]), "3 classes"),
         (_with(classes=["right", "wrong"]), "wrong, right in this order"),
-        (_with(features=["p_yes", "p_yes"]), "a feature stands twice"),
+        (_with(features=["p_yes", "p_yes"]), "a feature is given twice"),
         (_with(coefficients=[[math.nan, 1.0]]), "malformed"),
         (_with(coefficients=[[10**400, 1.0]]), "malformed"),
         (_with(mean=[math.inf, 1.0]), "malformed"),

@@ -128,7 +128,7 @@ def test_data_without_a_question_are_refused(
 ) -> None:
     save_examples(tmp_path, [example(0, form="queries")], [])
     assert add() == 2
-    assert "holds no question to paraphrase an answer to" in capsys.readouterr().err
+    assert "contains no question with an answer to paraphrase" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     own = os.environ.get(VARIABLE)
     if own:
         if not Path(own).is_file():
-            raise ModelError(f"{VARIABLE} names {own}, which is no file")
+            raise ModelError(f"{VARIABLE} names {own}, which is no file; correct the path or unset it")
         return Path(own)
     kept = locate_cached(cache, source)
     if not kept.is_file():
@@ -131,7 +131,7 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         part.replace(target)
         shutil.rmtree(hub, ignore_errors=True)
     except OSError as error:
-        raise ModelError(f"{target} cannot be written: {error}") from error
+        raise ModelError(f"{target} cannot be written: {error}. Free space, or set another cache folder") from error
     return target
 
 
