@@ -201,7 +201,7 @@ def texts(asked: Turn) -> list[str]:
     return [chunk.text for chunk in asked.evidence]
 
 
-def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> None:
+def test_relevant_evidence_that_disagrees_with_the_rest_is_dropped() -> None:
     """Cosines: heart to hand 0.6, to fingers 0.55, to palm 0.5; the other three to each other about 0.99. So c(heart) = 0.55 and
     c(hand) = 0.86, c(fingers) = 0.85, c(palm) = 0.83, although heart is nearest to the question (1, 0)."""
     encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))

@@ -235,7 +235,7 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
     assert asked.entity.name == name
 
 
-def test_at_a_place_counts_what_was_found_there_though_another_crop_is_more_like_it() -> None:
+def test_the_crop_at_the_position_wins_over_a_more_similar_crop() -> None:
     """Two instruments alike: the left crop is nearer to both pictures than the right one is to either."""
     _, (left, _), (right, _) = ((view.region, view.hits) for view in views())
     seen = (

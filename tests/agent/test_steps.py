@@ -100,7 +100,7 @@ def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
     assert kept is not None and kept.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
 
 
-def test_a_thing_is_known_by_its_name_without_what_tells_it_from_others() -> None:
+def test_a_thing_is_found_by_its_name_without_the_qualifier() -> None:
     plan = parse_plan(
         "1. ask: How long is a day on Mercury?\n2. ask: How long is a day on Venus?\n3. compute: larger [1] [2]"
     )
@@ -109,7 +109,7 @@ def test_a_thing_is_known_by_its_name_without_what_tells_it_from_others() -> Non
     assert said == "Venus"
 
 
-def test_what_is_asked_of_one_of_three_things_is_asked_of_all() -> None:
+def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
     plan = parse_plan(
         "1. ask: When was the tower built?\n2. ask: When was the bridge built?\n3. compute: earlier [1] [2]"
     )
@@ -186,7 +186,7 @@ def test_sums_by_hand() -> None:
         (("Weight of Mosi the giraffe?", "Weight of Bruno?"), "Mosi the giraffe, by 480 kg"),
     ],
 )
-def test_a_thing_that_the_photo_does_not_show_is_called_by_the_words_that_set_its_question_apart(
+def test_a_thing_outside_the_photo_is_named_by_the_words_that_only_its_question_has(
     asks: tuple[str, str], answer: str
 ) -> None:
     plan = Plan((*map(AskStep, asks), ComputeStep("larger", ("[1]", "[2]"))))
@@ -283,7 +283,7 @@ def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_
     assert record.signals["steps.taken"].value == 2 and plain.signals["steps.taken"].value == 0
 
 
-def test_a_step_that_is_refused_ends_in_an_abstention_as_unsure_as_its_weakest_step() -> None:
+def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> None:
     replies = {"step_plan": "1. ask: Who designed the Red Tower?\n2. ask: In which town was [1] born?"}
 
     def chat(request: ChatRequest) -> ChatReply:

@@ -171,7 +171,7 @@ def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
         ),
     ],
 )
-def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
+def test_unquantised_layers_are_found_by_path_and_by_pattern(
     tmp_path: Path, ignore: list[str], kept: tuple[str, ...]
 ) -> None:
     folder = save_mllama(tmp_path / "model")

@@ -125,7 +125,7 @@ def test_an_adapter_of_the_preset_is_listed() -> None:
         (lambda table: table["hf_models"][0].update(revision=""), "revisions pinned"),
     ],
 )
-def test_what_would_cost_the_submission_is_found_with_what_to_do(change: Any, failing: str, tmp_path: Path) -> None:
+def test_faults_that_would_cost_the_submission_are_found_with_advice(change: Any, failing: str, tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
     table = write_pinned(path, 2)
     change(table)

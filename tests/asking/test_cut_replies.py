@@ -81,7 +81,7 @@ def test_a_torn_question_is_not_asked(finish: str) -> None:
     assert asked.question == "Where was he born?"
 
 
-def test_a_plan_cut_within_a_step_is_none_and_one_cut_after_its_steps_is_whole() -> None:
+def test_a_plan_cut_within_a_step_is_dropped_and_one_cut_after_its_steps_is_kept() -> None:
     steps = "1. ask: How heavy is an ox?\n2. ask: How heavy is a yak?\n"
     assert len(read_plan(ChatReply(steps, "length")).steps) == 2
     assert len(read_plan(ChatReply(f"{steps}These steps comp", "length")).steps) == 2

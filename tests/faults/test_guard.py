@@ -84,7 +84,7 @@ def test_estimates_follow_what_was_seen_and_doubt_themselves() -> None:
     assert known.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
 
 
-def test_what_was_seen_once_is_doubted_sooner_than_what_was_seen_often_and_other_sizes_are_left_alone() -> None:
+def test_estimates_of_a_single_observation_decay_faster_and_other_sizes_keep_theirs() -> None:
     known = Estimates()
     for turns, times in ((1, 1), (2, 3), (16, 1)):
         for _ in range(times):
@@ -128,7 +128,7 @@ def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     assert planned(known, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
 
 
-def test_what_is_kept_for_the_answer_is_what_it_takes_when_it_does_less() -> None:
+def test_the_time_kept_for_the_answer_is_that_of_a_reduced_answer() -> None:
     answer = Timed("answer", "answers")
     known = Estimates()
     known.observe("answer", 1, 6.0)
@@ -144,7 +144,7 @@ def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
     assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).mode == "skipped"
 
 
-def test_what_was_measured_counts_more_than_what_was_declared() -> None:
+def test_measured_seconds_win_over_declared_seconds() -> None:
     known = Estimates()
     known.observe("ground", 1, 0.1)
     assert planned(known, 0.5).mode == "whole"

@@ -104,7 +104,7 @@ def test_honest_entities_stay_as_they_are() -> None:
         assert safe_entity(Entity(raw["entity_name"], raw["entity_attributes"])).attributes == raw["entity_attributes"]
 
 
-def test_entities_are_told_apart_by_their_attributes_and_what_is_no_json_is_made_safe_too() -> None:
+def test_entities_differ_by_attributes_and_values_outside_of_json_are_made_safe() -> None:
     first, second = (safe_entity(Entity("x", {"height": height})) for height in ("1 m", "2 m"))
     assert (first.attributes, second.attributes) == ({"height": "1 m"}, {"height": "2 m"})
     assert safe_entity(Entity("x", {"parts": ({"a"}, ("b", 3))})).attributes == {"parts": [None, ["b", 3]]}

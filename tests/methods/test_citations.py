@@ -338,7 +338,7 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
     assert asked.cited[0].citations == (1,)
 
 
-def test_what_is_said_again_and_again_is_said_once_with_all_its_citations() -> None:
+def test_repeated_sentences_are_merged_with_all_their_citations() -> None:
     assert merge_repeated(parse_cited("It is old [1]. It is old [2]. It is tall. It is old.")) == (
         CitedSentence("It is old.", (1, 2)),
         CitedSentence("It is tall."),

@@ -146,7 +146,7 @@ def test_counts_by_hand(test: Test, limit: str, facts: list[str], places: list[i
         ("is", "yes", "Peru"),
     ],
 )
-def test_a_fact_that_does_not_say_is_not_counted_as_one_that_does_not_hold(test: Test, limit: str, fact: str) -> None:
+def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, limit: str, fact: str) -> None:
     with pytest.raises(ComputationError):
         select_facts(Condition(test, limit), [fact, "1"])
 

@@ -268,7 +268,7 @@ def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     assert [store.counts for store in stores] == [ReplyCounts(1, 1), ReplyCounts(1, 1)]
 
 
-def test_the_weights_are_what_a_model_with_a_fingerprint_is_known_by(store: ReplyStore) -> None:
+def test_a_model_with_a_fingerprint_is_identified_by_its_weights(store: ReplyStore) -> None:
     class Weights(Counting):
         fingerprint = "sha256:1"
 

@@ -108,7 +108,7 @@ def test_every_word_of_a_text_is_in_a_chunk(text: str) -> None:
     assert "".join("".join(make_cutter(ChunkOptions(chunk_characters=60))(text)).split()) == "".join(text.split())
 
 
-def test_a_limit_keeps_what_was_found_on_every_page_before_the_rest_of_the_best_one() -> None:
+def test_a_limit_keeps_the_part_found_on_every_page_before_the_rest_of_the_best_page() -> None:
     """Ten full pages of ten paragraphs of about 380 characters; the search found the sixth of each. Twelve chunks are kept."""
     hits = []
     for page in range(10):
