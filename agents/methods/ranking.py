@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from agents.evidence.passages import passage_of
+from agents.evidence.passages import format_passage
 from agents.models.base import Reranker
 from agents.turn import Evidence, Turn
 
@@ -50,18 +50,18 @@ class ToScore:
     @property
     def pair(self) -> tuple[str, str]:
         """Question and passage, as a reranker takes them."""
-        return self.question, passage_of(self.chunk)
+        return self.question, format_passage(self.chunk)
 
 
 Score = Callable[[Sequence[ToScore]], Iterable[float]]  # one score for each, higher is better
 
 
-def scores_of(model: Reranker) -> Score:
-    """What a reranker says of pairs of question and passage."""
+def make_scorer(model: Reranker) -> Score:
+    """Return a function that scores pairs of question and passage with a reranker."""
     return lambda items: model.score([item.pair for item in items])
 
 
-def scores_by_question(
+def score_by_question(
     chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
     asked: Callable[[Turn], Sequence[str]],
     score: Score,
@@ -80,12 +80,12 @@ def scores_by_question(
     ]
 
 
-def best_of(scores: Iterable[float]) -> float:
+def take_best(scores: Iterable[float]) -> float:
     """Return the best of one chunk's scores over several texts; NaN where none is a number."""
     return max((score for score in scores if not math.isnan(score)), default=math.nan)
 
 
-def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
+def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
     """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, eq. 4).
 
     The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
@@ -95,13 +95,16 @@ def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
         coarse: A chunk's coarse scores, one a text.
         fine: Its fine scores, for the same texts in the same order.
     """
-    return best_of(one * other for one, other in zip(coarse, fine, strict=True))
+    return take_best(one * other for one, other in zip(coarse, fine, strict=True))
 
 
-def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
-    """The dynamic relevance threshold of CRUISE (section 3.2, eq. 5): max(tau, median - lam * MAD) over the best ``top`` scores.
+def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
+    """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
 
-    MAD is the median absolute deviation from the median. What is not finite is left out; without any score the threshold is ``tau``.
+    It is max(tau, median - lam * MAD) over the best ``top`` scores. MAD is the median absolute deviation from the median.
+
+    Returns:
+        ``tau`` if no score is finite; other scores are left out.
     """
     best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
     if not best:

@@ -27,7 +27,7 @@ _DEFAULT_SPLIT = "validation"
 
 
 class IndexOptions(Options):
-    """Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were."""
+    """Build search indices that the organiser's pipeline opens offline. Killed runs resume."""
 
     images: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(
         None, description="folder of the knowledge graph's images"
@@ -123,12 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(options: IndexOptions) -> None:
-    """Build the indices that are asked for, embedding only what is new, and print what was done.
+    """Build the requested indices, embed only what is new, and print what was done.
 
     Raises:
         SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
-        ClusterError: The Ray cluster cannot be had.
-        OSError: A file cannot be read or written; the next call goes on where this one was.
+        ClusterError: The Ray cluster is not available.
+        OSError: A file cannot be read or written; the next call resumes.
     """
     with _workers(options) as (read, embed):
         _build(options, read, embed)

@@ -15,7 +15,7 @@ from agents.base.named import canonical, name_of
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.paths import organiser_pages
-from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
+from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
@@ -147,7 +147,7 @@ class RunConfig:
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}
         for text in overrides:
-            if (stage := key_of(text).partition(".")[0]) in left_out:
+            if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         return cls(canonical(preset), ready, settings, cache), unknown_variables(whole, name_of(preset), ready)
 
@@ -160,7 +160,7 @@ class RunConfig:
 
     @property
     def gate_note(self) -> str | None:
-        """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
+        """Warning that no gate is fitted for the models of this run, though the preset has gates; else None."""
         if not self.settings.lacks_gate:
             return None
         models = MODELS.join(self.profile.gate_models)
@@ -188,13 +188,22 @@ class RunConfig:
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
     ) -> str | None:
-        """Why indices, models or servers of the run cannot be had (``agents.profiles.reach``), before any is loaded; None where they can.
+        """Return why indices, models or servers of the run are not available, before any is loaded; None if they are.
 
-        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
-        PromptError where a prompt is missing or malformed.
+        ``agents.profiles.reach`` decides.
+
+        Args:
+            split: Split whose indices are needed.
+            web: Whether the index of pages is needed.
+            images: Whether the index of images is needed.
+            models: Look for all models; False: only for those of the search.
+            servers: Ask the servers of models.
+
+        Raises:
+            PromptError: A prompt is missing or malformed.
         """
         from agents.profiles.reach import unreachable
-        from agents.settings.stage_needs import roles_of
+        from agents.settings.stage_needs import list_roles
 
         search, tag = self.profile.search, _tag(split)
         image_model = with_revision(search.image_model, search.image_revision)
@@ -202,7 +211,7 @@ class RunConfig:
         wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
-        roles = roles_of(self.settings, self.prompts) if models else ()
+        roles = list_roles(self.settings, self.prompts) if models else ()
         return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
@@ -241,12 +250,12 @@ class RunConfig:
         """
         if self.profile.search.kind != "embedded":
             return []
-        from agents.search.hub import published
+        from agents.search.hub import find_published
 
         hub, search = self.cache / "hub", self.profile.search
-        found = published(hub, search.image_index)
+        found = find_published(hub, search.image_index)
         if web:
-            pages = published(hub, search.web_index)
+            pages = find_published(hub, search.web_index)
             found = {split: when for split, when in found.items() if split in pages}
         return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
 
@@ -255,7 +264,7 @@ class RunConfig:
         return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
-        """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""
+        """Raise SearchError if an index of the split is missing; it names the existing splits and the command that makes this one."""
         from agents.search.hits import SearchError
         from agents.search.hub import current_revision
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import format_os_error, shortened, write_whole
-from agents.base.secrets import scrubbed
+from agents.base.files import format_os_error, shorten_name, write_whole
+from agents.base.secrets import scrub
 from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
@@ -93,7 +93,7 @@ def current_commit() -> str:
 
 
 def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
+    made: dict[str, Any] = json.loads(scrub(json.dumps(dict(about), ensure_ascii=False)))
     return made
 
 
@@ -109,7 +109,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         log.warning(
-            "%s is left out: %s", shortened(path), format_os_error(error) if isinstance(error, OSError) else error
+            "%s is left out: %s", shorten_name(path), format_os_error(error) if isinstance(error, OSError) else error
         )
         return {}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.cluster import Placed
-from agents.base.named import ImportPath, canonical, imported, look_up
+from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
@@ -85,7 +85,7 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
     """
     place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
     assert isinstance(place, ImportPath)
-    agent: type[BaseAgent] = imported(place, reference, "agent", EvaluationError, BaseAgent)
+    agent: type[BaseAgent] = import_object(place, reference, "agent", EvaluationError, BaseAgent)
     if inspect.isabstract(agent):
         missing = ", ".join(sorted(agent.__abstractmethods__))
         raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")
@@ -254,9 +254,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             cache=options.cache,
         )
     if options.replicas is not None and config.settings.trace.requests:
-        raise EvaluationError(
-            "requests are recorded (--record-requests) of one agent in this process, without --replicas"
-        )
+        raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),

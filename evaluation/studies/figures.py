@@ -140,7 +140,7 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
                 traces[turn.key] for turn in answered if turn.key in traces
             ).items()
         ),
-        cut_short=sum(traces[turn.key].cut_short for turn in answered if turn.key in traces),
+        cut_short=sum(traces[turn.key].was_cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),
         **spent,
     )

@@ -34,7 +34,7 @@ from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.records import JudgedTurn, Key
 from evaluation.scores.scoring import Interval, session_interval
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet
@@ -91,7 +91,9 @@ class CountedTurn:
 
 def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
     """Return whether a turn's entity is among the names, or one kept for a question about several."""
-    return not names.isdisjoint(name for name in (record.entity, *(record.noted("entities") or ())) if name is not None)
+    return not names.isdisjoint(
+        name for name in (record.entity, *(record.get_note("entities") or ())) if name is not None
+    )
 
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
@@ -184,7 +186,7 @@ def score_group(turns: Sequence[CountedTurn]) -> tuple[float, Interval | None]:
 
 
 class LossesOptions(BenchmarkOptions):
-    """Options of which runs are counted."""
+    """Options of the runs to count."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
     one_prompt: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
@@ -201,7 +203,7 @@ def _tabulate_groups(turns: Sequence[CountedTurn], split: Split) -> Table:
             score, interval = score_group(group)
             span = "" if interval is None else f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
             rows.append((name, str(len(group)), *(str(counts[each]) for each in _OUTCOMES), f"{100 * score:.1f}", span))
-    return table_of(f"{split}: truthfulness", ("turns about what is", "turns", *_OUTCOMES, "%", "95%"), rows)
+    return build_table(f"{split}: truthfulness", ("turns about what is", "turns", *_OUTCOMES, "%", "95%"), rows)
 
 
 def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
@@ -215,7 +217,7 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
     if with_prompt:
         headings += ("right in one prompt",)
         rows = [(*row, str(rescued[place])) for row, place in zip(rows, sorted(total, key=str), strict=True)]
-    return table_of(f"{len(turns)} turns", headings, rows, left=4)
+    return build_table(f"{len(turns)} turns", headings, rows, left=4)
 
 
 def _measure(options: LossesOptions) -> int:

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from agents.base.files import write_whole
 from evaluation.commands import make_console
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.large_set.questions import QuestionMaker, make_pair_scenes
 from lab.large_set.templates import read_templates
 from mini_crag_mm.content_models import Content, Item, Scene, Split, load_content
@@ -114,7 +114,7 @@ def _measure(options: LargeSetOptions) -> int:
     rows = [(category, source, str(count)) for (category, source), count in sorted(counts.items())]
     console = make_console()
     console.print(
-        table_of(f"{options.split}: {counts.total()} questions", ("category", "source", "questions"), rows, left=2)
+        build_table(f"{options.split}: {counts.total()} questions", ("category", "source", "questions"), rows, left=2)
     )
     console.print(f"Written to {built.root}")
     return 0
