@@ -65,7 +65,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("way", REFUSED)
 def test_a_refusal_for_want_of_tokens_costs_no_parameter(httpserver: HTTPServer) -> None:
     seen = serve_chat(httpserver, FAILURES["thinks, by a refusal"])
     chat = client(httpserver)
@@ -73,6 +72,7 @@ def test_a_refusal_for_want_of_tokens_costs_no_parameter(httpserver: HTTPServer)
     assert (reply.fault, len(seen), chat.dialect.refused) == ("tokens", 1, frozenset())
 
 
+@pytest.mark.parametrize("way", REFUSED)
 def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServer, way: str) -> None:
     seen = serve_chat(httpserver, FAILURES[way])
     (reply,) = client(httpserver).chat([ask(photo=True, **EVERYTHING)])
