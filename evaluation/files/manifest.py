@@ -84,12 +84,12 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def current_commit() -> str:
-    """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
+def current_commit(folder: Path = _REPOSITORY) -> str:
+    """Return a repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL
-        return subprocess.check_output(command, cwd=_REPOSITORY, stderr=quiet, text=True, timeout=30).strip()
+        return subprocess.check_output(command, cwd=folder, stderr=quiet, text=True, timeout=30).strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
