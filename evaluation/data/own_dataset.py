@@ -22,6 +22,9 @@ class OwnQuestions(CragDataset):
     """Questions of a file; those without a photo are asked without one.
 
     Photos stay as they are, as every application passes them.
+
+    Attributes:
+        photos: Path of each session's photo, or None.
     """
 
     def __init__(self, dialogs: list[OwnDialog], name: str, rules: Rules = OURS) -> None:
@@ -32,10 +35,10 @@ class OwnQuestions(CragDataset):
         table = datasets.Dataset.from_list([_to_crag_layout(dialog) for dialog in dialogs], features=_FEATURES)
         own_rules = replace(rules, blank_address_is_ego=False, ego_image="as it is")
         super().__init__(table, name, ImageCache([], online=False), accept, facts, own_rules)
-        self._photos = {dialog.session_id: dialog.photo for dialog in dialogs}
+        self.photos = {dialog.session_id: dialog.photo for dialog in dialogs}
 
     def _load_image(self, session: Session) -> LoadedImage:
-        if self._photos[session.session_id] is None:
+        if self.photos[session.session_id] is None:
             return LoadedImage(None)
         return self.load_original(session)
 
@@ -45,8 +48,8 @@ _FEATURES = datasets.Features(
         "session_id": datasets.Value("string"),
         "image": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
         "image_url": datasets.Value("string"),
-        "turns": [{"interaction_id": datasets.Value("string"), "query": datasets.Value("string")}],
-        "answers": [{"interaction_id": datasets.Value("string"), "ans_full": datasets.Value("string")}],
+        "turns": datasets.List(dict.fromkeys(("interaction_id", "query"), datasets.Value("string"))),
+        "answers": datasets.List(dict.fromkeys(("interaction_id", "ans_full"), datasets.Value("string"))),
     }
 )
 
