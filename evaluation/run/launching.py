@@ -136,7 +136,7 @@ def launch_agent(
     with _convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+        wanted = config.plan_search(options.split, web=web, images=images)
         ours = build is None and _is_ours(options)
         if search is not None:
             from agents.search.shared_search import SharedSearch
@@ -244,7 +244,7 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
         EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach.
     """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+    wanted = config.plan_search(options.split, web=web, images=images)
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
     return config.pipeline(**wanted)
@@ -311,6 +311,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             base_url=options.base_url,
             server=options.server,
             cache=options.cache,
+            knowledge=options.knowledge,
         )
     if options.replicas is not None and config.settings.trace.requests:
         raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
@@ -321,6 +322,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         # A run from snippets must not be resumed with full pages. With fetch the folder grows during the run.
         **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
         **({"model_name": options.model_name} if options.model_name else {}),
+        **({"knowledge": config.collection.name} if config.collection is not None else {}),
         **({"reasoning_tokens": options.reasoning_tokens} if options.reasoning_tokens else {}),
     }
     if foreign is None:
