@@ -142,8 +142,9 @@ class Memory:
             outside = self.needed - row.within_share
             if share * self.card + outside > self.capacity:
                 found.append(
-                    f"gpu_memory_utilization = {share:g} of {path} leaves {format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all "
-                    f"else, which needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
+                    f"gpu_memory_utilization = {share:g} of {path} leaves "
+                    f"{format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all else, which "
+                    f"needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
                 )
         return found
 
