@@ -79,7 +79,7 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     for photo in photos:
         caption = photo.with_suffix(_CAPTION)
         try:
-            name, *lines = [line.strip() for line in _decoded(caption.read_bytes()).splitlines() if line.strip()]
+            name, *lines = [line.strip() for line in _decode(caption.read_bytes()).splitlines() if line.strip()]
         except OSError:
             problems.append(f"{photo} has no caption; write what it shows into {caption.name}, or list it in a table")
             continue

@@ -240,23 +240,26 @@ class RunConfig:
         return {"split": own.split, "web": web and own.pages is not None, "images": images and own.photos is not None}
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
-        """Open the organiser's search pipeline over the indices of a split.
+        """Open the search of the profile for a split: the organiser's pipeline over its indices, or a ``ReadySearch`` of another kind.
 
         Returns:
             None if neither web nor image search is wanted.
 
         Raises:
-            SearchError: An index is missing.
+            SearchError: An index is missing, or the search cannot be opened.
         """
         if not (web or images):
             return None
+        from agents.search.kinds import open_search
         from agents.search.pipelines import open_pipeline
 
         search, tag = self.profile.search, _tag(split)
+        if not search.is_pipeline:
+            return open_search(search, split=split, cache=self.cache, web=web, images=images)
         if search.kind == "embedded":
             self._check_indices(split, web=web)
         pipeline = open_pipeline(
-            kind=search.kind,
+            kind="organiser" if search.kind == "organiser" else "embedded",
             image_model=with_revision(search.image_model, search.image_revision),
             text_model=with_revision(search.text_model, search.text_revision),
             image_index=search.image_index.format(split=tag),
@@ -271,7 +274,7 @@ class RunConfig:
         """List the splits whose indices are in the cache, the one prepared last first.
 
         Returns:
-            An empty list if the profile searches the organiser's indices.
+            An empty list if the profile searches no indices of the cache.
         """
         if self.profile.search.kind != "embedded":
             return []

@@ -241,12 +241,21 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
     """Open the search pipeline of a command line.
 
     Raises:
-        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach.
+        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach. Or the profile searches by a class of its
+            own, and the agent or ``--calls`` takes the organiser's pipeline.
     """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     wanted = config.plan_search(options.split, web=web, images=images)
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
+    search = config.profile.search
+    ours = issubclass(look_up_agent_class(options.agent), CragAgent)
+    if not search.is_pipeline and (options.calls == PROVIDED or not ours):
+        reason = f"--calls {PROVIDED}" if options.calls == PROVIDED else f"--agent {options.agent}"
+        raise EvaluationError(
+            f"{reason} takes the organiser's pipeline, and profile {config.profile.name!r} searches by {search.kind!r}: "
+            "take a profile whose [search] has kind embedded or organiser"
+        )
     return config.pipeline(**wanted)
 
 
