@@ -172,10 +172,10 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     target = _open_target(options)
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = _collected(options, read) if options.collection else (_images(options), _chunks(options, read))
-    lacks_images = (
-        options.documents is not None and target is None and current_revision(hub, options.image_dataset) is None
+    lacks_images = options.collection is not None or (
+        options.documents is not None and current_revision(hub, options.image_dataset) is None
     )
-    if images is None and (lacks_images or options.collection is not None and target is None):
+    if images is None and lacks_images and target is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
         builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
