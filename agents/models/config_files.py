@@ -45,7 +45,7 @@ def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False
         raise OSError(f"{source} has no config.json")
     content = parse_json(Path(found).read_bytes())
     if not isinstance(content, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it contains no JSON object")
     check_config(content, source)
     return content
 
@@ -62,7 +62,7 @@ def check_config(content: Mapping[str, Any], source: str | Path) -> None:
 
 
 def check_types(content: Mapping[str, Any], source: str | Path) -> None:
-    """Raise ConfigError where a configuration, or one inside it, is of a type outside ``ARCHITECTURES``."""
+    """Raise ConfigError if a configuration, or one inside it, has a type outside ``ARCHITECTURES``."""
     types = {str(value) for key, value in _items(content) if key == "model_type"}
     if "model_type" not in content or types - ARCHITECTURES:
         unknown = ", ".join(sorted(types - ARCHITECTURES))[:200] or "no model_type"

@@ -84,7 +84,7 @@ class Pretrained:
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
 
-    def tokenized(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
+    def tokenize(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
         """Texts as the padded input of one pass, on the device, each cut at ``limit`` tokens."""
         options |= {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
         return tokenizer(texts, **options).to(self.device)
@@ -96,8 +96,8 @@ class Pretrained:
             yield order[start : start + self.batch_size]
 
 
-def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
-    """Each item once, and for every item its place among those: what is asked twice is computed once."""
+def deduplicate(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
+    """Return the distinct items, and the index of every item among them, so that repeated work is done once."""
     place: dict[Item, int] = {}
     rows = [place.setdefault(item, len(place)) for item in items]
     return list(place), rows

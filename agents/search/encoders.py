@@ -102,7 +102,11 @@ class IndexEncoder(ABC):
 
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> Self:
-        """Load by a name of this module, a checkpoint folder, or ``ORG/NAME@REVISION``; SearchError where it cannot be loaded."""
+        """Load an encoder by a name of this module, a checkpoint folder, or ``ORG/NAME@REVISION``.
+
+        Raises:
+            SearchError: The encoder cannot be loaded.
+        """
         try:
             encoder = cls(*cls._parts(name), batch_size)
         except (OSError, ValueError, RuntimeError) as error:
@@ -132,7 +136,7 @@ class IndexEncoder(ABC):
 
     @abstractmethod
     def _recipe(self) -> str:
-        """How the model is used, in words."""
+        """Describe how the model is used, in words."""
 
 
 class TextIndexEncoder(IndexEncoder):
@@ -154,7 +158,7 @@ class TextIndexEncoder(IndexEncoder):
         return "mean pooling, unit length, 512 tokens"
 
     def embed(self, contents: Sequence[str]) -> FloatArray:
-        """As ``embed_texts``."""
+        """Embed texts; see ``embed_texts``."""
         return embed_texts(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 
@@ -182,7 +186,7 @@ class ImageIndexEncoder(IndexEncoder):
         return json.dumps(figures, sort_keys=True, default=str)
 
     def embed(self, contents: Sequence[Image.Image]) -> FloatArray:
-        """As ``embed_images``."""
+        """Embed images; see ``embed_images``."""
         return embed_images(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 

@@ -12,8 +12,8 @@ import torch
 from agents.models.base import ModelError
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.pretrained import Pretrained, distinct, without_bars
-from agents.models.registry import KINDS, ModelRegistry, options_of
+from agents.models.pretrained import Pretrained, deduplicate, without_bars
+from agents.models.registry import KINDS, ModelRegistry, list_options
 from agents.search.encoders import TextIndexEncoder
 from tests.models.tiny_checkpoints import save_bert, save_llama
 
@@ -79,13 +79,13 @@ def test_passes_take_rows_of_like_length_together_each_once() -> None:
 
 
 def test_distinct_items_and_where_each_stands() -> None:
-    assert distinct(["b", "a", "b", "c", "a"]) == (["b", "a", "c"], [0, 1, 0, 2, 1])
-    assert distinct([]) == ([], [])
+    assert deduplicate(["b", "a", "b", "c", "a"]) == (["b", "a", "c"], [0, 1, 0, 2, 1])
+    assert deduplicate([]) == ([], [])
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_says_its_options(kind: str) -> None:
-    assert isinstance(options_of(kind), dict)
+    assert isinstance(list_options(kind), dict)
 
 
 def test_a_part_that_is_no_specification_is_a_clear_error(tmp_path: Path) -> None:

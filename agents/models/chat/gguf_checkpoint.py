@@ -15,7 +15,7 @@ CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
 
 
-def converted(gguf: Path, folder: Path) -> Path:
+def convert(gguf: Path, folder: Path) -> Path:
     """Convert a GGUF file to a bfloat16 checkpoint, unless the folder has it already.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
@@ -41,7 +41,7 @@ def converted(gguf: Path, folder: Path) -> Path:
     return folder
 
 
-def _unpacked() -> dict[str, Any]:
+def _build_options() -> dict[str, Any]:
     """Options that make transformers unpack the weights of a GGUF file: 4 always does, 5 keeps them packed unless told."""
     try:
         from transformers import GgufConfig
@@ -67,14 +67,18 @@ def _convert(gguf: Path, target: Path) -> None:
     with without_bars():
         with _reading(gguf):
             model = AutoModelForCausalLM.from_pretrained(
-                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
+                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
             )
         model.save_pretrained(target)
     convert_tokenizer(gguf, target)
 
 
 def convert_tokenizer(gguf: Path, target: Path) -> Any:
-    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it; ModelError where it cannot be read."""
+    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it.
+
+    Raises:
+        ModelError: The tokenizer cannot be read.
+    """
     from transformers import AutoTokenizer
 
     with _reading(gguf):

@@ -37,9 +37,9 @@ class _Read:
 
 
 class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped
-    """States of one layer, shape (rows, heads, places, width), of which the first ``filled`` are there; new ones are written behind them.
+    """States of one layer, shape (rows, heads, places, width); the first ``filled`` places are in use, new states follow them.
 
-    Only what is there is looked at, as in a ``DynamicLayer``, which would copy all of it for each new token.
+    Attention sees only the places in use, as in a ``DynamicLayer``, which would copy all of them for each new token.
     """
 
     def __init__(self, states: torch.Tensor, filled: int) -> None:
@@ -73,10 +73,16 @@ class PrefixStates:
         return len(self._read)
 
     def begin(self, model: Any, inputs: Any, new_tokens: int, deadline: Deadline) -> Cache | None:
-        """Read the prompts of a batch, all but the last token of each: what comes after that is for ``generate`` to say.
+        """Read the prompts of a batch but for the last token of each, which is left to ``generate``.
 
-        ``inputs`` are ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left; ``new_tokens`` are the reply's
-        places. The result is what ``generate`` goes on from; None where the deadline came before all was read.
+        Args:
+            model: The model that reads.
+            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left.
+            new_tokens: Places for the reply.
+            deadline: When reading has to end.
+
+        Returns:
+            The cache that ``generate`` continues; None if the deadline came first.
         """
         rows = [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
         filled = inputs["input_ids"].shape[1] - 1
@@ -115,7 +121,7 @@ class PrefixStates:
         return self._read[-1].states
 
     def _longest(self, tokens: Sequence[int]) -> tuple[int, _Read | None]:
-        """How many first tokens a prompt shares with which one."""
+        """Find the prompt that shares most first tokens with this one, and return how many."""
         best: tuple[int, _Read | None] = (0, None)
         for read in tuple(self._read):
             length = _shared(tokens, read.tokens)

@@ -23,7 +23,7 @@ class Checkpoint(ChatTemplate):
 
     @property
     def context(self) -> int | None:
-        """Most tokens of prompt and reply together, or None where the checkpoint sets no limit."""
+        """Maximum number of tokens of prompt and reply together; None if the checkpoint sets no limit."""
         config = self.model.config.get_text_config()
         limit = getattr(config, "max_position_embeddings", None)
         return int(limit) if limit else None
@@ -57,7 +57,11 @@ def load_checkpoint(
     dtype: str = "auto",  # as saved, or ``float32``, ``bfloat16``, ``float16``
     revision: str = MAIN,  # commit of a model id; ``ORG/NAME@REVISION`` names both
 ) -> Checkpoint:
-    """Load a model, its tokenizer and, for vision-language models, its processor; ModelError where anything is unknown or broken."""
+    """Load a model, its tokenizer and, for vision-language models, its processor.
+
+    Raises:
+        ModelError: A part is unknown or broken.
+    """
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
