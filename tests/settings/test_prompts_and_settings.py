@@ -335,7 +335,9 @@ def test_scores_of_one_encoder_are_not_multiplied_wherever_it_is_both_rerankers(
     """By token vectors and by sentences: what was measured of these models holds under every profile that has them."""
     found = {name: load_settings("best", name).two_stage_rerank.rank_by for name in names(PROFILES)}
     one_encoder = {
-        name for name in names(PROFILES) if load_profile(name).model_names[2:4] == ("token-maxsim minilm", "cosine minilm")
+        name
+        for name in names(PROFILES)
+        if load_profile(name).model_names[2:4] == ("token-maxsim minilm", "cosine minilm")
     }
     assert {name for name, rank_by in found.items() if rank_by == "fine"} == one_encoder
     assert {"embedded", "laptop", "server_embedded", "gpu_current"} <= one_encoder
