@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from agents.evidence.passages import passage_of
+from agents.evidence.passages import format_passage
 from agents.models.base import MultimodalPair, MultimodalReranker, Reranker
 from agents.turn import Evidence, Turn
 
@@ -38,7 +38,7 @@ def fuse(
     return sorted(((item, score(item)) for item in best.values()), key=lambda entry: -entry[1])
 
 
-def scores_by_question(
+def score_by_question(
     chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
     asked: Callable[[Turn], Sequence[str]],
     model: Reranker | MultimodalReranker | None,
@@ -55,7 +55,7 @@ def scores_by_question(
     """
     of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
     pairs = [
-        MultimodalPair(question, turn.image, passage_of(chunk))
+        MultimodalPair(question, turn.image, format_passage(chunk))
         for turn, found, questions in of_turns
         for chunk in found
         for question in questions
@@ -75,12 +75,12 @@ def _score(model: Reranker | MultimodalReranker | None, pairs: Sequence[Multimod
     return model.score([(pair.question, pair.passage) for pair in pairs])
 
 
-def best_of(scores: Iterable[float]) -> float:
+def take_best(scores: Iterable[float]) -> float:
     """Return the best of one chunk's scores over several texts; NaN where none is a number."""
     return max((score for score in scores if not math.isnan(score)), default=math.nan)
 
 
-def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
+def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
     """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, eq. 4).
 
     The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
@@ -90,13 +90,16 @@ def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
         coarse: A chunk's coarse scores, one a text.
         fine: Its fine scores, for the same texts in the same order.
     """
-    return best_of(one * other for one, other in zip(coarse, fine, strict=True))
+    return take_best(one * other for one, other in zip(coarse, fine, strict=True))
 
 
-def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
-    """The dynamic relevance threshold of CRUISE (section 3.2, eq. 5): max(tau, median - lam * MAD) over the best ``top`` scores.
+def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
+    """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
 
-    MAD is the median absolute deviation from the median. What is not finite is left out; without any score the threshold is ``tau``.
+    It is max(tau, median - lam * MAD) over the best ``top`` scores. MAD is the median absolute deviation from the median.
+
+    Returns:
+        ``tau`` if no score is finite; other scores are left out.
     """
     best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
     if not best:

@@ -13,10 +13,10 @@ from agents.decision.min_lead import MinLead
 from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.signals import SIGNALS, as_recorded, signals_of
+from agents.decision.signals import SIGNALS, as_recorded, read_signals
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
-from agents.methods.citations import written
+from agents.methods.citations import join_sentences
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
@@ -80,7 +80,7 @@ class Finalise(Stage):
         """Fill ``answer``."""
         for turn in turns:
             candidate = turn.candidate
-            signals = signals_of(turn, context.search.uses_provided(turn.provided))
+            signals = read_signals(turn, context.search.uses_provided(turn.provided))
             turn.record(signals=as_recorded(signals))
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
@@ -128,7 +128,7 @@ class Finalise(Stage):
         """
         tokens = context.limits.answer_tokens
         if turn.cited is not None:
-            return written(turn.cited, tokens, markers=self.options.cite)
+            return join_sentences(turn.cited, tokens, markers=self.options.cite)
         return cut_words(one_line(candidate.text), tokens)
 
 

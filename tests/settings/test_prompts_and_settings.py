@@ -93,7 +93,7 @@ def test_a_profile_overlay_replaces_only_what_it_names(tmp_path: Path) -> None:
     assert (small.rerank.k, small.rerank.threshold, other.rerank.k) == (2, 0.5, 4)
 
 
-def test_what_was_fitted_to_a_model_holds_where_a_profile_names_it(tmp_path: Path) -> None:
+def test_tables_fitted_to_a_model_apply_to_profiles_that_name_it(tmp_path: Path) -> None:
     """Under any profile, for no other model; the table of two models after those of one, that of the profile last."""
     write(
         tmp_path,
@@ -256,7 +256,7 @@ def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: 
     assert (apart.limits, apart.overlays) == ({"batch_size": 2, "seconds_per_turn": 9.0}, ("apart",))
 
 
-def test_another_model_of_the_server_and_another_server_hold_for_every_role_that_has_them() -> None:
+def test_a_replaced_model_or_server_applies_to_every_role_that_uses_it() -> None:
     server = load_profile("server")
     made = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server("http://localhost:8000/v1")
     for role in ("chat", "small_chat"):
