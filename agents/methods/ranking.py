@@ -56,12 +56,12 @@ class ToScore:
 Score = Callable[[Sequence[ToScore]], Iterable[float]]  # one score for each, higher is better
 
 
-def make_scorer(model: Reranker) -> Score:
+def scores_of(model: Reranker) -> Score:
     """Return a function that scores pairs of question and passage with a reranker."""
     return lambda items: model.score([item.pair for item in items])
 
 
-def score_by_question(
+def scores_by_question(
     chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
     asked: Callable[[Turn], Sequence[str]],
     score: Score,

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
 from agents.evidence.passages import convert_to_record, sort_by_score
-from agents.methods.ranking import Score, ToScore, make_scorer, multiply_scores, score_by_question, take_best
+from agents.methods.ranking import Score, ToScore, multiply_scores, scores_by_question, scores_of, take_best
 from agents.models.base import MultimodalPair, MultimodalReranker
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
@@ -56,13 +56,13 @@ class TwoStageRerank(Stage):
         left: list[tuple[Turn, list[Evidence]]] = []
         coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the chunks that are left
         coarse_score = self._coarse(context) if options.coarse else _indifferent
-        for turn, found in score_by_question(everything, asked, coarse_score):
+        for turn, found in scores_by_question(everything, asked, coarse_score):
             near = [(chunk, values) for chunk, values in found if take_best(values) >= options.coarse_threshold]
             coarse.append(dict(sorted(near, key=lambda scored: -take_best(scored[1]))[:k_coarse]))
             left.append((turn, list(coarse[-1])))
-        fine_score = make_scorer(context.models.fine_reranker) if options.fine else _indifferent
+        fine_score = scores_of(context.models.fine_reranker) if options.fine else _indifferent
         minimum = options.fine_threshold * options.coarse_threshold
-        for (turn, found), of_coarse in zip(score_by_question(left, asked, fine_score), coarse, strict=True):
+        for (turn, found), of_coarse in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
             both = [(chunk, take_best(fine), multiply_scores(of_coarse[chunk], fine)) for chunk, fine in found]
             kept = [
                 chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
@@ -78,7 +78,7 @@ class TwoStageRerank(Stage):
             return lambda items: model.score_multimodal(
                 [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
             )
-        return make_scorer(model)
+        return scores_of(model)
 
 
 def _indifferent(items: Sequence[ToScore]) -> list[float]:
