@@ -267,6 +267,11 @@ class Turn:
         return made
 
     @property
+    def asked_without_picture(self) -> bool:
+        """Whether no picture came with the question; one that could not be read, or that the evaluator searched with, did."""
+        return self.image is None and self.error is None and self.provided is None
+
+    @property
     def egocentric(self) -> bool:
         """Whether the picture is one of smart glasses, by its size."""
         return self.image is not None and self.image.size == EGOCENTRIC

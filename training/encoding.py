@@ -20,6 +20,9 @@ from training.chat_examples import Example
 IGNORED = -100
 """Label of a token without loss (torch's ``cross_entropy``)."""
 
+MODALITIES = "mm_token_type_ids"
+"""Input of Qwen-VL under transformers 5: 0 for a token of text, which replies are made of, 1 for one of an image."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -145,6 +148,10 @@ def append_replies(
     }
     if "cross_attention_mask" in inputs:
         result["cross_attention_mask"] = extend_cross_mask(inputs["cross_attention_mask"], added.shape[1])
+    if MODALITIES in inputs:
+        result[MODALITIES] = torch.cat(
+            [inputs[MODALITIES], torch.zeros_like(added, dtype=inputs[MODALITIES].dtype)], dim=1
+        )
     return result
 
 

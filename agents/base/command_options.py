@@ -60,7 +60,7 @@ class Flag:
 
     names: tuple[str, ...] = ()  # in place of "--name-of-the-field"
     metavar: str | None = None  # what stands for its value in the help
-    positional: bool = False  # written without a flag
+    positional: bool = False  # written without a flag; with ``names`` it may be written either way
     repeated: bool = False  # of a tuple: each value has a flag of its own
     bare: object = None  # its value where the flag stands alone; None: it takes a value
     choices: tuple[str, ...] = ()  # in place of those of its type
@@ -202,12 +202,13 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
         elif several:
             how["nargs"] = "+"
     if flag.positional:
-        if not field.is_required() and not several:
-            how["nargs"] = "?"
-        group.add_argument(name, **how)
-        return f"argument {flag.metavar or name}"
+        optional = {} if field.is_required() or several else {"nargs": "?"}
+        group.add_argument(name, **how, **optional)
+        if not flag.names:
+            return f"argument {flag.metavar or name}"
+        how["help"] = "the same"
     names = flag.names or (f"--{name.replace('_', '-')}",)
-    group.add_argument(*names, dest=name, required=field.is_required(), **how)
+    group.add_argument(*names, dest=name, required=field.is_required() and not flag.positional, **how)
     return f"argument {names[-1]}"
 
 

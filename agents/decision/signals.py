@@ -61,8 +61,8 @@ def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
 
 
 def _entity_named(turn: Turn) -> float | None:
-    """Return 1 if a query contains the entity's name, else 0; None if nothing was searched on the web."""
-    if not turn.queries:
+    """Return 1 if a query contains the entity's name, else 0; None if nothing was searched on the web, or without a picture."""
+    if not turn.queries or turn.image is None:
         return None
     name = (turn.entity_name or "").lower()
     return float(bool(name) and any(name in query.lower() for query in turn.queries))

@@ -15,6 +15,13 @@ _IMAGE = re.compile(
     r"in the (middle|back|background|foreground)|(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
     re.IGNORECASE,
 )
+_POINTING = re.compile(
+    r"\b(?:this|these)\b(?! (?:year|month|week|weekend|season|spring|summer|autumn|fall|winter|morning|afternoon|evening|museum|zoo|park|"
+    r"garden|gallery|collection|exhibition|place|site|shop)s?\b)"
+    r"|\b(?:picture|photo|image|pictured|shown|in front of me|left[- ]hand|right[- ]hand|(?:left|right|middle|bottom|top) one)\b"
+    r"|^(?:what|who|how \w+|where|when|is|was) (?:is|are|was|were|does|did)? ?(?:it|that|those|he|she)\b",
+    re.IGNORECASE,
+)
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
 _PLACE_KINDS = "country|city|town|state|continent|capital|river|island|region|place|province|village|area"
 _PERSONS = "person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president"
@@ -54,6 +61,11 @@ class Resolved:
     def needs_image(self) -> bool:
         """Whether only a look at the picture can answer the question."""
         return self.topic is None
+
+
+def points_at_picture(query: str) -> bool:
+    """Return whether a question that begins a dialog points at something that only a picture can show."""
+    return _POINTING.search(query) is not None
 
 
 def extract_names(text: str) -> list[str]:

@@ -17,6 +17,8 @@ FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no at
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
+_CAPTION = ".txt"
+_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 
 
 def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
@@ -57,6 +59,50 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
         )
         for name, names in shown.items()
     ]
+
+
+def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
+    """Read the photos below a folder, each with a caption beside it: ``mill.txt`` for ``mill.jpg``.
+
+    The first line of a caption names what the photo shows. A further line ``height: 12 m`` is an attribute; further lines without a
+    colon are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute stands.
+
+    Raises:
+        SourceError: There are no photos, or photos lack a caption that can be read; the message names each of them.
+    """
+    photos = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _PICTURES and path.is_file()]
+    if not photos:
+        raise SourceError(f"there are no photos in {folder} ({', '.join(_PICTURES)})")
+    problems: list[str] = []
+    shown: list[tuple[Path, str]] = []
+    known: dict[str, dict[str, str]] = {}
+    for photo in photos:
+        caption = photo.with_suffix(_CAPTION)
+        try:
+            name, *lines = [line.strip() for line in _decode(caption.read_bytes()).splitlines() if line.strip()]
+        except OSError:
+            problems.append(f"{photo} has no caption; write what it shows into {caption.name}, or list it in a table")
+            continue
+        except ValueError:
+            problems.append(f"{caption} is empty; its first line has to name what the photo shows")
+            continue
+        shown.append((photo, name))
+        attributes = known.setdefault(name, {})
+        for key, value in _attributes(lines).items():
+            attributes.setdefault(key, value)
+    report(problems)
+    return [
+        ImageRow(photo, base_url + photo.relative_to(folder).as_posix(), (Entity(name, known[name]),))
+        for photo, name in shown
+    ]
+
+
+def _attributes(lines: Sequence[str]) -> dict[str, str]:
+    """Return the attributes in the lines of a caption after its first."""
+    pairs = [[part.strip() for part in line.split(":", 1)] for line in lines]
+    named = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and all(pair)}
+    text = " ".join(pair[0] for pair in pairs if len(pair) == 1)
+    return {**named, **({"description": text} if text else {})}
 
 
 def _unusable(folder: Path, name: str) -> str:

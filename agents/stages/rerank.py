@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
 from agents.evidence.passages import convert_to_record, sort_by_score
-from agents.methods.ranking import compute_mad_threshold, scores_by_question, scores_of, take_best
+from agents.methods.ranking import compute_mad_threshold, score_by_question, take_best
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 
@@ -47,7 +47,7 @@ class Rerank(Stage):
         def list_questions(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        for turn, found in scores_by_question(asked_of, list_questions, scores_of(context.models.reranker)):
+        for turn, found in score_by_question(asked_of, list_questions, context.models.reranker):
             scored = [(chunk, take_best(values)) for chunk, values in found]
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
+COMMIT, WORDS = "Commit", "Words"
+"""Text chunks of a PNG (``describe_picture``)."""
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 log = logging.getLogger(__name__)
@@ -82,14 +84,19 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def current_commit() -> str:
-    """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
+def current_commit(folder: Path = _REPOSITORY) -> str:
+    """Return a repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL
-        return subprocess.check_output(command, cwd=_REPOSITORY, stderr=quiet, text=True, timeout=30).strip()
+        return subprocess.check_output(command, cwd=folder, stderr=quiet, text=True, timeout=30).strip()
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+def describe_picture(words: Sequence[str]) -> dict[str, str]:
+    """Return the text chunks of a PNG: the commit that it is made by, and words that it shows, as a list in JSON."""
+    return {COMMIT: current_commit(), WORDS: json.dumps(words, ensure_ascii=False)}
 
 
 def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:

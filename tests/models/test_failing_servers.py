@@ -65,6 +65,13 @@ REFUSED = {
 }
 
 
+def test_a_refusal_for_want_of_tokens_costs_no_parameter(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, FAILURES["thinks, by a refusal"])
+    chat = client(httpserver)
+    (reply,) = chat.chat([ask(**EVERYTHING)])
+    assert (reply.fault, len(seen), chat.dialect.refused) == ("tokens", 1, frozenset())
+
+
 @pytest.mark.parametrize("way", REFUSED)
 def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServer, way: str) -> None:
     seen = serve_chat(httpserver, FAILURES[way])
@@ -84,6 +91,7 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
         ),
         ("thinks in tags", "tokens", "64 tokens went into thoughts"),
         ("thinks unseen", "tokens", "64 tokens went by without a word, and none is left for the answer"),
+        ("thinks, by a refusal", "tokens", "64 tokens went by without a word, and none is left for the answer"),
     ],
 )
 def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, said: str) -> None:

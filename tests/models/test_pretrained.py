@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from agents.models.base import ModelError
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.pretrained import Pretrained, deduplicate
+from agents.models.pretrained import Pretrained, deduplicate, without_bars
 from agents.models.registry import KINDS, ModelRegistry, list_options
-from tests.models.tiny_checkpoints import save_bert
+from agents.search.encoders import TextIndexEncoder
+from tests.models.tiny_checkpoints import save_bert, save_llama
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,17 @@ def test_the_weights_have_the_type_that_is_asked_for(bert: Path) -> None:
     found = half.encode(["a tower"])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
+
+
+def test_loading_and_saving_draw_no_bars(bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    chat = save_llama(tmp_path / "chat")
+    capfd.readouterr()
+    TransformerTextEncoder(bert).encode(["a tower"])
+    TextIndexEncoder.load(str(bert), 1)
+    model = load_checkpoint(chat).model
+    with without_bars():
+        model.save_pretrained(tmp_path / "saved")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ModelError
+from agents.models.pretrained import without_bars
 
 CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
@@ -63,11 +64,12 @@ def _convert(gguf: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with _reading(gguf):
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
-        )
-    model.save_pretrained(target)
+    with without_bars():
+        with _reading(gguf):
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
+            )
+        model.save_pretrained(target)
     convert_tokenizer(gguf, target)
 
 

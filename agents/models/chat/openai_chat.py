@@ -131,6 +131,9 @@ class OpenAIChat:
         except TimeoutError:
             streamed.finish = "abort"
         except (TransientError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.is_of_tokens:
+                streamed.finish = "length"
+                return
             streamed.error = f"{error}{waiting.gave_up}"
             streamed.no_answer = isinstance(error, TransientError)
 

@@ -4,6 +4,7 @@ Prompts of one method begin alike: with the same instructions, and a verdict wit
 piece at a time: nothing is padded, and the activations of a piece stay near the processor where those of a whole batch would fill memory.
 """
 
+import inspect
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,11 @@ KEPT_TOKENS = 32_768
 
 PIECE_TOKENS = 512
 """Tokens read at a time; the widest activations of Qwen2.5-1.5B take 18 MB then (8,960 numbers of 32 bit a token)."""
+
+
+def cache_argument(model: Any) -> str:
+    """Return the argument by which a model takes a cache; transformers 5.24 has renamed it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,8 @@ class PrefixStates:
                 return None
             end = min(start + PIECE_TOKENS, len(tokens))
             seen = torch.ones(1, end, dtype=torch.long)
-            model.base_model(input_ids=row[None, start:end], attention_mask=seen, past_key_values=cache)
+            given = {"input_ids": row[None, start:end], "attention_mask": seen, cache_argument(model): cache}
+            model.base_model(**given)
         self._read.append(_Read(tokens, states[:, :, 0]))
         return self._read[-1].states
 

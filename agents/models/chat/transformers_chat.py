@@ -17,7 +17,7 @@ from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
-from agents.models.chat.prefix_states import PrefixStates
+from agents.models.chat.prefix_states import PrefixStates, cache_argument
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
@@ -199,7 +199,7 @@ class TransformersChat:
                     return [RowState(request, finish="abort") for request in requests]
             self._checkpoint.model.generate(
                 **inputs,
-                past_key_values=cache,
+                **({} if cache is None else {cache_argument(self._checkpoint.model): cache}),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([RowStopping(sampler, ends, self._decode, deadline)]),

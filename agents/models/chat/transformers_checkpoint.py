@@ -12,7 +12,7 @@ from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.mllama_layers import correct_mllama
-from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
+from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer, without_bars
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,10 @@ def load_checkpoint(
     loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
-        model = loader.from_pretrained(
-            source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
-        ).eval()
+        with without_bars():
+            model = loader.from_pretrained(
+                source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
+            ).eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:
