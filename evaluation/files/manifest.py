@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import format_os_error, shortened, write_whole
-from agents.base.secrets import scrubbed
+from agents.base.files import format_os_error, shorten_name, write_whole
+from agents.base.secrets import scrub
 from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
@@ -84,12 +84,12 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def current_commit() -> str:
-    """Return the repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
+def current_commit(folder: Path = _REPOSITORY) -> str:
+    """Return a repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL
-        return subprocess.check_output(command, cwd=_REPOSITORY, stderr=quiet, text=True, timeout=30).strip()
+        return subprocess.check_output(command, cwd=folder, stderr=quiet, text=True, timeout=30).strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
@@ -100,7 +100,7 @@ def describe_picture(words: Sequence[str]) -> dict[str, str]:
 
 
 def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(scrubbed(json.dumps(dict(about), ensure_ascii=False)))
+    made: dict[str, Any] = json.loads(scrub(json.dumps(dict(about), ensure_ascii=False)))
     return made
 
 
@@ -116,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         log.warning(
-            "%s is left out: %s", shortened(path), format_os_error(error) if isinstance(error, OSError) else error
+            "%s is left out: %s", shorten_name(path), format_os_error(error) if isinstance(error, OSError) else error
         )
         return {}
 

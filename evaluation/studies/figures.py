@@ -152,7 +152,7 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
         conversation=scores.mean_multi_turn_conversation_score,
         errors=count_errors(turns),
         failing=list_failing_stages(answered, traces),
-        cut_short=sum(traces[turn.key].cut_short for turn in answered if turn.key in traces),
+        cut_short=sum(traces[turn.key].was_cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),
         **spent,
     )

@@ -110,7 +110,9 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
     """
     pairs = pair_turns(one.turns, other.turns)
     if not pairs:
-        raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
+        raise EvaluationError(
+            f"{one.label} and {other.label} have no turn in common; compare runs over the same questions"
+        )
     first, second = (read_all_traces(entry.folders) for entry in (one, other))
     found = []
     for before, after in pairs:

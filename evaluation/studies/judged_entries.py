@@ -190,7 +190,7 @@ def find_saved(spec: str) -> Saved:
     here = path / RESPONSES
     files = [path] if not path.is_dir() else [here] if here.is_file() else sorted(path.glob(f"*/{RESPONSES}"))
     if not files:
-        raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
+        raise EvaluationError(f"{path} contains no answers ({RESPONSES}); name the folder of a run")
     place = None
     if not named:
         folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None

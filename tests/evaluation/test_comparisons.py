@@ -459,7 +459,7 @@ def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
-def test_what_a_run_that_failed_did_not_ask_is_counted_no_more(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_of_a_failed_run_leave_the_progress_count(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.broken = ("verify",)
     arguments = runs.arguments("--presets", "best", "--also", "none=best,-verify", "--tasks", "single")
     assert compare.main(arguments) == 1

@@ -174,7 +174,7 @@ def test_judging_again_costs_no_call(
     ("arguments", "said"),
     [
         (("nowhere.jsonl",), "does not exist"),
-        (("{empty}",), "holds no answers"),
+        (("{empty}",), "contains no answers"),
         (("{file}", "{file}"), "two entries are called a; write LABEL=PATH"),
         (("{file}", "--against", "b"), "--against takes one of a, not 'b'"),
         (("{file}", "--dataset", "{empty}"), "no parquet files"),

@@ -44,7 +44,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("way", SILENT)
-def test_a_server_without_replies_is_no_model_that_knows_nothing(httpserver: HTTPServer, way: str) -> None:
+def test_a_silent_server_does_not_count_as_a_model_without_an_answer(httpserver: HTTPServer, way: str) -> None:
     reply = asked(httpserver, way)
     assert (reply.text, reply.finish_reason, reply.no_answer) == ("", "error", True)
     assert SILENT[way] in str(reply.error) and "<" not in str(reply.error)

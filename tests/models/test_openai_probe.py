@@ -98,7 +98,7 @@ def test_a_model_that_names_no_colour_is_told_and_not_refused(httpserver: HTTPSe
 
 
 @pytest.mark.parametrize("way", ["thinks on", "thinks in tags", "thinks unseen", "thinks, by a refusal"])
-def test_a_model_that_ends_in_its_thoughts_is_told_with_the_budget_that_helps(httpserver: HTTPServer, way: str) -> None:
+def test_a_reply_that_ends_in_thoughts_is_reported_with_a_sufficient_budget(httpserver: HTTPServer, way: str) -> None:
     def say(body: Body) -> Any:
         said = {"content": '{"colour": "yellow"}'}
         if body["max_tokens"] < 1000:

@@ -83,7 +83,7 @@ class Probe:
 
     @property
     def fault(self) -> str | None:
-        """Why the model cannot be used as the profile would, and what to do; None if it can."""
+        """Reason why the profile cannot use the model, and what to do; None if it can."""
         said = [f"{found.said}: {found.cure}" for found in self.findings if found.fatal]
         return f"{self.model} at {self.address}: {'; '.join(said)}" if said else None
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.models.base import ModelError
 
 MESSAGE_CHARACTERS = 300
@@ -103,7 +103,7 @@ def translate_error(
 
 def clean_message(error: BaseException | str) -> str:
     """Shorten a message and remove the key, which some servers repeat."""
-    return scrubbed(str(error))[:MESSAGE_CHARACTERS]
+    return scrub(str(error))[:MESSAGE_CHARACTERS]
 
 
 def _complaint(error: openai.APIStatusError) -> str:
