@@ -307,7 +307,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             options.profile,
             without=options.without,
             overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
-            chat_model=options.model_name,
+            chat_model=options.model_name if foreign is None else None,
             base_url=options.base_url,
             server=options.server,
             cache=options.cache,
