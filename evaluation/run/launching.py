@@ -302,16 +302,20 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         if asked := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _convert_to_evaluation_errors():
-        config = RunConfig.read(
-            options.preset,
-            options.profile,
-            without=options.without,
-            overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
-            chat_model=options.model_name if foreign is None else None,
-            base_url=options.base_url,
-            server=options.server,
-            cache=options.cache,
-        )
+        if foreign is not None:
+            # No preset is read: forks have environment variables CRAG_... of their own, which name no setting of ours.
+            config = RunConfig.of_profile(options.profile, cache=options.cache)
+        else:
+            config = RunConfig.read(
+                options.preset,
+                options.profile,
+                without=options.without,
+                overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
+                chat_model=options.model_name,
+                base_url=options.base_url,
+                server=options.server,
+                cache=options.cache,
+            )
     if options.replicas is not None and config.settings.trace.requests:
         raise EvaluationError(
             "requests are recorded (--record-requests) of one agent in this process, without --replicas"
