@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.cluster import Placed
-from agents.base.named import ImportPath, canonical, imported, look_up
+from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
@@ -94,7 +94,7 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
     """
     place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
     assert isinstance(place, ImportPath)
-    agent: type[BaseAgent] = imported(place, reference, "agent", EvaluationError, BaseAgent)
+    agent: type[BaseAgent] = import_object(place, reference, "agent", EvaluationError, BaseAgent)
     if inspect.isabstract(agent):
         missing = ", ".join(sorted(agent.__abstractmethods__))
         raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")
@@ -136,7 +136,7 @@ def launch_agent(
     with _convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+        wanted = config.plan_search(options.split, web=web, images=images)
         ours = build is None and _is_ours(options)
         if search is not None:
             from agents.search.shared_search import SharedSearch
@@ -241,12 +241,21 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
     """Open the search pipeline of a command line.
 
     Raises:
-        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach.
+        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach. Or the profile searches by a class of its
+            own, and the agent or ``--calls`` takes the organiser's pipeline.
     """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    wanted: dict[str, Any] = {"split": options.split, "web": web, "images": images}
+    wanted = config.plan_search(options.split, web=web, images=images)
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
+    search = config.profile.search
+    ours = issubclass(look_up_agent_class(options.agent), CragAgent)
+    if not search.is_pipeline and (options.calls == PROVIDED or not ours):
+        reason = f"--calls {PROVIDED}" if options.calls == PROVIDED else f"--agent {options.agent}"
+        raise EvaluationError(
+            f"{reason} takes the organiser's pipeline, and profile {config.profile.name!r} searches by {search.kind!r}: "
+            "take a profile whose [search] has kind embedded or organiser"
+        )
     return config.pipeline(**wanted)
 
 
@@ -304,7 +313,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     with _convert_to_evaluation_errors():
         if foreign is not None:
             # No preset is read: forks have environment variables CRAG_... of their own, which name no setting of ours.
-            config = RunConfig.of_profile(options.profile, cache=options.cache)
+            config = RunConfig.of_profile(options.profile, cache=options.cache, knowledge=options.knowledge)
         else:
             config = RunConfig.read(
                 options.preset,
@@ -315,11 +324,10 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
                 base_url=options.base_url,
                 server=options.server,
                 cache=options.cache,
+                knowledge=options.knowledge,
             )
     if options.replicas is not None and config.settings.trace.requests:
-        raise EvaluationError(
-            "requests are recorded (--record-requests) of one agent in this process, without --replicas"
-        )
+        raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
@@ -343,6 +351,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,
+        **({"knowledge": config.collection.name} if config.collection is not None else {}),
         **({"gold_entity": True} if options.gold_entity else {}),
     }
 

@@ -143,7 +143,12 @@ class AskedOptions(Options):
     group = "what is asked"
 
     dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
-        None, description="local folder with the data set; not given: the public one from the hub"
+        None,
+        description="local folder with the data set, or your own questions in a .csv or .jsonl file (docs/own_knowledge.md); not given: "
+        "the questions of --knowledge, else the public data set from the hub",
+    )
+    knowledge: Annotated[Path | None, Flag(metavar="COLLECTION")] = Field(
+        None, description="folder of your own photos and pages, which is searched in place of the indices of --split"
     )
     split: str = Field("validation", description="split of the data set: validation or public_test")
     revision: str = Field(DEFAULT_REVISION, description="revision of the data set: v0.1.1 or v0.1.2")
@@ -151,6 +156,19 @@ class AskedOptions(Options):
         Conversations(),
         description="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
     )
+
+    @property
+    def own_questions(self) -> Path | None:
+        """File of one's own questions that is asked; None: a data set in the organiser's layout.
+
+        Raises:
+            EvaluationError: The folder that should hold it holds none, or two.
+        """
+        from evaluation.data.question_files import find_questions, require_questions
+
+        if self.dataset is not None:
+            return find_questions(self.dataset)
+        return None if self.knowledge is None else require_questions(self.knowledge)
 
 
 class AgentOptions(ModelOptions):
@@ -354,6 +372,8 @@ class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOpt
     @property
     def folders(self) -> list[tuple[DatasetType, Path]]:
         """Data sets to ask, each with the folder of its answers."""
+        if self.own_questions is not None:
+            return [("single-turn", self.output_dir)]
         if self.dataset_type != "both":
             return [(self.dataset_type, self.output_dir)]
         return [("single-turn", self.output_dir / "single-turn"), ("multi-turn", self.output_dir / "multi-turn")]
