@@ -55,7 +55,9 @@ class PreflightOptions(ModelOptions, JsonOptions):
     )
     task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
     quick: bool = Field(False, description="neither ask the hub, nor resolve the requirements, nor call the agent")
-    gpu_gb: float = Field(L40S_BYTES / 1e9, description="memory of the GPU in GB, as torch reports it; 1 GB of it stays free")
+    gpu_gb: float = Field(
+        L40S_BYTES / 1e9, description="memory of the GPU in GB, as torch reports it; 1 GB of it stays free"
+    )
     cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
 
 

@@ -27,7 +27,7 @@ from apps.preflight.memory import estimate_memory
 from apps.preflight.submission import EVALUATION_SECONDS
 from evaluation.commands import make_console
 from evaluation.run.batches import schedule_by_queue
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.latency.call_seconds import estimate_seconds, place_models
 from lab.benchmarks.latency.cost import Machine, count_picture_tokens
 from lab.benchmarks.latency.prefix_cache import make_prefix_caches
@@ -164,10 +164,10 @@ def _measure(options: LatencyOptions) -> int:
         *("prompt tokens a turn", "in the prefix cache"),
         *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late", "turns in 7.5 h"),
     )
-    console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
+    console.print(build_table(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     title = "calls in which the guard let a stage run / reduced it / skipped it"
     sizes = (f"batch {size}" for size in options.batches)
-    console.print(table_of(title, ("preset", "stage", *sizes), guarded, left=2))
+    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left=2))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:

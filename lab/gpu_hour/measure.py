@@ -20,7 +20,7 @@ from agents.crag_agent import CragAgent
 from agents.models.architecture import ArchitectureError
 from agents.models.base import MultimodalPair
 from agents.settings.run_config import RunConfig
-from agents.settings.stage_needs import roles_of
+from agents.settings.stage_needs import list_roles
 from apps.preflight.checkpoints import list_checkpoints
 from apps.preflight.memory import MARGIN, Memory, estimate_memory
 from lab.benchmarks.latency.call_seconds import estimate_seconds, place_models
@@ -296,7 +296,7 @@ def _measure_small(models: TimedModels, config: RunConfig) -> dict[str, float]:
         "match": ([picture], ["tower"]),
     }
     found = []
-    for role in roles_of(config.settings, config.prompts):
+    for role in list_roles(config.settings, config.prompts):
         if "path" not in str(config.profile.models.get(role)) or role in ("chat", "small_chat"):
             continue
         model = models.get(role)
