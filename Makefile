@@ -19,7 +19,7 @@ OUT ?= results/demo
 UPGRADE ?=
 VLLM_VENV ?= .venv-vllm
 V0_VENV ?= .venv-v0
-TRANSFORMERS5_VENV ?= .venv-transformers5
+TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
 VECTORDB_VENV ?= .venv-vectordb
@@ -39,16 +39,16 @@ INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
 INSTALLED_VECTORDB := $(VECTORDB_VENV)/.installed
 INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
-INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
+INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
-# Whatever loads through transformers, the organiser's search included.
+# Whatever loads or trains through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
-	tests/search/test_gateway.py tests/apps/test_memory.py
+	tests/search/test_gateway.py tests/apps/test_memory.py tests/training
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-vectordb test-web test-transformers5 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-vectordb test-web test-transformers4 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -147,13 +147,12 @@ test-vectordb: $(INSTALLED_VECTORDB) ## Run the tests of search in a Milvus data
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VECTORDB_VENV)/bin/python -m pytest tests/search/test_milvus.py \
 		tests/search/test_milvus_like_chroma.py
 
-# torch is among its own packages.
-$(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt
-	$(call layered,$(TRANSFORMERS5_VENV),requirements/transformers5.txt)
+$(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
+	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
 
-test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5
+test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapters and training under transformers 4.57.6, as in the GPU image
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
-		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
+		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
 $(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
@@ -205,4 +204,4 @@ screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(VECTORDB_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(VECTORDB_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from PIL import Image
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agents.base.command_options import Flag
 from agents.base.files import format_os_error
@@ -183,6 +183,9 @@ class AnswererOptions(ModelOptions):
     profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
         "embedded", description=f"the machine: {', '.join(profile_names())}, or the path of a .toml file"
     )
+    knowledge: Annotated[Path | None, Flag(names=("--knowledge",), positional=True, metavar="COLLECTION")] = Field(
+        None, description="folder of your own photos and pages, indexed by crag index (docs/own_knowledge.md)"
+    )
     split: Annotated[str | None, Flag(metavar="NAME")] = Field(
         None,
         description=f"data set whose indices are searched; default: the newest in the cache, else {DEFAULT_SPLIT}",
@@ -202,6 +205,12 @@ class AnswererOptions(ModelOptions):
         None, description="append each turn's trace to a file of JSON lines"
     )
 
+    @model_validator(mode="after")
+    def _search_one_thing(self) -> Self:
+        if self.knowledge is not None and self.split is not None:
+            raise ValueError("a collection and --split name two things to search: give one of them")
+        return self
+
 
 def start(options: AnswererOptions, search: Any = None) -> Answerer:
     """Build the agent that the options describe, and load its models.
@@ -219,7 +228,11 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
             raise CannotStartError(why)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
-        about = About(config.preset, config.profile.name, searched["split"], config.settings.description, limit)
+        about = About(
+            config.preset, config.profile.name, _name_searched(config, searched), config.settings.description, limit
+        )
+        if config.collection_note:
+            print(config.collection_note, file=sys.stderr)
         answerer = Answerer(agent, options.trace, about)
         loaded = agent.warm_up(blank_turn=False)
     if loaded.fault is not None:
@@ -249,8 +262,10 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         base_url=options.base_url,
         server=options.server,
         cache=options.cache,
+        knowledge=options.knowledge,
     )
-    return config, {"split": _choose_split(config, options), "web": not options.no_web, "images": not options.no_images}
+    split = _choose_split(config, options)
+    return config, config.plan_search(split, web=not options.no_web, images=not options.no_images)
 
 
 @contextmanager
@@ -263,10 +278,17 @@ def _as_cannot_start() -> Iterator[None]:
         raise CannotStartError(str(error)) from error
 
 
+def _name_searched(config: RunConfig, searched: Mapping[str, Any]) -> str:
+    """Return the name of what is searched, for people."""
+    return str(searched["split"]) if config.collection is None else config.collection.name
+
+
 def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
     """Return the requested split, else the newest one in the cache; name the others on standard error."""
     if options.split is not None:
         return options.split
+    if config.collection is not None:
+        return config.collection.split
     found = config.splits(web=not options.no_web)
     if len(found) > 1 and not (options.no_web and options.no_images):
         print(f"searching {found[0]}, the last prepared; --split takes {', '.join(found[1:])} too", file=sys.stderr)

@@ -44,9 +44,18 @@ COMMANDS = (
     ),
     Command("flips", "evaluation.studies.flips", "FlipsOptions", "verdicts that changed between two runs, and where"),
     Command(
-        "calibrate", "evaluation.studies.calibrate", "CalibrateOptions", "fit when a preset abstains, on validation"
+        "calibrate",
+        "evaluation.studies.calibrate",
+        "CalibrateOptions",
+        "fit when a preset abstains, on your own questions or on validation",
     ),
     Command("index", "agents.search.build_index", "IndexOptions", "make photos and pages of your own searchable"),
+    Command(
+        "test",
+        "evaluation.studies.collection_check",
+        "CollectionCheckOptions",
+        "ask your own questions of your own knowledge, and see what is lost and why",
+    ),
     Command("probe", "apps.probe", "ProbeOptions", "what a model behind a server can, and the cure for what it cannot"),
     Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check what is to be submitted"),
 )

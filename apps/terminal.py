@@ -1,14 +1,14 @@
-"""Ask about a photo in the terminal: ``python -m apps.terminal photo.jpg "How tall is this?"``.
+"""Ask in the terminal: ``python -m apps.terminal [COLLECTION] [PHOTO] [QUESTION]``.
 
-Without a question, a dialog begins.
+Without a question, a dialog begins. Without a photo, pages alone are asked.
 """
 
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from PIL import Image
 from pydantic import Field, model_validator
@@ -42,23 +42,64 @@ _CURES = {
     Unanswered.STAGE: "; --trace FILE keeps all that the stages did",
 }
 """What to do about an error, where its own words do not say it."""
+_WORDS = ("collection", "photo", "question")  # without a flag, in this order
 _MAX_TEXT = 300  # characters of a piece of evidence
 
 
 class AskOptions(AnswererOptions, JsonOptions):
-    """Ask an agent about a photo."""
+    """Ask an agent about a photo, or about pages."""
 
-    photo: Annotated[Path, Flag(positional=True)] = Field(description="a picture in any format that Pillow reads")
+    knowledge: Annotated[Path | None, Flag(metavar="COLLECTION")] = Field(
+        None, description="the same as a collection before the photo"
+    )
+    collection: Annotated[Path | None, Flag(positional=True)] = Field(
+        None, description="folder of your own photos and pages, indexed by crag index (docs/own_knowledge.md)"
+    )
+    photo: Annotated[Path | None, Flag(positional=True)] = Field(
+        None, description="a picture in any format that Pillow reads; without one, pages alone are asked"
+    )
     question: Annotated[str | None, Flag(positional=True)] = Field(
         None, description="the question; without one, a dialog begins"
     )
     brief: bool = Field(False, description="print the answer alone")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tell_apart(cls, given: Any) -> Any:
+        """Say which of the words on the command line are the collection, the photo and the question."""
+        return _sort_words(dict(given)) if isinstance(given, Mapping) and "collection" in given else given
+
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
+        if self.photo is None and self.question is None and self.knowledge is None:
+            raise ValueError("there is nothing to ask about: name a photo, or a collection and a question")
         if self.as_json and self.question is None:
             raise ValueError("--json needs a question: give one after the photo")
         return self
+
+
+def _sort_words(given: dict[str, Any]) -> dict[str, Any]:
+    """Sort the words of a command line, ``[COLLECTION] [PHOTO] [QUESTION]``, which argparse fills from the left.
+
+    The first is the collection if it is a folder. A single further word is the photo, unless it reads like a question.
+
+    Raises:
+        ValueError: There are three words, and the first is no folder; or two collections are named.
+    """
+    words = [str(word) for name in _WORDS if (word := given.pop(name, None)) is not None]
+    if words and Path(words[0]).is_dir():
+        if given.get("knowledge") is not None:
+            raise ValueError(f"{words[0]} and --knowledge name two collections: give one of them")
+        given["knowledge"] = words.pop(0)
+    if len(words) == len(_WORDS):
+        raise ValueError(f"there is no folder {words[0]}; name the folder of a collection, or leave it out")
+    if len(words) == 1:
+        return given | {"question" if _reads_like_question(words[0]) else "photo": words[0]}
+    return given | dict(zip(("photo", "question"), words, strict=False))
+
+
+def _reads_like_question(word: str) -> bool:
+    return not Path(word).is_file() and (len(word.split()) > 1 or word.rstrip().endswith("?") or not word.isascii())
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
@@ -72,7 +113,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     console = console or Console(stderr=options.as_json)
     try:
-        photo = read_photo(options.photo)  # before models are loaded: a wrong path shows at once
+        photo = (
+            None if options.photo is None else read_photo(options.photo)
+        )  # before models are loaded: a wrong path shows at once
         with console.status("loading the models"):
             answerer = start(options)
         if not options.question:
@@ -101,15 +144,21 @@ def _print_error(said: str) -> None:
 
 
 def talk(
-    answerer: Answerer, photo: Image.Image, console: Console, *, details: bool, read: Callable[[], str] | None = None
+    answerer: Answerer,
+    photo: Image.Image | None,
+    console: Console,
+    *,
+    details: bool,
+    read: Callable[[], str] | None = None,
 ) -> None:
-    """Hold a dialog about one photo until an empty line, "exit" or the end of the input.
+    """Hold a dialog about one photo, or about none, until an empty line, "exit" or the end of the input.
 
     ``read`` returns the next question; None: it is read from the console.
     """
     history: list[Message] = []
     read = read or (lambda: console.input("[bold]question:[/] "))
-    console.print("Ask about the photo; an empty line or Ctrl-D ends the dialog.", style="dim")
+    what = "about the photo" if photo is not None else "without a photo"
+    console.print(f"Ask {what}; an empty line or Ctrl-D ends the dialog.", style="dim")
     while True:
         try:
             text = read().strip()

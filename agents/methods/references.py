@@ -15,6 +15,13 @@ _IMAGE = re.compile(
     r"in the (middle|back|background|foreground)|(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
     re.IGNORECASE,
 )
+_POINTING = re.compile(
+    r"\b(?:this|these)\b(?! (?:year|month|week|weekend|season|spring|summer|autumn|fall|winter|morning|afternoon|evening|museum|zoo|park|"
+    r"garden|gallery|collection|exhibition|place|site|shop)s?\b)"
+    r"|\b(?:picture|photo|image|pictured|shown|in front of me|left[- ]hand|right[- ]hand|(?:left|right|middle|bottom|top) one)\b"
+    r"|^(?:what|who|how \w+|where|when|is|was) (?:is|are|was|were|does|did)? ?(?:it|that|those|he|she)\b",
+    re.IGNORECASE,
+)
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
 _PLACE_KINDS = "country|city|town|state|continent|capital|river|island|region|place|province|village|area"
 _PERSONS = "person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president"
@@ -43,7 +50,7 @@ _MONTHS = frozenset("january february march april may june july august september
 
 @dataclass(frozen=True)
 class Resolved:
-    """A query made to stand alone."""
+    """A query that stands alone."""
 
     question: str  # the query with the names that its pronouns stand for
     topic: str | None  # the name the dialog is about now, or None where it is about what the picture shows
@@ -52,12 +59,17 @@ class Resolved:
 
     @property
     def needs_image(self) -> bool:
-        """Whether the question can only be answered by looking at the picture."""
+        """Whether only a look at the picture can answer the question."""
         return self.topic is None
 
 
-def names_in(text: str) -> list[str]:
-    """The capitalised names of a text, in order; single words that only begin a sentence are not names."""
+def points_at_picture(query: str) -> bool:
+    """Return whether a question that begins a dialog points at something that only a picture can show."""
+    return _POINTING.search(query) is not None
+
+
+def extract_names(text: str) -> list[str]:
+    """Extract the capitalised names of a text, in order. A single word that begins a sentence is no name."""
     found: list[str] = []
     for match in _NAME.finditer(text):
         words = match.group().strip(" .'’-").split()
@@ -70,16 +82,16 @@ def names_in(text: str) -> list[str]:
 
 def _names_of_query(query: str) -> list[str]:
     rest = query.split(" ", 1)
-    return names_in(rest[1]) if len(rest) > 1 else []
+    return extract_names(rest[1]) if len(rest) > 1 else []
 
 
 def _is_circumstance(query: str, name: str) -> bool:
-    """Whether a name only says where or by whom: "the price on Amazon", "one in the US"."""
+    """Return whether a name only says where or by whom: "the price on Amazon", "one in the US"."""
     return re.search(rf"\b(?:on|in|at|from|via|across|outside|within) (?:the )?{re.escape(name)}", query) is not None
 
 
-def _placed(answer: str) -> str | None:
-    """The name that follows ``in``, ``of`` or ``to`` last: where an answer says a place."""
+def _find_place(answer: str) -> str | None:
+    """Return the last name after ``in``, ``of`` or ``to``, because answers give places so."""
     found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
     return found[-1].strip(" .") if found else None
 
@@ -88,9 +100,9 @@ def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
     known = {word.lower() for word in _names_of_query(query)}
     if topic:
         known.add(topic.lower())
-    candidates = [name for name in names_in(answer) if name.lower() not in known]
+    candidates = [name for name in extract_names(answer) if name.lower() not in known]
     if _NAMED.search(query):
-        place = _placed(answer)
+        place = _find_place(answer)
         if place is not None:
             return place
     return candidates[-1] if candidates else None
@@ -128,7 +140,12 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
 
 
 def resolve(query: str, history: Sequence[Message]) -> Resolved:
-    """A query with the references that its dialog, oldest message first, explains put in words; broken messages are passed over."""
+    """Replace the references of a query that its dialog explains.
+
+    Args:
+        query: The query.
+        history: The dialog, oldest message first. Malformed messages are skipped.
+    """
     if not history:
         return Resolved(query, None)
     state = Resolved("", None)

@@ -101,7 +101,7 @@ class Limits(Table):
 
 
 class LoraSettings(Table):
-    """A LoRA adapter for the chat model, where that runs in vLLM."""
+    """A LoRA adapter for a chat model that runs in vLLM."""
 
     name: str = Field(description="its name in the engine")
     path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
@@ -167,7 +167,7 @@ class Profile(Table):
     @model_validator(mode="before")
     @classmethod
     def _default_sees(cls, table: Any) -> Any:
-        """Derive ``sees`` from the kind of the chat model where the profile does not state it."""
+        """Derive ``sees`` from the kind of the chat model if the profile does not state it."""
         models = table.get("models")
         chat = models.get("chat") if isinstance(models, Mapping) else None
         return {"sees": not (isinstance(chat, Mapping) and chat.get("kind") == IN_WORDS), **table}
@@ -207,11 +207,12 @@ class Profile(Table):
         return self.model_copy(update={"models": models}) if changed else self
 
     def with_chat_model(self, name: str) -> Profile:
-        """Return the profile with other weights, or another model of its server, for its chat model and wherever else it has the same.
+        """Return the profile with another chat model: other weights, or another model of its server.
 
-        Weights may be ``ORG/NAME@REVISION``.
+        Every role that has the same model gets the other one. Weights may be ``ORG/NAME@REVISION``.
 
-        SettingsError where its chat model has neither.
+        Raises:
+            SettingsError: The chat model has neither weights nor a server.
         """
         chat = self.models.get("chat", {})
         option = next((option for option in ("path", "model") if option in chat), None)
@@ -239,7 +240,7 @@ class Profile(Table):
         return self.with_server_options({"base_url": base_url})
 
     def with_server_options(self, options: Mapping[str, Any]) -> Profile:
-        """Replace options of the profile's models that are behind a server, wherever they stand.
+        """Replace options of all models of the profile that are behind a server.
 
         Raises:
             SettingsError: The profile has no model behind a server.
@@ -366,7 +367,7 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
     if (base := table.pop("extends", None)) is None:
         return table
     other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
-    return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
+    return _extend(table, _whole_table(other, folder, chain), other.stem, path.stem)
 
 
 def _with_variables(value: Any, read: set[str]) -> Any:
@@ -381,7 +382,7 @@ def _with_variables(value: Any, read: set[str]) -> Any:
     return value
 
 
-def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+def _extend(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
     """Merge a profile's tables into those of the profile that it extends."""
     same_machine = table.pop("same_machine", False)
     merged = ("models", "limits", "presets") if same_machine else ("models", "limits")

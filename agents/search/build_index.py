@@ -11,13 +11,14 @@ from pydantic import Field, model_validator
 from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
 from agents.base.files import annotate_os_error, format_os_error, is_file_error, well_formed
+from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
-from agents.search.own_sources import keep_pictures, read_documents, read_table
+from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import main_content
 from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
 
@@ -27,8 +28,11 @@ _DEFAULT_SPLIT = "validation"
 
 
 class IndexOptions(Options):
-    """Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were."""
+    """Build search indices that the organiser's pipeline opens offline. Killed runs resume."""
 
+    collection: Annotated[Path | None, Flag(positional=True)] = Field(
+        None, description="folder with photos/ and pages/ (docs/own_knowledge.md), in place of the options for sources"
+    )
     images: Annotated[Path | None, Flag(metavar="FOLDER")] = Field(
         None, description="folder of the knowledge graph's images"
     )
@@ -83,13 +87,19 @@ class IndexOptions(Options):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        if self.collection is not None:
+            sources = (self.images, self.kg, self.table, self.pages or None, self.documents, self.split)
+            if any(source is not None for source in sources):
+                raise ValueError("a collection has its sources and its name: leave out all other sources, and --split")
+            return self
         of_graph = self.kg is not None or self.table is not None
         own = self.table is not None or self.documents is not None
         named = (self.table is None or self.image_id) and (self.documents is None or self.web_id)
         wrong = {
             "--kg and --table say the same; give one": self.kg is not None and self.table is not None,
             "--images and --kg (or --table) go together": (self.images is not None) != of_graph,
-            "nothing to build: give --images with --kg or --table, or --pages, or --documents": self.images is None
+            "nothing to build: name a collection, or give --images with --kg or --table, or --pages, or --documents": self.images
+            is None
             and not self.pages
             and self.documents is None,
             "give your knowledge a name: --split NAME": own and self.split is None and not named,
@@ -114,6 +124,8 @@ class IndexOptions(Options):
 
     @property
     def _tag(self) -> str:
+        if self.collection is not None:
+            return Collection(self.collection).split
         return (self.split or _DEFAULT_SPLIT).replace("_", "-")
 
 
@@ -134,12 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(options: IndexOptions) -> None:
-    """Build the indices that are asked for, embedding only what is new, and print what was done.
+    """Build the requested indices, embed only what is new, and print what was done.
 
     Raises:
         SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
-        ClusterError: The Ray cluster cannot be had.
-        OSError: A file cannot be read or written; the next call goes on where this one was.
+        ClusterError: The Ray cluster is not available.
+        OSError: A file cannot be read or written; the next call resumes.
     """
     with _workers(options) as (read, embed):
         _build(options, read, embed)
@@ -159,14 +171,11 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
     target = _open_target(options)
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
-    images = _images(options)
-    chunks = _chunks(options, read)
-    if (
-        images is None
-        and options.documents is not None
-        and target is None
-        and current_revision(hub, options.image_dataset) is None
-    ):
+    images, chunks = _collected(options, read) if options.collection else (_images(options), _chunks(options, read))
+    lacks_images = options.collection is not None or (
+        options.documents is not None and current_revision(hub, options.image_dataset) is None
+    )
+    if images is None and lacks_images and target is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
         builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
@@ -176,6 +185,22 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
             _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
+
+
+def _collected(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:
+    """Read the photos and the pages of the collection."""
+    assert options.collection is not None
+    collection = Collection.open(options.collection)
+    images, chunks = None, None
+    if (folder := collection.photos) is not None:
+        # Pictures are cached by URL, so that two collections may not share one.
+        base_url = options.base_url or f"{collection.split}/"
+        table = collection.table
+        images = read_captions(folder, base_url) if table is None else read_table(table, folder, base_url)
+        keep_pictures(images, options.cache / "image_cache")
+    if collection.pages is not None:
+        chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
+    return images, chunks
 
 
 def _open_target(options: IndexOptions) -> Target | None:
@@ -202,11 +227,15 @@ def _images(options: IndexOptions) -> list[ImageRow] | None:
 def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
-        own, left_out = read_documents(options.documents, options.base_url, content_of=main_content, each=read)
-        for reason in left_out:
-            print(f"left out: {reason}", file=sys.stderr)
-        rows += own
+        rows += _documents(options.documents, options.base_url, read)
     return rows or None
+
+
+def _documents(folder: Path, base_url: str, read: Each) -> list[ChunkRow]:
+    chunks, left_out = read_documents(folder, base_url, content_of=main_content, each=read)
+    for reason in left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    return chunks
 
 
 def _blank(cache: Path) -> ImageRow:

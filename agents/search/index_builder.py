@@ -123,9 +123,9 @@ _Contents = Sequence[tuple[bytes, str | Path]]
 
 @dataclass(frozen=True)
 class IndexBuilder:
-    """Embeds what indices hold and publishes them; run again after a kill, it goes on where it was.
+    """Embeds rows into indices and publishes them. Run again after a kill, it resumes.
 
-    Its methods raise SearchError where there are no rows, or the data set id has another form than ORG/NAME.
+    Its methods raise SearchError if there are no rows, or the data set id has another form than ORG/NAME.
     """
 
     hub: Path  # where to publish
@@ -137,10 +137,10 @@ class IndexBuilder:
     target: Target | None = None  # where to publish instead of the hub
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """Build the index of images; each image is read only where it is embedded.
+        """Build the index of images; each image is read when it is embedded.
 
         Raises:
-            SearchError: As for the class, or some images cannot be decoded; the message names them.
+            SearchError: See the class; or some images cannot be decoded, and the message names them.
         """
         stored: list[Row] = []
         files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
@@ -180,7 +180,7 @@ class IndexBuilder:
 
     def _publish(self, rows: Sequence[Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
         if not rows:
-            raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
+            raise SearchError(f"{dataset_id} cannot be built: its sources have no rows")
         if self.target is not None:
             return replace(self.target.publish(rows, self.cache, collection, model, dataset_id), embedded=embedded)
         folder = repository_folder(self.hub, dataset_id)

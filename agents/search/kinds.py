@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from PIL import Image
 
 from agents.base.files import one_line
-from agents.base.named import import_path, imported
+from agents.base.named import import_object, import_path
 from agents.profiles.profile import SEARCHES, SearchModels
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import ReadySearch, Searcher, reason
@@ -46,7 +46,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     kind = search.kind
     place = import_path(SEARCHES.get(kind, kind))
     assert place is not None  # the profile was checked
-    made = imported(place, kind, "kind of search", SearchError)
+    made = import_object(place, kind, "kind of search", SearchError)
     try:
         parameters = inspect.signature(made).parameters.values()
     except (TypeError, ValueError) as error:

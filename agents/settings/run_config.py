@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from agents.base.named import canonical, name_of
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
+from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
-from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
+from agents.settings.collection_gate import find_gate
+from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
@@ -55,6 +58,8 @@ class RunConfig:
     profile: Profile  # the models by role, with what the profile says for this preset
     settings: Settings  # the preset's settings under the profile, changes of the command line included
     cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
+    collection: Collection | None = None  # what is searched, in place of the indices of a split
+    collection_note: str = ""  # why no gate of the collection is used although it has some
 
     @classmethod
     def read(
@@ -68,12 +73,16 @@ class RunConfig:
         base_url: str | None = None,  # root of the API of its server
         server: Mapping[str, Any] | None = None,  # options of models behind a server in place of the profile's
         cache: Path = DEFAULT_CACHE,
+        knowledge: Path
+        | None = None,  # folder of a collection; the gate that was fitted to it is used, unless an override names one
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
 
         Raises:
             SettingsError: They, a stage to leave out, a setting or an environment variable ``CRAG_...`` are unknown or malformed, or
                 change nothing under this preset.
+            SearchError: There is no such collection.
+            HeadError: A gate of the collection is malformed.
         """
         config, unknown = cls._read(
             preset,
@@ -84,6 +93,7 @@ class RunConfig:
             base_url=base_url,
             server=server,
             cache=cache,
+            collection=None if knowledge is None else Collection.open(knowledge),
         )
         if unknown:
             raise SettingsError("; ".join(unknown))
@@ -137,19 +147,27 @@ class RunConfig:
         base_url: str | None = None,
         server: Mapping[str, Any] | None = None,
         cache: Path = DEFAULT_CACHE,
+        collection: Collection | None = None,
     ) -> tuple[RunConfig, list[str]]:
         """Return the configuration, and what ``unknown_variables`` says of the environment."""
         chosen = load_profile(profile).under(name_of(preset))
         ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
         ready = ready if base_url is None else ready.with_server(base_url)
         ready = ready.with_server_options(server) if server else ready
+        note = ""
+        if collection is not None:
+            # Its indices are in the cache, whatever the profile searches otherwise.
+            ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
+            gate, note = find_gate(collection, name_of(preset), ready.gate_models)
+            overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
         whole = load_settings(preset, ready, overrides=overrides)
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}
         for text in overrides:
-            if (stage := key_of(text).partition(".")[0]) in left_out:
+            if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
-        return cls(canonical(preset), ready, settings, cache), unknown_variables(whole, name_of(preset), ready)
+        config = cls(canonical(preset), ready, settings, cache, collection, note)
+        return config, unknown_variables(whole, name_of(preset), ready)
 
     @cached_property
     def prompts(self) -> PromptLibrary:
@@ -160,7 +178,7 @@ class RunConfig:
 
     @property
     def gate_note(self) -> str | None:
-        """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
+        """Warning that no gate is fitted for the models of this run, though the preset has gates; else None."""
         if not self.settings.lacks_gate:
             return None
         models = MODELS.join(self.profile.gate_models)
@@ -188,13 +206,22 @@ class RunConfig:
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
     ) -> str | None:
-        """Why indices, models or servers of the run cannot be had (``agents.profiles.reach``), before any is loaded; None where they can.
+        """Return why indices, models or servers of the run are not available, before any is loaded; None if they are.
 
-        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
-        PromptError where a prompt is missing or malformed.
+        ``agents.profiles.reach`` decides.
+
+        Args:
+            split: Split whose indices are needed.
+            web: Whether the index of pages is needed.
+            images: Whether the index of images is needed.
+            models: Look for all models; False: only for those of the search.
+            servers: Ask the servers of models.
+
+        Raises:
+            PromptError: A prompt is missing or malformed.
         """
         from agents.profiles.reach import unreachable
-        from agents.settings.stage_needs import roles_of
+        from agents.settings.stage_needs import list_roles
 
         search, tag = self.profile.search, _tag(split)
         image_model = with_revision(search.image_model, search.image_revision)
@@ -202,8 +229,15 @@ class RunConfig:
         wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
-        roles = roles_of(self.settings, self.prompts) if models else ()
+        roles = list_roles(self.settings, self.prompts) if models else ()
         return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
+
+    def plan_search(self, split: str, *, web: bool = True, images: bool = True) -> dict[str, Any]:
+        """Return the arguments of ``unreachable`` and ``pipeline``: of the collection if there is one, else of the split."""
+        if self.collection is None:
+            return {"split": split, "web": web, "images": images}
+        own = self.collection
+        return {"split": own.split, "web": web and own.pages is not None, "images": images and own.photos is not None}
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
         """Open the search of the profile for a split: the organiser's pipeline over its indices, or a ``ReadySearch`` of another kind.
@@ -244,12 +278,12 @@ class RunConfig:
         """
         if self.profile.search.kind != "embedded":
             return []
-        from agents.search.hub import published
+        from agents.search.hub import find_published
 
         hub, search = self.cache / "hub", self.profile.search
-        found = published(hub, search.image_index)
+        found = find_published(hub, search.image_index)
         if web:
-            pages = published(hub, search.web_index)
+            pages = find_published(hub, search.web_index)
             found = {split: when for split, when in found.items() if split in pages}
         return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
 
@@ -258,7 +292,7 @@ class RunConfig:
         return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
-        """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""
+        """Raise SearchError if an index of the split is missing; it names the existing splits and the command that makes this one."""
         from agents.search.hits import SearchError
         from agents.search.hub import current_revision
 
@@ -270,6 +304,8 @@ class RunConfig:
             if current_revision(hub, dataset_id) is not None:
                 continue
             place = "" if self.cache.resolve() == DEFAULT_CACHE else f" --cache {self.cache}"
+            if self.collection is not None:
+                raise SearchError(f"{self.collection.folder} is not indexed; run: {self._index_command}{place}")
             sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[what]
             if _tag(split) in _PREPARED:
                 mend = f"prepare it: python -m mini_crag_mm.prepare --split {_tag(split).replace('-', '_')}{place}"
@@ -277,6 +313,19 @@ class RunConfig:
                 mend = f"build it: python -m agents.search.build_index {sources} --split {split}{place}"
             has = f"the cache has {', '.join(known)}: --split {known[0]}, or " if known else ""
             raise SearchError(f"there is no {what} index {dataset_id} in {hub}; {has}{mend}")
+
+    @property
+    def _index_command(self) -> str:
+        """Command that indexes the collection with the encoders of the profile."""
+        search, folder = self.profile.search, self.collection.folder if self.collection is not None else ""
+        wanted = {
+            "image": with_revision(search.image_model, search.image_revision),
+            "text": with_revision(search.text_model, search.text_revision),
+        }
+        encoders = [
+            f"--{kind}-model {model}" for kind, model in wanted.items() if model not in ("efficientnet-lite2", "minilm")
+        ]
+        return " ".join(["crag index", str(folder), *encoders])
 
     def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
         """Set up the models of the profile; each is loaded when it is first asked for.

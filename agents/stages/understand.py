@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.lines import STANDALONE_QUESTION
-from agents.methods.references import resolve
+from agents.methods.references import points_at_picture, resolve
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.text import clean, one_line
 from agents.turn import Turn
@@ -20,6 +20,7 @@ class Understand(Stage):
     """A question of a dialog is made to stand alone, and it is settled whether it still needs the picture.
 
     Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so.
+    A question that comes without a picture needs one only if it points at something.
     """
 
     class Options(StageOptions):
@@ -33,7 +34,7 @@ class Understand(Stage):
     when_short = "rules alone"
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that rewrites."""
+        """Return the prompt of the model that rewrites."""
         return (ASK,) if self.options.rewrite == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -41,10 +42,12 @@ class Understand(Stage):
         by_model = self.options.rewrite == "model" and not context.short
         unsure: list[Turn] = []
         for turn in turns:
-            resolved = resolve(one_line(clean(turn.query)), turn.history)
+            query = one_line(clean(turn.query))
+            resolved = resolve(query, turn.history)
             turn.question = resolved.question
-            turn.needs_image = resolved.needs_image
-            if turn.history and not resolved.sure:
+            turn.needs_image = resolved.needs_image and not _stands_without_picture(turn)
+            # Rules are sure of what is about the picture, where a dialog has one.
+            if turn.history and (not resolved.sure or (turn.asked_without_picture and turn.question == query)):
                 unsure.append(turn)
         if by_model:
             for turn, answer in context.ask_each(
@@ -55,3 +58,8 @@ class Understand(Stage):
                 turn.question = answer.value or turn.question
         for turn in turns:
             turn.note(question=turn.question, needs_image=turn.needs_image, by_model=turn in unsure and by_model)
+
+
+def _stands_without_picture(turn: Turn) -> bool:
+    """Return whether a question came without a picture, and nothing in it points at one."""
+    return turn.asked_without_picture and (bool(turn.history) or not points_at_picture(turn.query))

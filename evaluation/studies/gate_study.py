@@ -1,0 +1,184 @@
+"""Study of a gate: what it is fitted to, what it promises on dialogs that it has not seen, and how that is shown and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from agents.methods.gate import Gate
+from evaluation.commands import print_json
+from evaluation.files.manifest import write_json
+from evaluation.records import EvaluationError
+from evaluation.run.launching import gate_models
+from evaluation.studies.decisions import FloatArray, Turns
+from evaluation.studies.gate_fit import (
+    BREAK_EVEN,
+    Fit,
+    HeldOut,
+    Truthfulness,
+    apply_gate,
+    cross_validate,
+    fit,
+    make_gate,
+    measure_truthfulness,
+    select_usable,
+)
+from evaluation.studies.plots import plot_gate
+from evaluation.studies.result_tables import ResultTable, name_files
+
+EVERYTHING = "every candidate is given"
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Judged candidates of one preset and profile, and their origin."""
+
+    turns: Turns
+    profile: str
+    chat_model: str | None  # replaces the profile's chat model
+    splits: tuple[str, ...]
+    runs: tuple[str, ...]
+    judges: tuple[str, ...]
+    weights: tuple[str, ...] = ()  # the chat models as the runs note them
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The chat model and the one of image search, for which the fit holds."""
+        return gate_models(self.profile, self.chat_model)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Origin of the fit, for the files that are written."""
+        return {
+            "runs": list(self.runs),
+            "split": ", ".join(self.splits),
+            "profile": self.profile,
+            "models": list(self.models),
+            "judge": ", ".join(self.judges),
+            "turns": len(self.turns.points),
+            "sessions": len(np.unique(self.turns.session)),
+            "candidates": int(self.turns.gate_decides.sum()),
+            "right": int(self.turns.right.sum()),
+        }
+
+
+@dataclass(frozen=True)
+class GateStudy:
+    """A fitted gate with its scores on held-out dialogs.
+
+    Attributes:
+        names: Signals that it weighs.
+        honest: Held-out predictions and scores.
+        fitted: The fit to all candidates.
+        threshold: Least probability of a given candidate: one half, or the fitted one if it earns more on held-out dialogs.
+        egocentric: Threshold of photos of smart glasses, if one of their own gains beyond chance.
+    """
+
+    names: tuple[str, ...]
+    honest: HeldOut
+    fitted: Fit
+    threshold: float
+    egocentric: float | None
+
+    @property
+    def points(self) -> FloatArray:
+        """Held-out points of every turn with the thresholds of the study."""
+        if self.egocentric is not None:
+            return self.honest.at_both
+        return self.honest.at_half if self.threshold == BREAK_EVEN else self.honest.at_fitted
+
+    def make_gate(self, about: Mapping[str, object]) -> Gate:
+        """Make the gate, as it is written."""
+        return make_gate(self.fitted, self.names, self.threshold, dict(about), self.egocentric)
+
+    def is_better(self, turns: Turns) -> bool:
+        """Return whether it earns more on held-out dialogs than giving every candidate."""
+        honest = (self.honest.at_half, self.honest.at_fitted, self.honest.at_both)
+        return bool(max(points.mean() for points in honest) > turns.score(np.ones_like(turns.right)).mean())
+
+    def tabulate(self, turns: Turns, gate: Gate, more: Mapping[str, Truthfulness]) -> dict[str, Truthfulness]:
+        """Return the truthfulness of each policy; ``more`` stand behind the one that gives every candidate."""
+        honest, fitted = self.honest, self.fitted
+        rows = {
+            EVERYTHING: measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
+            **more,
+            "gate, on the same turns": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
+            f"gate, cross-validated, threshold {BREAK_EVEN}": measure_truthfulness(turns, honest.at_half),
+            f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": measure_truthfulness(
+                turns, honest.at_fitted
+            ),
+        }
+        if len(np.unique(turns.of_glasses)) == 2:
+            here = "{:.3f}, {:.3f}".format(*fitted.of_each)
+            rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = (
+                measure_truthfulness(turns, honest.at_both)
+            )
+        return rows
+
+
+def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
+    """Fit a gate, and estimate by cross-validation over dialogs what it earns on others.
+
+    Raises:
+        EvaluationError: No signal differs between candidates, or right or wrong candidates stand in too few dialogs.
+    """
+    names = select_usable(turns)
+    if not names:
+        raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
+    honest = cross_validate(turns, names, folds=folds, repeats=repeats)
+    fitted = fit(
+        turns.matrix(names), turns.right, turns.groups, names, folds, 0, turns.of_glasses, turns.negative_signals
+    )
+    one = bool(honest.at_fitted.mean() > honest.at_half.mean())
+    gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
+    if gain.low > 0:  # a further parameter has to gain beyond chance
+        return GateStudy(tuple(names), honest, fitted, fitted.of_each[1], fitted.of_each[0])
+    return GateStudy(tuple(names), honest, fitted, fitted.threshold if one else BREAK_EVEN, None)
+
+
+def show_study(
+    console: Console, material: FitData, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
+) -> None:
+    """Print the truthfulness of each policy and the AUROC of each signal."""
+    about = material.about
+    said = (
+        f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
+        f"forbids, {about['right']} of them right; judge {about['judge']}"
+    )
+    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    cells = [
+        (name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
+        for name, found in rows.items()
+    ]
+    ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
+    ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
+    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(known)) for name, (area, known) in ordered]
+    ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
+
+
+def write_study(
+    place: Path,
+    material: FitData,
+    rows: Mapping[str, Truthfulness],
+    areas: Mapping[str, tuple[float, int]],
+    probability: FloatArray,
+    more: Mapping[str, Any],
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    """Write what was fitted as PLACE.json, print it if ``as_json``, and plot it."""
+    known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
+    earned = {policy: asdict(found) for policy, found in rows.items()}
+    content = {**material.about, "truthfulness": earned, "auroc": known, **more}
+    write_json(place.with_suffix(".json"), content)
+    if as_json:
+        print_json(content)
+    drawn = {signal: area for signal, area in known.items() if area is not None}
+    plots = plot_gate(place, probability, material.turns.right, drawn)
+    console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)

@@ -1,0 +1,189 @@
+"""Why each lost turn of one's own questions was lost, and what would mend it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agents.record import TurnRecord
+from agents.unanswered import explain_error, name_cause
+from evaluation.judge.plain_text import tokenise
+from evaluation.records import JudgedTurn, Key
+from evaluation.studies.result_tables import ResultTable, shorten
+
+Reason = Literal["not recognised", "not found", "withheld", "wrong", "error"]
+REASONS: tuple[Reason, ...] = ("not recognised", "not found", "withheld", "wrong", "error")
+
+_POLARITY = {("yes",), ("no",)}
+_MAX_CHARACTERS = 90
+"""Most characters of a text on the terminal. The files hold all."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A judged turn with what is known of it.
+
+    Attributes:
+        record: Its record, or None.
+        answers: The accepted answers; none if it must not be answered.
+        photo: Path of its photo for people, or "".
+    """
+
+    judged: JudgedTurn
+    record: TurnRecord | None
+    answers: tuple[str, ...]
+    photo: str
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is neither answered right nor rightly declined."""
+        judged = self.judged
+        if judged.turn.error_cause is not None:
+            return True
+        return not judged.miss if not self.answers else not judged.correct
+
+
+@dataclass(frozen=True)
+class LostTurn:
+    """A lost turn: why, in detail, and what would mend it."""
+
+    asked: Asked
+    reason: Reason
+    detail: str
+    mend: str
+
+    @property
+    def key(self) -> Key:
+        """Identifier of the turn."""
+        return self.asked.judged.turn.key
+
+
+def find_lost_turns(turns: Sequence[Asked], collection: str) -> list[LostTurn]:
+    """Explain the lost turns, in the order of ``REASONS``.
+
+    Args:
+        turns: All turns of a run.
+        collection: Folder of the collection as it is written on a command line.
+    """
+    lost = [_explain(each, f"crag calibrate {collection}") for each in turns if each.is_lost]
+    return sorted(lost, key=lambda each: REASONS.index(each.reason))
+
+
+def _explain(asked: Asked, calibrate: str) -> LostTurn:
+    judged, record = asked.judged, asked.record
+    if judged.turn.error_cause is not None:
+        why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause)
+        return LostTurn(asked, "error", why, "mend what failed, then ask again with --resume")
+    source = "a page, or a column of the table, that says it"
+    if not judged.miss:
+        said = f"it said: {judged.turn.agent_response}"
+        if not asked.answers:
+            return LostTurn(asked, "wrong", f"{said}; it must not be answered", calibrate)
+        seen = f"; the photo was taken for {record.entity}" if record is not None and record.entity else ""
+        return LostTurn(asked, "wrong", said + seen, calibrate if _has_evidence(asked) else source)
+    if record is None:
+        return LostTurn(asked, "withheld", "the agent keeps no record of its turns", "")
+    nearest = record.nearest
+    if asked.photo and nearest is not None and not _is_right_candidate(asked):
+        detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f})"
+        return LostTurn(asked, "not recognised", detail, f"a photo like {asked.photo} among those of its exhibit")
+    if not _has_evidence(asked):
+        return LostTurn(asked, "not found", "no evidence holds an accepted answer", source)
+    decision = record.decision
+    candidate = decision.candidate if decision is not None else None
+    held_back = f"would have said: {candidate}" if candidate else "the model did not answer from the evidence"
+    why = f" ({decision.reason})" if decision is not None and decision.reason else ""
+    return LostTurn(
+        asked, "withheld", held_back + why, calibrate if candidate else "clearer words in the source, or another model"
+    )
+
+
+def _is_right_candidate(asked: Asked) -> bool:
+    decision = asked.record.decision if asked.record is not None else None
+    return decision is not None and _holds_answer(decision.candidate or "", asked.answers)
+
+
+def _has_evidence(asked: Asked) -> bool:
+    """Return whether the evidence holds an accepted answer. A yes or a no stands in no evidence, so that any will do."""
+    record = asked.record
+    if record is None:
+        return False
+    if any(tuple(tokenise(answer)) in _POLARITY for answer in asked.answers):
+        return bool(record.evidence)
+    return any(_holds_answer(each.text, asked.answers) for stage in record.stages for each in stage.evidence)
+
+
+def _holds_answer(text: str, answers: Sequence[str]) -> bool:
+    """Return whether the words of an answer stand in a text, one after the other."""
+    said = f" {' '.join(tokenise(text))} "
+    return any(f" {words} " in said for answer in answers if (words := " ".join(tokenise(answer))))
+
+
+def count_outcomes(turns: Sequence[Asked]) -> str:
+    """Count what became of the questions, in a sentence."""
+    answerable = [each for each in turns if each.answers]
+    others = [each for each in turns if not each.answers]
+    right = sum(not each.is_lost for each in answerable)
+    wrong = sum(each.judged.hallucination for each in turns)
+    said = f"{right} of {len(answerable)} questions answered right, {wrong} answered wrong"
+    declined = sum(not each.is_lost for each in others)
+    return said + (f", {declined} of {len(others)} declined that must not be answered" if others else "")
+
+
+def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[ResultTable]:
+    """Build the table of lost turns and the one of what to mend.
+
+    Args:
+        lost: The lost turns.
+        longest: Most characters of a text; None: all.
+    """
+    if not lost:
+        return []
+    longest = longest if longest is None else min(longest, _MAX_CHARACTERS)
+    counts = Counter(each.reason for each in lost)
+    notes = [", ".join(f"{reason}: {counts[reason]}" for reason in REASONS if counts[reason])]
+    rows = [
+        (
+            each.reason,
+            each.asked.photo or "no photo",
+            shorten(each.asked.judged.turn.query, longest),
+            shorten(" | ".join(each.asked.answers) or "(none)", longest),
+            shorten(each.detail, longest),
+        )
+        for each in lost
+    ]
+    made = [
+        ResultTable("Lost turns", ("why", "photo", "question", "accepted answers", "detail"), rows, notes, words=True)
+    ]
+    mended: dict[str, list[LostTurn]] = {}
+    for each in lost:
+        if each.mend:
+            mended.setdefault(each.mend, []).append(each)
+    told = [
+        (mend, str(len(some)), shorten("; ".join(each.asked.judged.turn.query for each in some), longest))
+        for mend, some in sorted(mended.items(), key=lambda item: -len(item[1]))
+    ]
+    return [*made, ResultTable("What would mend it", ("what", "turns", "questions"), told, words=True)]
+
+
+def build_content(turns: Sequence[Asked], lost: Sequence[LostTurn]) -> dict[str, Any]:
+    """Return the content of lost.json."""
+    return {
+        "summary": count_outcomes(turns),
+        "lost": [
+            {
+                "session_id": each.key[0],
+                "interaction_id": each.key[1],
+                "photo": each.asked.photo or None,
+                "question": each.asked.judged.turn.query,
+                "answers": list(each.asked.answers),
+                "answer": each.asked.judged.turn.agent_response,
+                "why": each.reason,
+                "detail": each.detail,
+                "mend": each.mend,
+            }
+            for each in lost
+        ],
+    }

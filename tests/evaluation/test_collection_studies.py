@@ -1,0 +1,296 @@
+"""``crag test`` and ``crag calibrate`` of a collection: why turns are lost, what changed since, and a gate of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.methods.gate import CLASSES, Gate
+from agents.record import Decision as Told
+from agents.record import EvidenceFound, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
+from agents.search.collection import Collection
+from agents.settings.run_config import RunConfig
+from evaluation.data.own_dataset import load_own_questions
+from evaluation.files.outputs import write_outputs
+from evaluation.judge.judging import judge_turns
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import make_answered_turn
+from evaluation.run.options import RunOptions
+from evaluation.studies import calibrate, collection_check, collection_gate
+from evaluation.studies.collection_gate import compose_gates, compute_log_odds
+from evaluation.studies.decisions import Decision, Turns
+from evaluation.studies.gate_fit import apply_gate
+from tests.evaluation.worlds import picture, write_records
+
+IDK = "I don't know"
+MODELS = ("qwen2.5-coder-1.5b-instruct-q4_k_m", "efficientnet-lite2")
+
+
+def make_collection(folder: Path, rows: Sequence[str]) -> Path:
+    """A collection with a page, a visitor's photo and these rows of questions."""
+    (folder / "pages").mkdir(parents=True)
+    (folder / "pages" / "tickets.md").write_text("A ticket costs 6 euros.")
+    picture().save(folder / "mill.png")
+    (folder / "questions.csv").write_text("\n".join(["photo,question,answers", *rows]) + "\n")
+    return folder
+
+
+def write_run(folder: Path, collection: Path, answers: Sequence[tuple[str, dict[str, Any]]]) -> int:
+    """A judged run over the questions of a collection: an answer a question, with fields of its record and of its turn."""
+    data = load_own_questions(collection / "questions.csv")
+    turns, records = [], []
+    for session, (answer, known) in zip(data.sessions, answers, strict=True):
+        known = dict(known)
+        cause = known.pop("cause", None)
+        turn = make_answered_turn(session, session.turns[0], answer)
+        turns.append(turn if cause is None else type(turn)(**{**turn.to_dict(), "error_cause": cause}))
+        decision = Told(
+            known.pop("candidate", None if answer == IDK else answer), answer != IDK, known.pop("reason", None)
+        )
+        stage = StageRecord("finalise", decision=decision, **known)
+        unanswered = Unanswered(cause) if cause else None
+        records.append(
+            TurnRecord(turn.query, turn.query, answer, (stage,), session_id=turn.session_id, interaction_id=turn.interaction_id,
+                       unanswered=unanswered)
+        )  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    judged = judge_turns(turns, RuleJudge(), accept=data.accept, facts=data.facts)
+    write_outputs(folder, judged, {"judge": "rule"})
+    write_records(folder / "trace.jsonl", records)
+    (folder / "run.json").write_text(json.dumps({"preset": "best", "profile": "embedded", "dataset": data.name}))
+    return 0
+
+
+ROWS = (
+    "mill.png,Who built this?,J. Smith",
+    "mill.png,When was this built?,1874",
+    ",How much is a ticket?,6 euros|6",
+    ",When is it open?,9 to 5",
+    ",Is there a café?,yes",
+    ",Who is the cook?,",
+    ",What is the phone number?,",
+    "mill.png,How high is this?,12 m",
+)
+TICKET = EvidenceFound("A ticket costs 6 euros.")
+ANSWERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("J. Smith", {}),
+    (IDK, {"nearest": PictureFound("Town Hall", 0.71), "candidate": "1902"}),
+    (IDK, {"evidence": (TICKET,), "candidate": "6 euros", "reason": "it is not sure enough"}),
+    (IDK, {"evidence": (TICKET,)}),
+    (IDK, {"evidence": (TICKET,), "candidate": "yes"}),
+    (IDK, {}),
+    ("555-1234", {}),
+    (IDK, {"cause": "busy"}),
+)
+
+
+@pytest.fixture
+def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return make_collection(tmp_path / "museum", ROWS)
+
+
+def play(
+    monkeypatch: pytest.MonkeyPatch, module: Any, museum: Path, answers: Sequence[tuple[str, dict[str, Any]]]
+) -> list[RunOptions]:
+    """Have a command read these answers in place of those of an agent; returns the options of its runs."""
+    asked: list[RunOptions] = []
+
+    def run(options: RunOptions, _: object) -> int:
+        asked.append(options)
+        return write_run(options.output_dir, museum, answers)
+
+    monkeypatch.setattr(module, "run_questions", run)
+    return asked
+
+
+def test_each_lost_turn_says_why_and_what_would_mend_it(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = play(monkeypatch, collection_check, museum, ANSWERS)
+    assert collection_check.main([str(museum)]) == 0
+    (run,) = asked
+    assert (run.knowledge, run.output_dir, run.eval_model) == (museum, Path("results/museum/1"), "rule")
+    content = json.loads(Path("results/museum/1/lost.json").read_text())
+    lost = {each["question"]: each for each in content["lost"]}
+    assert {question: each["why"] for question, each in lost.items()} == {
+        "When was this built?": "not recognised",
+        "When is it open?": "not found",
+        "How much is a ticket?": "withheld",
+        "Is there a café?": "withheld",
+        "What is the phone number?": "wrong",
+        "How high is this?": "error",
+    }
+    assert lost["When was this built?"]["mend"] == "a photo like mill.png among those of its exhibit"
+    assert lost["When was this built?"]["detail"] == "nearest: Town Hall (cosine 0.71)"
+    assert "6 euros (it is not sure enough)" in lost["How much is a ticket?"]["detail"]
+    assert lost["How much is a ticket?"]["mend"] == f"crag calibrate {museum}"
+    assert "a page, or a column of the table" in lost["When is it open?"]["mend"]
+    assert "must not be answered" in lost["What is the phone number?"]["detail"]
+    said = capsys.readouterr().out
+    assert "1 of 6 questions answered right, 1 answered wrong, 1 of 2 declined that must not be answered" in said
+    assert "not recognised: 1, not found: 1, withheld: 2, wrong: 1, error: 1" in said
+    assert "<h" in Path("results/museum/1/lost.html").read_text()
+
+
+def test_a_right_candidate_of_an_unrecognised_photo_was_withheld(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nearest = {
+        "nearest": PictureFound("Town Hall", 0.71),
+        "candidate": "in 1874",
+        "evidence": (EvidenceFound("built: 1874"),),
+    }
+    play(monkeypatch, collection_check, museum, [ANSWERS[0], (IDK, nearest), *ANSWERS[2:]])
+    assert collection_check.main([str(museum)]) == 0
+    lost = json.loads(Path("results/museum/1/lost.json").read_text())["lost"]
+    assert {each["question"]: each["why"] for each in lost}["When was this built?"] == "withheld"
+
+
+def test_an_earlier_run_is_compared_and_a_truthfulness_can_be_asked_for(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(monkeypatch, collection_check, museum, ANSWERS)
+    assert collection_check.main([str(museum), "--min-truthfulness", "-10%"]) == 0
+    better = [*ANSWERS[:2], ("6 euros", {}), *ANSWERS[3:]]
+    play(monkeypatch, collection_check, museum, better)
+    capsys.readouterr()
+    assert collection_check.main([str(museum), "--against", "results/museum/1", "--min-truthfulness", "0.5"]) == 1
+    said = capsys.readouterr().out
+    assert "missing → right" in said and "How much is a ticket?" in said
+    assert "truthfulness is 12.5%, and --min-truthfulness asks for 50.0%" in said
+    flips = json.loads(Path("results/museum/2/flips.json").read_text())["flips"]
+    assert [each["query"] for each in flips] == ["How much is a ticket?"]
+
+
+def test_what_cannot_be_compared_is_told_before_anything_is_asked(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = play(monkeypatch, collection_check, museum, ANSWERS)
+    assert collection_check.main([str(museum), "--against", "nowhere"]) == 2
+    assert collection_check.main([str(museum), "--resume"]) == 2
+    assert not asked
+    with pytest.raises(SystemExit):
+        collection_check.main([str(museum), "--min-truthfulness", "60"])
+    assert "write a truthfulness from -1 to 1" in capsys.readouterr().err
+
+
+def test_programs_read_the_result(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(monkeypatch, collection_check, museum, ANSWERS)
+    assert collection_check.main([str(museum), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["scores"]["all"]["total"] == 8 and len(said["lost"]) == 6
+
+
+def many(count: int, wrong: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
+    """Questions and answers, of which the last are wrong; the verdict tells them apart, and nothing else does."""
+    rows, answers = [], []
+    for number in range(count):
+        rows.append(f",What is number {number}?,{number} apples")
+        right = number < count - wrong
+        signals = {"p_yes": Signal((0.8 if right else 0.3) + number / 1000), "evidence_score": Signal(number % 3)}
+        answers.append((f"{number if right else number + 100} apples", {"signals": signals}))
+    return rows, answers
+
+
+def test_a_gate_is_fitted_kept_beside_the_collection_and_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, answers = many(30, 10)
+    farm = make_collection(tmp_path / "farm", rows)
+    play(monkeypatch, collection_gate, farm, answers)
+    command = [str(farm), "--repeats", "1"]
+    assert calibrate.main([*command, "--dry-run"]) == 0
+    assert not (farm / "gates").exists()
+    assert calibrate.main(command) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "more than chance" in said and "20.0 of 20" in said
+    (path,) = (farm / "gates").iterdir()
+    gate = Gate.load(path)
+    assert (gate.fitted_on["preset"], tuple(gate.fitted_on["models"])) == ("best", MODELS)
+    mean, low, high = gate.fitted_on["cross_validated"]
+    assert -1 <= low <= mean <= high <= 1
+    found = RunConfig.read(knowledge=farm)
+    assert found.settings.finalise.gate == str(path) and found.collection_note == ""  # type: ignore[attr-defined]
+    other = RunConfig.read(profile="laptop", knowledge=farm)
+    assert other.settings.finalise.gate != str(path)  # type: ignore[attr-defined]
+    assert "no gate of the collection is used" in other.collection_note and "crag calibrate" in other.collection_note
+    chosen = RunConfig.read(knowledge=farm, overrides=["finalise.gate=null"])
+    assert chosen.settings.finalise.gate is None  # type: ignore[attr-defined]
+
+
+def test_the_run_of_a_gate_gives_every_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, answers = many(30, 10)
+    farm = make_collection(tmp_path / "farm", rows)
+    asked = play(monkeypatch, collection_gate, farm, answers)
+    assert calibrate.main([str(farm), "--repeats", "1", "--dry-run", "--set", "answer.k=3"]) == 0
+    assert asked[0].set == ("answer.k=3", *collection_gate.OPEN) and asked[0].output_dir == Path("results/farm/open")
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong", "words"),
+    [
+        (12, 2, "too few questions for a gate: 10 candidates are right (in 10 dialogs) and 2 wrong (in 2)"),
+        (12, 0, "nothing is to be withheld: 12 candidates are right"),
+    ],
+)
+def test_too_few_questions_are_refused_in_a_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+    wrong: int,
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, answers = many(count, wrong)
+    play(monkeypatch, collection_gate, farm := make_collection(tmp_path / "farm", rows), answers)
+    assert calibrate.main([str(farm)]) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said and (wrong == 0 or "about 30 dialogs, and here are 12" in said)
+    assert not (farm / "gates").exists()
+
+
+def test_a_malformed_gate_is_told(tmp_path: Path) -> None:
+    farm = make_collection(tmp_path / "farm", [",Who?,x"])
+    path = Collection(farm).gate_file("best", MODELS)
+    path.parent.mkdir()
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"best-|best_"):
+        RunConfig.read(knowledge=farm)
+
+
+def make_gate(features: tuple[str, ...], weights: tuple[float, ...], intercept: float, **more: Any) -> Gate:
+    spread: dict[str, Any] = {"mean": (0.5,) * len(features), "scale": (0.2,) * len(features), "threshold": 0.5}
+    return Gate(
+        classes=CLASSES, features=features, coefficients=(weights,), intercept=(intercept,), **{**spread, **more}
+    )
+
+
+def test_a_composed_gate_says_what_the_outer_one_says_of_the_inner_ones_odds() -> None:
+    random = np.random.default_rng(1)
+    rows = [
+        Decision(
+            f"s{number}", 1.0, True, {"p_yes": Signal(random.random()), "agreement": Signal(random.random())}, False
+        )
+        for number in range(20)
+    ]
+    turns = Turns.from_decisions(rows)
+    inner = make_gate(("p_yes", "agreement"), (0.7, 0.4), -0.2)
+    outer = make_gate(("odds",), (1.3,), 0.1, mean=(0.3,), scale=(0.8,), threshold=0.6)
+    odds = compute_log_odds(turns, inner)
+    expected = [outer.probability({"odds": float(value)}) for value in odds]
+    composed = compose_gates(inner, outer)
+    signals = [{name: signal.value for name, signal in row.signals.items()} for row in rows]
+    np.testing.assert_allclose([composed.probability(each) for each in signals], expected, atol=1e-12)
+    assert (apply_gate(turns, composed) == (np.array(expected) >= 0.6)).all()
+    assert composed.probability({"agreement": 0.9}) == pytest.approx(
+        outer.probability({"odds": 0.4 * (0.9 - 0.5) / 0.2 - 0.2})
+    ), "a missing signal counts as its mean"

@@ -1,0 +1,102 @@
+"""A collection: its parts, photos with captions, and the indices that one command builds of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.search.build_index import IndexOptions, main
+from agents.search.collection import Collection, to_slug
+from agents.search.hits import SearchError
+from agents.search.index_sources import SourceError
+from agents.search.own_sources import read_captions
+from agents.settings.run_config import RunConfig
+from tests.search.conftest import draw
+
+
+@pytest.fixture
+def museum(tmp_path: Path) -> Path:
+    """A collection of three photos with captions and a page."""
+    folder = tmp_path / "Müseum 1"
+    (folder / "photos" / "old").mkdir(parents=True)
+    for kind, name in enumerate(("mill", "pond", "old/mill")):
+        draw(kind).save(folder / "photos" / f"{name}.png")
+    (folder / "photos" / "mill.txt").write_text("Old Mill\nheight: 12 m\nIt burned twice.\n")
+    (folder / "photos" / "old" / "mill.txt").write_text("Old Mill\nheight: 13 m\nbuilt: 1874\n")
+    (folder / "photos" / "pond.txt").write_bytes("\ufeffDuck Pond".encode())
+    (folder / "pages").mkdir()
+    (folder / "pages" / "tickets.md").write_text("# Tickets\nA family ticket costs 29 euros.\n")
+    return folder
+
+
+def test_captions_name_what_photos_show(museum: Path) -> None:
+    rows = read_captions(museum / "photos", "m/")
+    assert [(row.url, row.entities[0].name) for row in rows] == [
+        ("m/mill.png", "Old Mill"),
+        ("m/old/mill.png", "Old Mill"),
+        ("m/pond.png", "Duck Pond"),
+    ]
+    expected = {"height": "12 m", "description": "It burned twice.", "built": "1874"}
+    assert rows[0].entities[0].attributes == rows[1].entities[0].attributes == expected
+
+
+def test_photos_without_a_caption_are_all_named(museum: Path) -> None:
+    (museum / "photos" / "pond.txt").write_text("\n")
+    (museum / "photos" / "mill.txt").unlink()
+    with pytest.raises(SourceError) as raised:
+        read_captions(museum / "photos")
+    first, second = str(raised.value).splitlines()
+    assert "mill.png has no caption" in first and "pond.txt is empty" in second
+
+
+def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache = tmp_path / "cache"
+    config = RunConfig.read(cache=cache, knowledge=museum)
+    wanted = config.plan_search("validation")
+    with pytest.raises(SearchError, match=r"is not indexed; run: crag index .*seum 1 --cache"):
+        config.pipeline(**wanted)
+    assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
+    pipeline = config.pipeline(**wanted)
+    assert [hit["page_url"] for hit in pipeline("What does a family ticket cost?", k=1)] == ["Müseum 1/tickets.md"]
+    hits = pipeline(draw(1), k=1)
+    assert hits[0]["entities"][0]["entity_name"] == "Duck Pond"
+    assert (museum / "photos" / "mill.png").read_bytes() in [
+        path.read_bytes() for path in (cache / "image_cache").iterdir()
+    ]
+    capsys.readouterr()
+    assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
+    assert capsys.readouterr().out.count(" 0 newly embedded") == 2
+
+
+def test_a_table_takes_the_place_of_captions(museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (museum / "photos.csv").write_text("file,entity\npond.png,Lake\ngone.png,Hill\n")
+    assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 1
+    assert "photos.csv:3: there is no photo" in capsys.readouterr().err
+
+
+def test_photos_or_pages_may_be_missing(museum: Path, tmp_path: Path) -> None:
+    pages = tmp_path / "pages only"
+    pages.mkdir()
+    (museum / "pages").rename(pages / "pages")
+    for folder, searched in ((museum, (False, True)), (pages, (True, False))):
+        plan = RunConfig.read(knowledge=folder).plan_search("validation")
+        assert (plan["web"], plan["images"]) == searched
+    with pytest.raises(SearchError, match=r"neither photos/ nor pages/"):
+        Collection.open(tmp_path)
+    with pytest.raises(SearchError, match="there is no folder"):
+        Collection.open(tmp_path / "gone")
+
+
+def test_indices_are_named_by_folder_and_path(museum: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / museum.name
+    other.parent.mkdir()
+    one, two = Collection(museum).split, Collection(other).split
+    assert one != two and one.startswith("museum-1-") and two.startswith("museum-1-")
+    assert to_slug("展示") == "collection"
+
+
+def test_a_collection_has_its_own_sources(museum: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        IndexOptions.parse([str(museum), "--split", "x"])
+    assert "leave out all other sources, and --split" in capsys.readouterr().err
