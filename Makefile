@@ -19,9 +19,10 @@ OUT ?= results/demo
 UPGRADE ?=
 VLLM_VENV ?= .venv-vllm
 V0_VENV ?= .venv-v0
-TRANSFORMERS5_VENV ?= .venv-transformers5
+TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
+VECTORDB_VENV ?= .venv-vectordb
 AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
@@ -36,17 +37,18 @@ INSTALLED_V0 := $(V0_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
+INSTALLED_VECTORDB := $(VECTORDB_VENV)/.installed
 INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
-INSTALLED_TRANSFORMERS5 := $(TRANSFORMERS5_VENV)/.installed
+INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
-# Whatever loads through transformers, the organiser's search included.
+# Whatever loads or trains through transformers, the organiser's search included.
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
-	tests/search/test_gateway.py tests/apps/test_memory.py
+	tests/search/test_gateway.py tests/apps/test_memory.py tests/training
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers5 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-vectordb test-web test-transformers4 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -102,6 +104,9 @@ $(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
+$(INSTALLED_VECTORDB): $(INSTALLED_DEV) requirements/vectordb.txt
+	$(call layered,$(VECTORDB_VENV),requirements/vectordb.txt)
+
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
@@ -138,13 +143,15 @@ test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and in
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py \
 		tests/search/test_spread_build.py
 
-# torch is among its own packages.
-$(INSTALLED_TRANSFORMERS5): $(INSTALLED_DEV) requirements/transformers5.txt
-	$(call layered,$(TRANSFORMERS5_VENV),requirements/transformers5.txt)
+test-vectordb: $(INSTALLED_VECTORDB) ## Run the tests of search in a Milvus database, on its engine for one machine
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VECTORDB_VENV)/bin/python -m pytest tests/search/test_milvus.py
 
-test-transformers5: $(INSTALLED_TRANSFORMERS5) ## Run the model adapters' tests under transformers 5
+$(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
+	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
+
+test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapters and training under transformers 4.57.6, as in the GPU image
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
-		$(TRANSFORMERS5_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
+		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
 $(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
@@ -196,4 +203,4 @@ screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS5_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(VECTORDB_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

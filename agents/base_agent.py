@@ -17,7 +17,7 @@ class BaseAgent(ABC):
 
     @abstractmethod
     def get_batch_size(self) -> int:
-        """How many turns the evaluator passes in one call, 1 to 16."""
+        """Return how many turns the evaluator passes in one call, 1 to 16."""
 
     @abstractmethod
     def batch_generate_response(
@@ -27,4 +27,7 @@ class BaseAgent(ABC):
         message_histories: Sequence[Sequence[Message]] | None = None,  # for each ``[]`` or user and assistant in turn
         **kwargs: Any,  # what later releases of the evaluator pass besides (``rag_context_list``, ``domains``)
     ) -> list[str]:
-        """One answer for each query, in order; the evaluator cuts each at 75 Llama-3.2 tokens, ``<|begin_of_text|>`` among them."""
+        """Answer each query, in order.
+
+        The evaluator cuts each answer at 75 Llama-3.2 tokens, ``<|begin_of_text|>`` included.
+        """

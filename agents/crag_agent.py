@@ -45,9 +45,12 @@ _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for 
 class CragAgent(BaseAgent):
     """Answers questions about photos from an image knowledge graph and web pages, or says "I don't know".
 
-    ``CragAgent(search_pipeline=...)`` is the submitted agent: preset and profile come from the environment (SettingsError where they do not
-    exist or are malformed), and the models are loaded at once, because there are 10 minutes for it here and 10 s a turn in the first call.
-    It raises ModelError if a chat model cannot be loaded. ``from_config`` builds any other agent.
+    ``CragAgent(search_pipeline=...)`` is the submitted agent. Preset and profile come from the environment. The models are loaded at once:
+    the evaluator allows 10 minutes here, and 10 s a turn in the first call. ``from_config`` creates any other agent.
+
+    Raises:
+        SettingsError: Preset or profile of the environment do not exist or are malformed.
+        ModelError: A chat model cannot be loaded.
     """
 
     def __init__(
@@ -99,9 +102,9 @@ class CragAgent(BaseAgent):
         self._call: Deadline | None = None  # of the call under way
         self.trace_to(trace_path)
         if submitted:
-            from agents.settings.stage_needs import chat_roles_of
+            from agents.settings.stage_needs import list_chat_roles
 
-            self.warm_up().require(chat_roles_of(self.settings, self.prompts))
+            self.warm_up().require(list_chat_roles(self.settings, self.prompts))
 
     @classmethod
     def from_config(
@@ -135,9 +138,12 @@ class CragAgent(BaseAgent):
         )
 
     def trace_to(self, path: Path | None, listen: Listener | None = None, pictures: Path | None = None) -> None:
-        """Write traces to another file from now on, calls counted from 0 again; ``listen`` is told of each batch before it is answered.
+        """Write traces to another file from now on, with calls counted from 0 again.
 
-        ``pictures``: folder for those of requests, where ``trace.requests`` is set; None: beside the file.
+        Args:
+            path: The file; None: no traces.
+            listen: Called with each batch before it is answered.
+            pictures: Folder for the pictures of requests if ``trace.requests`` is set; None: beside the file.
         """
         from agents.runner.trace import TraceWriter
 
@@ -150,25 +156,27 @@ class CragAgent(BaseAgent):
         self._watch = watch
 
     def cancel(self) -> None:
-        """Have the call under way, if any, raise CallCancelledError as soon as the stage that runs has ended; from any thread.
+        """Make the current call, if any, raise CallCancelledError when its stage has ended. Any thread may call this.
 
-        Chat models stop as at their deadline; what looks at none runs to its end.
+        Chat models stop as at their deadline. Work that checks no deadline runs to its end.
         """
         if (call := self._call) is not None:
             call.cancel()
 
     def warm_up(self, *, blank_turn: bool = True) -> StartUp:
-        """Load the models of the preset, so that the first call pays for answering alone; further calls do nothing.
+        """Load the models of the preset, so that the first call pays for answering alone. Later calls do nothing.
 
-        What fails is logged, not raised: the stage that needs it says so again where a turn is really asked. With ``blank_turn`` one goes
-        through the stages too, each reply cut short and without a trace, which on a CPU costs more than it saves.
+        A failure is logged, not raised: the stage that needs the model reports it again when it is asked.
+
+        Args:
+            blank_turn: Also run a blank turn through the stages, with short replies and no trace. On a CPU that costs more than it saves.
         """
         from agents.runner.start_up import start_up
-        from agents.settings.stage_needs import roles_of
+        from agents.settings.stage_needs import list_roles
 
         if self._started is None:
             self._subprocess.start()
-            roles = roles_of(self.settings, self.prompts)
+            roles = list_roles(self.settings, self.prompts)
             self._started = start_up(self.models, roles, self._blank_turn if blank_turn else None)
         return self._started
 
@@ -183,7 +191,7 @@ class CragAgent(BaseAgent):
         return [(record.stage, record.seconds) for record in turns[0].records]
 
     def get_batch_size(self) -> int:
-        """How many turns the evaluator passes in one call, 1 to 16."""
+        """Return how many turns the evaluator passes in one call, 1 to 16."""
         return self.settings.limits.batch_size
 
     def batch_generate_response(
@@ -193,10 +201,10 @@ class CragAgent(BaseAgent):
         message_histories: Sequence[Sequence[Message]] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Answer each query in time (see ``BaseAgent``); a turn that cannot be answered gets "I don't know", whatever went wrong with it.
+        """Answer each query in time (see ``BaseAgent``). A turn that fails for whatever reason gets "I don't know".
 
-        ``rag_context_list``, the evidence of the research release, is read where there is no pipeline to search with; ``domains`` takes the
-        place of the stage ``domain``.
+        Two further arguments are read: ``rag_context_list``, the evidence of the research release, if the agent has no pipeline to search
+        with; and ``domains``, which replaces the stage ``domain``.
         """
         from agents.runner.intake import add_provided, as_list, open_turns
 
@@ -251,7 +259,11 @@ class CragAgent(BaseAgent):
         return decode_in_process(self._subprocess, data, _DECODING_SHARE * seconds)
 
     def _within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
-        """Return what the work returns; TimeoutError where it takes longer."""
+        """Return the result of the work.
+
+        Raises:
+            TimeoutError: The work takes longer than ``seconds``.
+        """
         from agents.time_limits.worker import HungError
 
         until = call.elapsed() + seconds
@@ -262,6 +274,6 @@ class CragAgent(BaseAgent):
 
 
 def _tell(config: RunConfig) -> None:
-    """Warn where the agent has to do without what was fitted for other models."""
+    """Warn if the agent runs without parts that were fitted for other models."""
     if config.gate_note is not None:
         _log.warning("%s", config.gate_note)

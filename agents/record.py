@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import first_fault, one_line, parse_json, shortened
+from agents.base.files import first_fault, one_line, parse_json, shorten_name
 
 VERSION = 2
 """Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""
@@ -94,7 +94,7 @@ class BoxFound:
     score: float | None = None
 
     @property
-    def drawable(self) -> bool:
+    def is_drawable(self) -> bool:
         """Whether it has an area, and edges that are numbers a picture can have."""
         edges = (self.left, self.top, self.right, self.bottom)
         return all(abs(edge) <= _MAX_PIXELS for edge in edges) and self.left < self.right and self.top < self.bottom
@@ -141,11 +141,11 @@ class Decision:
     """What becomes of the candidate answer.
 
     Attributes:
-        candidate: The answer that was given, or would have been; None where there was none.
-        given: Whether it was.
-        reason: Why not.
-        ruled_out: The rule that forbids it, where it is an unfitted one.
-        probability: Of being right, by the gate; None without one.
+        candidate: The answer that was given or withheld; None without one.
+        given: Whether it was given.
+        reason: Reason for withholding it.
+        ruled_out: The unfitted rule that forbids it, if any.
+        probability: Probability that it is right, by the gate; None without one.
         needed: The probability from which the gate lets an answer pass.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
@@ -171,7 +171,7 @@ class Decision:
         return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
 
     def __str__(self) -> str:
-        """In words: ``answered`` or ``abstained: REASON``."""
+        """Format the decision: ``answered`` or ``abstained: REASON``."""
         return "answered" if self.given else f"abstained: {self.reason}"
 
 
@@ -200,16 +200,16 @@ class Exchange:
     """One request to a chat model and its reply.
 
     Attributes:
-        prompt: Name of the template; ``form``: of the form of reply that it asks for (``agents/asking/readers``).
-        reply: As it came; ``readable``: whether it keeps that form.
+        prompt: Name of the template; ``form``: of the requested form of reply (``agents/asking/readers``).
+        reply: Reply as it came; ``readable``: whether it keeps that form.
         finish_reason: ``stop``, ``length``, ``abort`` (deadline) or ``error``.
         seconds: Wall time of the batched call that it was part of.
         cached: Whether it came from the reply cache.
-        tokens: Generated ones, with the mean and minimum of their probabilities; None where the engine does not say.
+        tokens: Number of generated tokens, with the mean and minimum of their probabilities; None if the engine does not report them.
         first_token_probs: See ``ChatReply``.
-        prompt_cut: Tokens taken out of an over-long prompt.
-        messages: The request as the model received it: pictures are in words for one that cannot see. Files hold it, and replies whole,
-            where ``trace.requests`` is set.
+        prompt_cut: Number of tokens taken out of an over-long prompt.
+        messages: The request as the model received it: pictures are in words for a model that cannot see. Files contain it, and whole
+            replies, if ``trace.requests`` is set.
         read: Lines of text read in the first picture of the request, for a model that cannot see.
         no_answer: Whether there is no reply because the server was busy, silent or not there (``ChatReply.no_answer``).
         is_refusal: Whether there is no reply because the model declines to answer, which is no failure.
@@ -245,15 +245,15 @@ class StageRecord:
 
     Attributes:
         seconds: Wall time of the stage for the whole batch.
-        cause: Why it is not ``ran``; ``reason`` says more, in words that may quote an error.
-        fault: Kind of what failed: in a stage that failed or hung, or in one that ran although all of its searches failed.
-        entity: Name of what the photo is taken to show.
-        nearest: What is most like it, where the stage takes the photo to show none of what was found.
-        pictures: What image search found, best first.
+        cause: Why it is not ``ran``; ``reason`` gives details that may quote an error.
+        fault: Kind of failure: of a stage that failed or hung, or of one that ran although all of its searches failed.
+        entity: Name of the thing that the photo is taken to show.
+        nearest: The most similar thing, if the stage takes the photo to show nothing that was found.
+        pictures: Results of image search, best first.
         answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
-        checks: What verifiers say of the answer, by name.
-        signals: See ``Signal``; by name.
-        exchanges: What chat models were asked for this turn, in order.
+        checks: Results of verifiers, by name.
+        signals: Signals by name; see ``Signal``.
+        exchanges: Requests to chat models for this turn, in order.
         notes: Anything else, as JSON.
     """
 
@@ -333,12 +333,12 @@ class TurnRecord:
     """A turn from question to answer.
 
     Attributes:
-        query: As it was asked; ``question``: as it was made to stand alone.
+        query: The query as it was asked; ``question``: rewritten to stand alone.
         seconds: Wall time of the call that it was part of.
         batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
-        session_id: Of the data set, where an evaluation asked; with ``interaction_id`` it says whose record this is.
+        session_id: Session of the data set, if an evaluation asked; with ``interaction_id`` it identifies the turn.
         unanswered: Why the answer is "I don't know"; None for an answered turn (``agents.unanswered``).
-        photo: Name of its PNG file; with ``history``, what was said before, only where requests are recorded (``trace.requests``).
+        photo: Name of its PNG file. It and ``history``, the earlier messages, are only there if requests are recorded (``trace.requests``).
     """
 
     query: str = ""
@@ -362,34 +362,34 @@ class TurnRecord:
         return self.session_id, self.interaction_id
 
     @property
-    def cut_short(self) -> bool:
+    def was_cut_short(self) -> bool:
         """Whether a stage did not run because of the clock: on a slow or busy machine that is no fault of the method."""
         return any(not stage.complete and stage.cause in ("time", "hanging") for stage in self.stages)
 
     @property
     def entity(self) -> str | None:
-        """What the photo is taken to show, by the last stage that settled it; None where that one recognised nothing."""
+        """Entity that the photo is taken to show, by the last stage that decided it; None if that stage recognised nothing."""
         return next((stage.entity for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
 
     @property
     def nearest(self) -> PictureFound | None:
-        """What was most alike where nothing was recognised."""
+        """Most similar picture if nothing was recognised."""
         return next((stage.nearest for stage in reversed(self.stages) if stage.entity or stage.nearest), None)
 
     @property
     def pictures(self) -> tuple[PictureFound, ...]:
-        """What image search found."""
+        """Results of image search."""
         return next((stage.pictures for stage in reversed(self.stages) if stage.pictures), ())
 
     @property
     def boxes(self) -> tuple[BoxFound, ...]:
         """Regions of the photo that can be drawn."""
-        found = (tuple(box for box in stage.boxes if box.drawable) for stage in reversed(self.stages))
+        found = (tuple(box for box in stage.boxes if box.is_drawable) for stage in reversed(self.stages))
         return next((boxes for boxes in found if boxes), ())
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """What the web was searched for."""
+        """Queries of the web search."""
         return next((stage.queries for stage in reversed(self.stages) if stage.queries), ())
 
     @property
@@ -409,30 +409,33 @@ class TurnRecord:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """Of all stages, in order."""
+        """Requests and replies of all stages, in order."""
         return tuple(exchange for stage in self.stages for exchange in stage.exchanges)
 
     @property
     def read(self) -> tuple[str, ...]:
-        """Lines of text read in the photo; none where the model itself sees."""
+        """Lines of text read in the photo; none if the model itself sees."""
         return next((exchange.read for exchange in self.exchanges if exchange.read), ())
 
     @property
     def checks(self) -> dict[str, bool | float | str]:
-        """What verifiers said."""
+        """Results of all verifiers, by name."""
         return {name: said for stage in self.stages for name, said in stage.checks.items()}
 
     @property
     def signals(self) -> dict[str, Signal]:
-        """Of all stages."""
+        """Signals of all stages, by name."""
         return {name: signal for stage in self.stages for name, signal in stage.signals.items()}
 
-    def noted(self, name: str) -> Any:
+    def get_note(self, name: str) -> Any:
         """Return the latest note with this name, or None."""
         return next((stage.notes[name] for stage in reversed(self.stages) if name in stage.notes), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; of a stage only the fields that say something. By hand: ``dataclasses.asdict`` takes most of a turn's own time."""
+        """Convert the record to plain values, with only those fields of a stage that say something.
+
+        It is written by hand because ``dataclasses.asdict`` takes most of a turn's own time.
+        """
         return {**vars(self), "history": _plain(self.history), "stages": [_said(stage) for stage in self.stages]}
 
 
@@ -475,7 +478,7 @@ def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
         raise RecordError("it is no JSON object")
     version = content.get("version", 1)
     if version != VERSION:
-        said = shortened(str(version))
+        said = shorten_name(str(version))
         raise RecordError(f"it has version {said} of the record, this program reads {VERSION}; make the run again")
     try:
         return _RECORD.validate_python(content)

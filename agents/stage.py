@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
-from agents.base.named import ImportPath, import_module, imported, look_up
+from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.evidence.shown import select_chunks
 from agents.models.base import ModelError
 from agents.models.vision.montage import montage
@@ -75,7 +75,7 @@ class Context:
     def ask_each(
         self, ask: Ask[T], turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]] = lambda turn: turn.values
     ) -> list[tuple[Turn, Answer[T]]]:
-        """Each turn with its answer to one prompt, filled in with ``values`` of the turn; see ``put``."""
+        """Ask one prompt about each turn, filled in with ``values`` of the turn, and pair the turns with the answers; see ``put``."""
         answers = self.put([Question(ask, values(turn), (turn,)) for turn in turns])
         return list(zip(turns, answers, strict=True))
 
@@ -101,10 +101,11 @@ class Context:
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
-        """How a prompt shows the question's photo and further pictures, each with its label, as arguments of ``Prompt.request``.
+        """Return how a prompt shows the question's photo and further pictures with their labels, as arguments of ``Prompt.request``.
 
-        ``image`` and ``images``; and ``sheet``, the label of the photo where ``image`` is a sheet, because ``limits.pictures`` allows
-        fewer than there are, else None.
+        Returns:
+            ``image``, ``images``, and ``sheet``: the label of the photo if ``image`` is a sheet, because ``limits.pictures`` allows fewer
+            pictures; else None.
         """
         pictures = [*([(PHOTO_LABEL, photo)] if photo is not None else []), *others]
         if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
@@ -193,7 +194,7 @@ class Stage(ABC):
         return self.model_roles
 
     def pictures(self) -> int:
-        """Most pictures that one prompt shows because of it, besides the question's own."""
+        """Return the maximum number of pictures that one prompt shows because of it, besides the question's own."""
         return 0
 
 
@@ -211,7 +212,7 @@ def stage_class(reference: str) -> type[Stage]:
     """
     place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
-        found: type[Stage] = imported(place, reference, "stage", SettingsError, Stage)
+        found: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
         return found
     path = f"agents.stages.{place}"
     module = import_module(path, reference, "stage", SettingsError)
@@ -223,7 +224,7 @@ def stage_class(reference: str) -> type[Stage]:
     return own
 
 
-def groups_of(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
+def list_groups(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
     """Return the names of the stages of each group."""
     members: dict[str, list[str]] = {}
     for stage in stages:
@@ -235,4 +236,4 @@ def groups_of(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
 @cache
 def stage_groups() -> dict[str, tuple[str, ...]]:
     """Return the groups of the stages of this project."""
-    return groups_of(map(stage_class, stage_names()))
+    return list_groups(map(stage_class, stage_names()))

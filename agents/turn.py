@@ -76,7 +76,7 @@ class Evidence:
     key: str | None = None  # attribute name, for a chunk made of one attribute
     beside: bool = False  # whether it stands on a full page beside what the search found there
 
-    def scored(self, score: float) -> Evidence:
+    def with_score(self, score: float) -> Evidence:
         """Copy the chunk with a reranker's score."""
         return replace(self, score=score)
 
@@ -159,7 +159,7 @@ class View:
 
 @dataclass(frozen=True)
 class Verification:
-    """What the verifiers say of the candidate answer; None where one was not asked or could not say."""
+    """Results of the verifiers on the candidate answer; None if one was not asked or could not tell."""
 
     white_box: bool | None = None  # by the probabilities of its tokens (QA-Dragon, section 3.7.2)
     model: bool | None = None  # by a model that reads answer and evidence (same section)
@@ -179,7 +179,7 @@ class SourceVotes:
 
     @property
     def lead(self) -> int:
-        """Votes by which the candidate is ahead of every other answer; negative where one is ahead of it."""
+        """Votes by which the candidate is ahead of the best other answer; negative if it is behind."""
         return self.supporting - self.opposing
 
 
@@ -299,7 +299,7 @@ class Turn:
 
     @property
     def grounded_question(self) -> str:
-        """The question together with the names of what the picture is taken to show, where it is about the picture."""
+        """The question with the names of the things shown, if it is about the picture."""
         return self.naming(self.names_shown())
 
     def naming(self, names: Sequence[str]) -> str:
@@ -325,18 +325,18 @@ class Turn:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What any prompt may show of the turn, as arguments of ``Prompt.request``."""
+        """Values of the turn that any prompt may show, as arguments of ``Prompt.request``."""
         asked: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
         return {**asked, "entity": self.entity_name, "evidence": self.shown, "entries": self.entries}
 
     def choose(self, index: int) -> None:
-        """Settle on an entry; what it shows is the entity that the question is taken to be about."""
+        """Choose an entry; the entity that it shows becomes the entity of the question."""
         self.chosen = self.entries[index]
         self.entity, self.entity_score = self.chosen.entity, self.chosen.visual
 
     @property
     def evidence_questions(self) -> tuple[str, ...]:
-        """What evidence has to answer: the hops of a multi-hop question, else the question with its entity; and the queries of a look.
+        """Questions that evidence is ranked against: hops, else the question with its entity; and the queries of a look.
 
         A reranker that reads the question alone cannot know what a look found out, such as the title of a book.
         """
@@ -346,20 +346,20 @@ class Turn:
     def record(self, **findings: Any) -> None:
         """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
 
-        Answers, checks and signals add to those that the stage told before; of the others the last counts.
+        Answers, checks and signals add to those that the stage recorded before; of other fields the last value counts.
 
         Raises:
-            TypeError: A name that is none of ``FINDINGS``, or a value of another type.
+            TypeError: A name is not one of ``FINDINGS``, or a value has another type.
         """
         for name, value in findings.items():
             made = finding(name, value)
             self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
 
     def note(self, **notes: Any) -> None:
-        """Record what else the running stage saw or chose (JSON, or pictures, which a trace names where it holds requests)."""
+        """Note anything else that the running stage saw or chose: JSON, or pictures, which a trace of requests names."""
         self._notes.update(notes)
 
-    def noted(self, name: str) -> Any:
+    def get_note(self, name: str) -> Any:
         """Return what the running stage noted under a name, or None."""
         return self._notes.get(name)
 
@@ -378,7 +378,7 @@ class Turn:
 
     @property
     def signals(self) -> dict[str, Signal]:
-        """What stages found that may tell right answers from wrong ones."""
+        """Signals of the stages that may separate right answers from wrong ones."""
         closed = (signal for record in self.records for signal in record.signals.items())
         return {**dict(closed), **self._found.get("signals", {})}
 
@@ -409,6 +409,6 @@ class Turn:
         self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None
 
 
-def with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
+def select_with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:
     """Select the turns whose question needs their image, each with the image; skip those without one."""
     return [(turn, turn.image) for turn in turns if turn.needs_image and turn.image is not None]

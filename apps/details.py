@@ -11,7 +11,7 @@ from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 
-from agents.search.pages.fetching import over_http
+from agents.search.pages.fetching import is_http
 from apps.answering import About
 from apps.outcome import Outcome, ShownEvidence
 from apps.page_job import Step
@@ -168,7 +168,7 @@ def select_answer_words(outcome: Outcome, asked: str = "") -> frozenset[str]:
 
 def _render_source(source: ShownEvidence, words: Collection[str]) -> str:
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
-    if over_http(source.url):
+    if is_http(source.url):
         origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
     origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}"

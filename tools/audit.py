@@ -66,7 +66,7 @@ class Vulnerability(NamedTuple):
     fixed_in: tuple[str, ...]
 
     def is_accepted_by(self, entry: Acceptance) -> bool:
-        """Whether an entry speaks of this package, this version and one of the names."""
+        """Return whether an entry covers this package, this version and one of the names."""
         same = (canonicalize_name(entry.package), entry.version) == (self.package, self.version)
         return same and not self.names.isdisjoint(entry.ids)
 

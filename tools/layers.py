@@ -46,7 +46,11 @@ def _line(path: str, indent: int = 0) -> str:
 
 
 def main(page: Path = PAGE) -> int:
-    """Write the picture into the page; 1 where the page has no place for it."""
+    """Write the picture into the page.
+
+    Returns:
+        0, or 1 if the page has no place for it.
+    """
     text, count = _BLOCK.subn(lambda found: found[1] + picture() + found[2], page.read_text(encoding="utf-8"))
     if not count:
         print(f"error: {page} has no '<!-- python -m tools.layers -->' ... '<!-- end -->'", file=sys.stderr)

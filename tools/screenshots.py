@@ -12,6 +12,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,10 @@ from apps.http_server import configure, protect
 from apps.outcome import Outcome, build_outcome
 from apps.page import Example, build_page_app
 from apps.web import choose_examples
-from evaluation.files.manifest import read_manifest
+from evaluation.files.manifest import describe_picture, read_manifest
 from evaluation.files.traces import read_traces
 from evaluation.records import EvaluationError
+from tools.picture_words import PICTURES, build_chunks, list_phrases, select_visible
 
 MAX_BYTES = 200_000  # of a picture
 _SIZE = {"width": 1280, "height": 920}
@@ -40,6 +43,18 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 _COLOURS = (256, 128, 64, 32)
 _SECONDS = 60  # for an answer to show, on a busy machine
+_TEXTS = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode, range = document.createRange();
+    range.selectNodeContents(node);
+    const box = range.getBoundingClientRect(), holder = node.parentElement;
+    const inside = box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+    if (inside && holder.checkVisibility({visibilityProperty: true}) && node.data.trim()) found.push(node.data);
+  }
+  return found;
+}"""
+"""Script that lists the texts in the window."""
 
 
 class ScreenshotOptions(Options):
@@ -97,8 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     with chromium() as browser:
         with _served(build_page_app(RecordedAnswerer(records, about), shown)) as url:
-            write(ask_example(browser, url, place), options.figures / "page.png")
-        write(shot_of_report(browser, options.run / "report.html"), options.figures / "report.png")
+            write(ask_example(browser, url, place), options.figures / "page.png", PICTURES["page.png"])
+        write(
+            shot_of_report(browser, options.run / "report.html"), options.figures / "report.png", PICTURES["report.png"]
+        )
     return 0
 
 
@@ -125,8 +142,16 @@ def _served(app: Any) -> Iterator[str]:
         thread.join()
 
 
-def ask_example(browser: Browser, url: str, place: int) -> bytes:
-    """Ask the page's example at that place, and return a PNG of the page."""
+@dataclass(frozen=True)
+class Shot:
+    """A picture of a page, as a PNG, and the texts in it."""
+
+    png: bytes
+    texts: tuple[str, ...]
+
+
+def ask_example(browser: Browser, url: str, place: int) -> Shot:
+    """Ask the page's example at that place, and return a picture of the page."""
     page = _opened(browser, url)
     expect.set_options(timeout=1000 * _SECONDS)
     expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
@@ -136,14 +161,18 @@ def ask_example(browser: Browser, url: str, place: int) -> bytes:
     page.click("#ask")
     expect(page.locator("#told")).to_contain_text("Verdict")
     page.wait_for_load_state("networkidle")
-    return page.screenshot()
+    return _shoot(page)
 
 
-def shot_of_report(browser: Browser, report: Path) -> bytes:
-    """Open the first right answer of the report, and return a PNG of it."""
+def shot_of_report(browser: Browser, report: Path) -> Shot:
+    """Open the first right answer of the report, and return a picture of it."""
     page = _opened(browser, report.resolve().as_uri())
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
-    return page.screenshot()
+    return _shoot(page)
+
+
+def _shoot(page: Page) -> Shot:
+    return Shot(page.screenshot(), tuple(page.evaluate(_TEXTS)))
 
 
 def _opened(browser: Browser, url: str) -> Page:
@@ -152,12 +181,15 @@ def _opened(browser: Browser, url: str) -> Page:
     return page
 
 
-def write(shot: bytes, path: Path) -> None:
-    """Write a PNG with a palette, of as many colours as ``MAX_BYTES`` allow."""
-    with Image.open(io.BytesIO(shot)) as picture:
+def write(shot: Shot, path: Path, sources: Sequence[Path]) -> None:
+    """Write a PNG with a palette, of as many colours as ``MAX_BYTES`` allow, with the commit and the words of the sources in it."""
+    words = select_visible(chain.from_iterable(map(list_phrases, sources)), shot.texts)
+    chunks = build_chunks(describe_picture(words))
+    with Image.open(io.BytesIO(shot.png)) as picture:
         for colours in _COLOURS:
             made = io.BytesIO()
-            picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)
+            plain = picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE)
+            plain.save(made, "PNG", optimize=True, pnginfo=chunks)
             if made.tell() <= MAX_BYTES:
                 break
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -156,9 +156,11 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
             try:
                 found.append(made(parse_json(line)))
             except ValidationError as error:  # its own message has several lines and a URL
-                raise TrainingDataError(f"{path} holds no {what}: line {number}: {first_fault(error)}") from error
+                raise TrainingDataError(
+                    f"{path} contains malformed {what}: line {number}: {first_fault(error)}"
+                ) from error
             except (TypeError, KeyError, ValueError) as error:
-                raise TrainingDataError(f"{path} holds no {what}: line {number}: {error!r}") from error
+                raise TrainingDataError(f"{path} contains malformed {what}: line {number}: {error!r}") from error
     return found
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.asking.prompts import Prompt
-from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, candidate_of
+from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, read_candidate
 from agents.asking.readers.verdicts import YES_NO
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
@@ -195,7 +195,7 @@ def select_questions(examples: Iterable[Example]) -> list[Example]:
 
 def read_answer(reply: str) -> str:
     """Parse the answer of a reply as the agent does; "" if it has none."""
-    candidate = candidate_of(ChatReply(reply, "stop"))
+    candidate = read_candidate(ChatReply(reply, "stop"))
     return candidate.text if candidate is not None else ""
 
 

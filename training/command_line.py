@@ -52,7 +52,7 @@ class SplitOptions(ResultOptions):
 
 
 class DeviceOptions(Options):
-    """Options of where a training runs, and whether it resumes."""
+    """Options of the device of a training, and of resuming it."""
 
     device: str = Field("cpu", description="device that trains: cpu, cuda ...")
     resume: bool = Field(False, description="continue from the last checkpoint in --out")

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from agents.asking.prompts import Prompt
 from agents.asking.readers.entry_replies import LETTERS
 from agents.base.files import first_fault
-from agents.methods.knowledge_conflict import preferred, prki
+from agents.methods.knowledge_conflict import find_best, prki
 from agents.profiles.profile import PROMPTS
 from agents.record import TurnRecord
 from evaluation.judge.judging import Judge
@@ -68,7 +68,7 @@ def read_entries(record: TurnRecord) -> tuple[Entry, ...]:
         TrainingDataError: The record holds something else.
     """
     try:
-        return _ENTRIES.validate_python(record.noted("entries") or ())
+        return _ENTRIES.validate_python(record.get_note("entries") or ())
     except ValidationError as error:
         raise TrainingDataError(f"entries of interaction {record.interaction_id}: {first_fault(error)}") from error
 
@@ -101,7 +101,7 @@ def classify_modality(
     Returns:
         None if both or neither point to it.
     """
-    by_picture, by_text = preferred(visual), preferred(textual)
+    by_picture, by_text = find_best(visual), find_best(textual)
     if by_picture is None or by_text is None or by_picture == by_text or holding[by_picture] == holding[by_text]:
         return None
     return ("v", by_picture) if holding[by_picture] else ("t", by_text)
@@ -140,7 +140,7 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
 
 
 class CoreDataOptions(RunsOptions):
-    """Options of which runs are mined."""
+    """Options of the runs to mine."""
 
 
 def run(options: CoreDataOptions) -> None:

@@ -87,7 +87,9 @@ class CoreEncoder:
         self._device = checkpoint.model.device
         letters = [checkpoint.encode(letter) for letter in LETTERS]
         if any(len(ids) != 1 for ids in letters):
-            raise TrainingDataError(f"the tokenizer has no token of its own for each of the letters {LETTERS}")
+            raise TrainingDataError(
+                f"the tokenizer has no single token for some of the letters {LETTERS}; take another model"
+            )
         self._letters = [ids[0] for ids in letters]
 
     def length(self, example: Example) -> int:
@@ -97,7 +99,7 @@ class CoreEncoder:
     def encode(self, example: Example) -> dict[str, Any]:
         """Build the model's input with ``labels``, ``objective`` and ``letters``."""
         letters = torch.tensor([self._letters[: example.choices]], device=self._device).reshape(1, -1)
-        inputs = self._encoder.padded([Sample(example, example.reply)])
+        inputs = self._encoder.pad([Sample(example, example.reply)])
         return {**inputs, "objective": example.objective, "letters": letters}
 
 

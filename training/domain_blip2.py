@@ -18,7 +18,7 @@ from PIL import Image
 from pydantic import Field
 from transformers import Trainer, TrainingArguments
 
-from agents.base.linear_head import LinearHead, rows_of
+from agents.base.linear_head import LinearHead, convert_rows
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import DeviceOptions, SplitOptions, run_command
@@ -183,8 +183,8 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
     processor.save_pretrained(folder)
     head = LinearHead(
         classes=classes,
-        coefficients=rows_of(model.head.weight.detach().cpu().float().numpy()),
-        intercept=rows_of(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
+        coefficients=convert_rows(model.head.weight.detach().cpu().float().numpy()),
+        intercept=convert_rows(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
     )
     guesses = head.predict(extract_features(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
     accuracy = compute_rates("held_out", guesses, [row.domain for row in known])

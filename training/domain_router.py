@@ -18,7 +18,7 @@ from pydantic import Field
 from tqdm import tqdm
 
 from agents.base.command_options import Flag
-from agents.base.linear_head import LinearHead, rows_of
+from agents.base.linear_head import LinearHead, convert_rows
 from agents.base_agent import Message
 from agents.methods.domains import load_domains
 from agents.methods.references import resolve
@@ -113,8 +113,8 @@ def describe_head(
     """Return a head in float32 with its feature extractor, its training data and its accuracy."""
     return head.model_copy(
         update={
-            "coefficients": rows_of(np.asarray(head.coefficients, dtype=np.float32)),
-            "intercept": rows_of(np.asarray([head.intercept], dtype=np.float32))[0],
+            "coefficients": convert_rows(np.asarray(head.coefficients, dtype=np.float32)),
+            "intercept": convert_rows(np.asarray([head.intercept], dtype=np.float32))[0],
             "extractor": extractor,
             "fitted_on": describe_training_data(
                 data, [(item.interaction_id, item.question, item.domain) for item in examples]
@@ -140,7 +140,7 @@ def run(options: DomainRouterOptions) -> None:
     extractor: QuestionImageFeatures = registry.load(spec["features"])
     examples = read_domains(options, types, options.split)
     if not examples:
-        raise TrainingDataError("the data set has no turn with a domain")
+        raise TrainingDataError("the data set has no turn with a domain; take one with the column `domain`")
     labels = [example.domain for example in examples]
     features = extract_features(extractor, examples)
     accuracy = cross_validate(features, labels, [example.session_id for example in examples], strength=_STRENGTH)

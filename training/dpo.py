@@ -123,13 +123,13 @@ class PairCollator:
         pairs = [self._pairs[row["place"]] for row in rows]
         chosen = [Sample(pair.example, pair.chosen) for pair in pairs]
         rejected = [Sample(pair.example, pair.rejected) for pair in pairs]
-        inputs = self._encoder.padded(chosen + rejected)
+        inputs = self._encoder.pad(chosen + rejected)
         inputs["completion_mask"] = (inputs.pop("labels") != IGNORED).to(inputs["attention_mask"].dtype)
         return inputs
 
 
 def select_fitting(pairs: Sequence[Pair], encoder: SampleEncoder, max_tokens: int) -> list[Pair]:
-    """Select the pairs of which both rows have at most ``max_tokens``."""
+    """Select the pairs whose rows both have at most ``max_tokens``."""
     return [
         pair
         for pair in pairs
@@ -167,7 +167,9 @@ def run(options: DpoOptions) -> None:
     pairs = make_pairs(examples, run.out / SAMPLES)
     other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")
     if not pairs:
-        raise TrainingDataError("no question has replies of which one is better; sample more (dpo.samples) or hotter")
+        raise TrainingDataError(
+            "all replies to each question are equally good; sample more (dpo.samples) or at a higher temperature"
+        )
     table = run.recipe.training
     config = DPOConfig(
         **make_common_options(run, evaluate=bool(other)),

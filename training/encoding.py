@@ -20,6 +20,9 @@ from training.chat_examples import Example
 IGNORED = -100
 """Label of a token without loss (torch's ``cross_entropy``)."""
 
+MODALITIES = "mm_token_type_ids"
+"""Input of Qwen-VL under transformers 5: 0 for a token of text, which replies are made of, 1 for one of an image."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -60,7 +63,7 @@ class SampleEncoder:
 
     def length(self, sample: Sample) -> int:
         """Count the tokens of prompt and reply together, image tokens included."""
-        return int(self.padded([sample])["input_ids"].shape[1])
+        return int(self.pad([sample])["input_ids"].shape[1])
 
     def reply_ids(self, reply: str) -> list[int]:
         """Return the tokens to be learned: the reply and the token that ends it."""
@@ -68,9 +71,9 @@ class SampleEncoder:
 
     def encode(self, group: SampleGroup) -> dict[str, torch.Tensor]:
         """Build the model's input for a group, with ``labels``."""
-        return self.packed(group.samples) if group.packed else self.padded(group.samples)
+        return self.pack(group.samples) if group.packed else self.pad(group.samples)
 
-    def padded(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
+    def pad(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
         """Encode one row a sample: padding, prompt, reply, padding. All samples have images, or none has."""
         inputs = self.prompts([sample.example for sample in samples])
         replies = [self.reply_ids(sample.reply) for sample in samples]
@@ -83,7 +86,7 @@ class SampleEncoder:
         images = [[image for message in row for image in message.images] for row in messages]
         return dict(self._checkpoint.inputs(texts, images))
 
-    def packed(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
+    def pack(self, samples: Sequence[Sample]) -> dict[str, torch.Tensor]:
         """Encode all samples in one row, each seeing itself alone.
 
         Positions begin at 0 for each sample; by them transformers' mask keeps samples apart.
@@ -145,6 +148,10 @@ def append_replies(
     }
     if "cross_attention_mask" in inputs:
         result["cross_attention_mask"] = extend_cross_mask(inputs["cross_attention_mask"], added.shape[1])
+    if MODALITIES in inputs:
+        result[MODALITIES] = torch.cat(
+            [inputs[MODALITIES], torch.zeros_like(added, dtype=inputs[MODALITIES].dtype)], dim=1
+        )
     return result
 
 

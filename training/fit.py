@@ -26,6 +26,9 @@ CHECKPOINTS = "checkpoints"
 CURVES = "curves"
 Item = TypeVar("Item")
 
+WARMUP = "warmup_ratio" if "warmup_ratio" in TrainingArguments.__dataclass_fields__ else "warmup_steps"
+"""Option that takes a share of the steps; transformers 5 reads a number of steps below one as a share."""
+
 ADAPTER = "adapter"
 """Folder of the adapter in the output folder of a training run."""
 
@@ -120,7 +123,7 @@ def make_common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
         "max_steps": run.steps,
         "learning_rate": table.learning_rate,
         "lr_scheduler_type": table.scheduler,
-        "warmup_ratio": table.warmup,
+        WARMUP: table.warmup,
         "bf16": table.dtype == "bfloat16",
         "gradient_checkpointing": table.checkpointing,
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if table.checkpointing else None,

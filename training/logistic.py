@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.base.linear_head import Floats, LinearHead, rows_of
+from agents.base.linear_head import Floats, LinearHead, convert_rows
 from training.chat_examples import TrainingDataError
 
 _MAX_ITERATIONS = 5000
@@ -45,10 +45,10 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
     scaler, model = _make_regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
-        coefficients=rows_of(model.coef_),
-        intercept=rows_of(model.intercept_[None])[0],
-        mean=rows_of(scaler.mean_[None])[0] if standardise else None,
-        scale=rows_of(scaler.scale_[None])[0] if standardise else None,
+        coefficients=convert_rows(model.coef_),
+        intercept=convert_rows(model.intercept_[None])[0],
+        mean=convert_rows(scaler.mean_[None])[0] if standardise else None,
+        scale=convert_rows(scaler.scale_[None])[0] if standardise else None,
     )
 
 

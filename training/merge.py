@@ -61,7 +61,9 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
         config = json.loads((adapter / CONFIG).read_text(encoding="utf-8"))
         trained_on = with_revision(str(config["base_model_name_or_path"]), str(config.get("revision") or MAIN))
     except (OSError, ValueError, KeyError) as error:
-        raise TrainingDataError(f"{adapter} holds no LoRA adapter: {error!r}") from error
+        raise TrainingDataError(
+            f"{adapter} contains no LoRA adapter: {error!r}; name a folder that a training wrote"
+        ) from error
     base = base or trained_on
     try:
         checkpoint = load_checkpoint(base, dtype=dtype)

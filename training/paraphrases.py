@@ -19,7 +19,7 @@ from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.readers.answers import ANSWER
-from agents.asking.readers.fields import paraphrases_of
+from agents.asking.readers.fields import paraphrases_form
 from agents.base.command_options import Flag, Options
 from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
@@ -52,7 +52,7 @@ class Paraphraser:
         Raises:
             ModelError: The model cannot answer at all.
         """
-        models, ask = self.config.models(replies=self.replies), Ask(PARAPHRASE, paraphrases_of(self.limit))
+        models, ask = self.config.models(replies=self.replies), Ask(PARAPHRASE, paraphrases_form(self.limit))
         asked = [
             Question(ask, {"question": turn.query, "answer": turn.ground_truth, "limit": self.limit}) for turn in turns
         ]
@@ -128,7 +128,10 @@ def run(options: ParaphraseOptions) -> None:
     answering = [row for row in whole if row.reply_verdict == "correct" or not options.only_right]
     turns = select_turns(answering)
     if not turns:
-        raise TrainingDataError(f"{options.data / TRAIN} holds no question to paraphrase an answer to")
+        raise TrainingDataError(
+            f"{options.data / TRAIN} contains no question with an answer to paraphrase; "
+            "collect examples with python -m training.collect"
+        )
     config = RunConfig.read(
         "vlm_only", options.profile, cache=options.cache
     )  # any preset: only the profile's part is used

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.models.architecture import BYTES, Architecture, Decoder, architecture_of
+from agents.models.architecture import BYTES, Architecture, Decoder, read_architecture
 from training.chat_examples import TrainingDataError
 from training.command_line import RecipeOptions, run_command
 from training.recipes import Recipe, list_recipes, load_recipe
@@ -146,7 +146,7 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
     """
     decoder = architecture.decoder
     if decoder is None:
-        raise TrainingDataError(f"{architecture.model} writes no text and is no model for these recipes")
+        raise TrainingDataError(f"{architecture.model} writes no text; these recipes need a language model")
     table = recipe.training
     itemsize = BYTES[table.dtype]
     # Rows at a time, and replies that are trained on and sampled for each question: DPO sees each pair as two rows.
@@ -189,7 +189,7 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
 
 
 class PlanOptions(RecipeOptions):
-    """Options of which trainings of which model are planned."""
+    """Options of the trainings and the model to plan for."""
 
     model: str = Field(
         description="folder of a checkpoint (config.json is enough), or a model of the local Hugging Face cache"
@@ -213,7 +213,7 @@ def run(options: PlanOptions) -> None:
     """
     load = Load(options.samples, options.tokens, options.reply, options.images)
     recipes = [load_recipe(name, options.set) for name in options.recipe]
-    architecture = architecture_of(options.model)
+    architecture = read_architecture(options.model)
     parts = ("weights", "adapters", "activations and logits", "together")
     headings = ("recipe", "method", "LoRA", *(f"{part}, GiB" for part in parts))
     lines = [

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from agents.base.files import first_fault, read_toml
 from agents.profiles.profile import SettingsError, Table, names
-from agents.settings.presets import assignment
+from agents.settings.presets import parse_assignment
 from training.chat_examples import TrainingDataError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -101,7 +101,7 @@ def load_recipe(name: str, changes: Sequence[str] = ()) -> Recipe:
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
     try:
         table = read_toml(path)
-        for change in map(assignment, changes):
+        for change in map(parse_assignment, changes):
             for section, values in change.items():
                 table[section] = {**table.get(section, {}), **values} if isinstance(values, dict) else values
         return Recipe.model_validate({"name": path.stem, **table})

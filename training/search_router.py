@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from agents.base.command_options import Flag
 from agents.base.files import first_fault
-from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route
+from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, route_by_rules
 from agents.record import DRAFT
 from agents.turn import Route
 from evaluation.data.crag_dataset import read_accept
@@ -69,7 +69,7 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
     for answer in read_responses(run / RESPONSES):
         record = records.get(answer.key)
         draft = record.answers.get(DRAFT) if record is not None else None
-        features = record.noted("features") if record is not None else None
+        features = record.get_note("features") if record is not None else None
         if draft is not None and features is not None:
             try:
                 known = TraceFeatures.model_validate(features)
@@ -108,7 +108,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     values = np.array([[row[name] for name in FEATURE_NAMES] for row in rows], dtype=np.float64)
     sessions = [turn.answered.session_id for turn in turns]
     measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)
-    by_rules = [rule_route(turn.features) for turn in turns]
+    by_rules = [route_by_rules(turn.features) for turn in turns]
     head = fit(values, labels, strength=_STRENGTH, standardise=True)
     known = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
     return TrainedRouter(
@@ -120,7 +120,7 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
 
 
 class SearchRouterOptions(JudgedOptions):
-    """Options of which runs the router is fitted to."""
+    """Options of the runs that the router is fitted to."""
 
     runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folder of a run, or of several"

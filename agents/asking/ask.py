@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from agents.asking.prompts import FrontMatter
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.models.base import ChatModel, ChatReply, ChatRequest
 from agents.record import Exchange, SentMessage
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -32,10 +32,10 @@ class ReplyForm(Generic[T]):
     """A form of reply (``agents/asking/readers``).
 
     Attributes:
-        name: What the record of a turn calls it.
-        read: From a reply to what it says. It raises nothing, whatever the text is; what a broken reply still says is read.
-        is_valid: Whether what was read is all that the prompt asked for.
-        limit: Characters of a reply that ``read`` and ``is_valid`` see; None for all of them.
+        name: Name of the form in the record of a turn.
+        read: Parses a reply. It raises nothing, whatever the text is, and reads what it can of a broken reply.
+        is_valid: Returns whether the parsed value is all that the prompt asked for.
+        limit: Number of characters that ``read`` and ``is_valid`` see; None: all.
     """
 
     name: str
@@ -95,11 +95,11 @@ class Question(Generic[T]):
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """What came of a question.
+    """Result of a question.
 
     Attributes:
-        value: What the reader made of the reply; of one that cannot be read whatever the reader makes of such a text.
-        readable: Whether the reply keeps the form that was asked for.
+        value: What the reader made of the reply, even if the reply is broken.
+        readable: Whether the reply keeps the requested form.
     """
 
     reply: ChatReply
@@ -144,7 +144,7 @@ def put(
         ModelError: A model cannot answer at all; a request that fails alone gets an answer that has ``failed``.
         PromptError: A template is missing or malformed.
     """
-    filled = [_filled(question, prompts, shorten) for question in questions]
+    filled = [_fill(question, prompts, shorten) for question in questions]
     places: dict[str, list[int]] = {}
     for place, (prompt, _) in enumerate(filled):
         places.setdefault(prompt.settings.model, []).append(place)
@@ -178,7 +178,7 @@ def _cut(reply: ChatReply, limit: int | None) -> ChatReply:
     return dataclasses.replace(reply, text=reply.text[:limit], finish_reason=ending)
 
 
-def _filled(
+def _fill(
     question: Question[T], prompts: Templates, shorten: Callable[[int], int] | None
 ) -> tuple[Template, ChatRequest]:
     prompt = prompts[question.ask.prompt]
@@ -192,7 +192,7 @@ def _filled(
 def _exchange(question: Question[T], model: str, request: ChatRequest, answer: Answer[T], seconds: float) -> Exchange:
     reply = answer.reply
     sent = reply.received or request
-    statistics = token_probabilities(reply.logprobs)
+    statistics = summarise_probabilities(reply.logprobs)
     return Exchange(
         prompt=question.ask.prompt,
         form=question.ask.form.name,

@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shortened
+from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shorten_name
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
 
@@ -49,7 +49,7 @@ def _filled_in(value: Any) -> Any:
     return without_special_tokens(value) if isinstance(value, str) else value
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Put a text in quotation marks, after replacing those inside so that it cannot end its quotation.
 
     Spotlighting by delimiters (Hines et al., 2024, arXiv 2403.14720, section 3.1). The delimiters need not be random,
@@ -60,15 +60,19 @@ def quoted(text: str) -> str:
 
 
 class Prompt:
-    """One template, ready to be filled in; PromptError where the file is missing, or its front matter or template is malformed."""
+    """One template, ready to be filled in.
+
+    Raises:
+        PromptError: The file is missing, or its front matter or template is malformed.
+    """
 
     def __init__(self, path: Path, continued_by: tuple[Path, ...] = ()) -> None:
         if path in continued_by:
-            raise PromptError(f"prompt template {path} continues itself")
+            raise PromptError(f"prompt template {path} continues itself; correct `continues` in its front matter")
         try:
             post = read_front_matter(path)
         except FileNotFoundError as error:
-            raise PromptError(f"there is no prompt template {path}") from error
+            raise PromptError(f"there is no prompt template {path}; correct the name or add the file") from error
         except OSError as error:
             raise PromptError(f"prompt template {format_os_error(error)}") from error
         except ValueError as error:
@@ -79,7 +83,7 @@ class Prompt:
             environment = SandboxedEnvironment(
                 undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
             )
-            environment.filters["quoted"] = quoted
+            environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")
             continued = self.settings.continues
             self._sections: list[tuple[str, Template]] = [
@@ -95,9 +99,11 @@ class Prompt:
         except RecursionError as error:
             raise PromptError(f"prompt template {path} is malformed: nested too deep") from error
         if pieces[0].strip():
-            raise PromptError(f"prompt template {path} has text before its first '=== role' line")
+            raise PromptError(
+                f"prompt template {path} has text before its first '=== role' line; move it below that line"
+            )
         if all(role != "user" for role, _ in self._sections):
-            raise PromptError(f"prompt template {path} has no '=== user' line: there is nothing to ask")
+            raise PromptError(f"prompt template {path} has no '=== user' line: add one, with the question below it")
         self.name, self.path = path.stem, path
 
     def render(self, **values: Any) -> str:
@@ -152,11 +158,11 @@ class PromptLibrary:
         for name in self._reply_tokens:
             if name not in self:
                 raise PromptError(
-                    f"limits.reply_tokens names {shortened(name)!r}, but there is no prompt template {shortened(self._path(name))}"
+                    f"limits.reply_tokens names {shorten_name(name)!r}, but there is no prompt template {shorten_name(self._path(name))}"
                 )
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a template of that name."""
+        """Return whether a template of that name exists."""
         try:
             return self._path(name).is_file()
         except OSError:  # no name of a file

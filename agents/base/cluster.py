@@ -41,10 +41,10 @@ class GoneError(ClusterError):
 
 
 class Each(Protocol):
-    """Results of a function for items, in their order; what is sent to other processes is picklable."""
+    """Applies a function to items and yields the results in order. Whatever goes to other processes must be picklable."""
 
     def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """One result an item."""
+        """Yield one result for each item."""
         ...
 
 
@@ -138,7 +138,7 @@ class Placed:
         return str(ray.get_runtime_context().get_node_id())
 
     def process(self) -> int:
-        """Its number on that machine."""
+        """Process id on that machine."""
         return os.getpid()
 
     def leave(self) -> NoReturn:
@@ -150,13 +150,13 @@ class Placed:
 
 
 class OnePerNode:
-    """An actor a node, made when it is first asked for, and again where it has died for good. Ray itself starts one that dies again.
+    """One actor a node, created on first use and again if it has died for good. Ray itself restarts one that can be restarted.
 
     Args:
         ray: The module, connected to a cluster.
         kind: A class derived from ``Placed``.
-        arguments: What it is made with.
-        gpus: What an actor takes of a GPU of its node.
+        arguments: Arguments of its constructor.
+        gpus: Share of a GPU of its node that an actor takes.
     """
 
     def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
@@ -184,17 +184,17 @@ class OnePerNode:
 
     def close(self) -> None:
         """End them all."""
-        ended(self._ray, self._handles)
+        end_actors(self._ray, self._handles)
 
 
-def ended(ray: Any, actors: Sequence[Any]) -> None:
+def end_actors(ray: Any, actors: Sequence[Any]) -> None:
     """End actors as processes end, which Ray's kill would not do: each removes its copies of indices."""
     ending = [actor.__ray_terminate__.remote() for actor in actors]
     if ending:
         ray.wait(ending, num_returns=len(ending), timeout=ANSWER_SECONDS)
 
 
-def gpus_of(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
+def share_gpus(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]:
     """Compute the share of a GPU for each replica and for an actor that a machine's replicas share.
 
     Returns:
@@ -224,7 +224,7 @@ def _run_and_capture(function: Callable[[Any], Any], item: bytes, folder: Path) 
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nothing listens at HOST:PORT: Ray itself would try for minutes."""
+    """Raise OSError if nothing listens at HOST:PORT, because Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit():
         socket.create_connection((host, int(port)), ANSWER_SECONDS).close()

@@ -95,7 +95,10 @@ class Options(BaseModel):
         description: str | None = None,  # None: the docstring of the class
         epilog: str | None = None,
     ) -> Self:
-        """Read a command line, that of the process if None; ends the process with status 2 and one line where it is wrong."""
+        """Parse a command line, by default that of the process.
+
+        If the command line is wrong, the process ends with status 2 and one line that says why.
+        """
         kept = argparse.RawDescriptionHelpFormatter
         parser = _Parser(
             _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept
@@ -154,7 +157,7 @@ def _add_all(parser: argparse.ArgumentParser, options: type[Options]) -> dict[st
     """Add the options of a class, in their groups; returns how each is called in messages."""
     groups: dict[str, Any] = {"": parser}
     flags = {}
-    for name, heading in _placed(options).items():
+    for name, heading in _map_groups(options).items():
         if heading not in groups:
             groups[heading] = parser.add_argument_group(heading)
         flags[name] = _add(groups[heading], name, options.model_fields[name])
@@ -166,12 +169,12 @@ def _program(options: type[Options]) -> str:
     return f"python -m {(spec.name if spec else options.__module__).removesuffix('.__main__')}"
 
 
-def _placed(options: type[Options]) -> dict[str, str]:
+def _map_groups(options: type[Options]) -> dict[str, str]:
     """Map the fields to their groups, those of the base classes first, from left to right."""
     found: dict[str, str] = {}
     for base in options.__bases__:
         if issubclass(base, Options):
-            found = {**found, **_placed(base), **found}
+            found = {**found, **_map_groups(base), **found}
     heading = vars(options).get("group", "")
     own = {name: heading for name in inspect.get_annotations(options) if name in options.model_fields}
     return {**found, **own, **found}

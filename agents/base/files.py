@@ -111,7 +111,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_front_matter(path: Path) -> frontmatter.Post:
-    """Front matter and text of a file; ValueError, in one line that names it, where it is no UTF-8 or no YAML, or OSError."""
+    """Read the front matter and the text of a file.
+
+    Raises:
+        ValueError: The file is no UTF-8 or its front matter no YAML; the message is one line with its name.
+        OSError: The file cannot be read.
+    """
     try:
         return parse_front_matter(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -121,14 +126,18 @@ def read_front_matter(path: Path) -> frontmatter.Post:
 
 
 def parse_front_matter(text: str) -> frontmatter.Post:
-    """Front matter, if any, and text; ValueError, in one line, where that is not valid YAML."""
+    """Split a text into its front matter, if any, and the rest.
+
+    Raises:
+        ValueError: The front matter is no valid YAML; the message is one line.
+    """
     import frontmatter
     import yaml
     from frontmatter.default_handlers import YAMLHandler
 
     class Handler(YAMLHandler):
         def load(self, fm: str, **_: object) -> Any:
-            """In Python: libyaml, which the library takes, ends the process where lists are nested 100,000 deep."""
+            """Parse YAML in Python: the library's libyaml ends the process if lists are nested 100,000 deep."""
             return yaml.load(fm, Loader=yaml.SafeLoader)
 
     try:
@@ -157,7 +166,7 @@ def one_line(said: object) -> str:
     return " ".join(well_formed(str(said)).split())
 
 
-def shortened(name: object) -> str:
+def shorten_name(name: object) -> str:
     """Shorten a name or path for a message: a very long one loses its middle."""
     text = one_line(name)
     return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
@@ -174,16 +183,16 @@ def annotate_os_error(what: str) -> Iterator[None]:
 
 
 def is_file_error(error: OSError) -> bool:
-    """Whether an error comes from files or disks, which a user can mend, and not from a network or a bug."""
+    """Return whether an error comes from files or disks, which a user can fix, and not from a network or a bug."""
     return error.filename is not None or bool(_notes(error)) or error.errno in _FULL | _READ_ONLY | {errno.EIO}
 
 
 def format_os_error(error: OSError) -> str:
     """Format an error as one line: what was being done, why it failed and what to do."""
-    place = "" if error.filename is None else shortened(error.filename)
+    place = "" if error.filename is None else shorten_name(error.filename)
     what, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__
-    if place and place not in (what := shortened(what)):
+    if place and place not in (what := shorten_name(what)):
         reason += f" ({place})"
     said = ": ".join(filter(None, (what, reason)))
     return one_line("; ".join(filter(None, (said, _ADVICE.get(error.errno or 0), *more))))

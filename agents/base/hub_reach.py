@@ -7,7 +7,10 @@ HUB_SECONDS = 5.0
 
 
 def no_hub() -> str | None:
-    """Why no hub can be asked, or that none answers; None where one does. Hugging Face's library would try again for a minute."""
+    """Return the reason why no hub can be asked or none answers; None if one does.
+
+    Hugging Face's library would try again for a minute.
+    """
     import httpx
     from huggingface_hub import constants
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from agents.base.files import first_fault, shortened, write_whole
+from agents.base.files import first_fault, shorten_name, write_whole
 
 Floats = npt.NDArray[np.floating[Any]]
 Row = tuple[float, ...]
@@ -46,7 +46,7 @@ class LinearHead(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if len(set(self.classes)) != len(self.classes):
-            raise ValueError("a class stands twice")
+            raise ValueError("a class is given twice; keep it once")
         rows, columns = len(self.coefficients), len(self.coefficients[0])
         if (rows != len(self.classes) and (rows, len(self.classes)) != (1, 2)) or len(self.intercept) != rows:
             raise ValueError(
@@ -56,11 +56,11 @@ class LinearHead(BaseModel):
             if row is not None and len(row) != columns:
                 raise ValueError(f"{columns} columns of coefficients, but {len(row)} in {name}")
         if self.features is not None and len(set(self.features)) != columns:
-            raise ValueError("a feature stands twice")
+            raise ValueError("a feature is given twice; keep it once")
         if any(len(row) != columns for row in self.coefficients):
-            raise ValueError(f"a row has not {columns} coefficients")
+            raise ValueError(f"each row of coefficients needs {columns} numbers, one a feature")
         if self.scale is not None and min(self.scale) <= 0:
-            raise ValueError("a scale is not above 0")
+            raise ValueError("each scale has to be above 0")
         return self
 
     def probabilities(self, values: Floats) -> Floats:
@@ -95,11 +95,17 @@ class LinearHead(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; HeadError, naming the file and what to do, where it is missing or malformed."""
+        """Read a file that ``save`` wrote.
+
+        Raises:
+            HeadError: The file is missing or malformed; the message names it and says what to do.
+        """
         try:
             return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
         except OSError as error:
-            raise HeadError(f"the {cls.what} {shortened(path)} cannot be read ({error.strerror}); {cls.how}") from error
+            raise HeadError(
+                f"the {cls.what} {shorten_name(path)} cannot be read ({error.strerror}); {cls.how}"
+            ) from error
         except ValidationError as error:
             raise HeadError(f"the {cls.what} {path} is malformed: {first_fault(error)}; {cls.how}") from error
 
@@ -115,7 +121,7 @@ def softmax(scores: Floats) -> Floats:
     return probabilities
 
 
-def rows_of(matrix: Floats) -> tuple[Row, ...]:
+def convert_rows(matrix: Floats) -> tuple[Row, ...]:
     """Convert a matrix to rows of Python numbers.
 
     Each number has the shortest form that its precision needs (a float32 has 9 digits).
@@ -124,7 +130,7 @@ def rows_of(matrix: Floats) -> tuple[Row, ...]:
 
 
 def known_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
-    """Raise ValueError where one of the names is not known."""
+    """Raise ValueError if a name is unknown."""
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise ValueError(f"unknown {what}: {', '.join(unknown)}; known: {', '.join(known)}")

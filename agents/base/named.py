@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agents.base.files import one_line, shortened
+from agents.base.files import one_line, shorten_name
 
 SUFFIX = ".toml"
 _IDENTIFIER = r"[^\W\d]\w*"
@@ -29,7 +29,7 @@ class ImportPath(NamedTuple):
     attribute: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Format the path as a user writes it."""
         return f"{self.module}:{self.attribute}"
 
 
@@ -65,7 +65,7 @@ def look_up(
         path = (beside or Path()) / _with_suffix(text)
         if os.path.exists(path):  # noqa: PTH110 - Path.exists raises where a name is too long or a folder may not be read
             return path
-        raise _unknown(text, what, error, known, files, attribute, f" (no file {shortened(path)})")
+        raise _unknown(text, what, error, known, files, attribute, f" (no file {shorten_name(path)})")
     if attribute and (place := import_path(text)):
         return place
     raise _unknown(reference, what, error, known, files, attribute)
@@ -86,7 +86,7 @@ def find_file(
 
 
 def is_path(reference: str) -> bool:
-    """Whether a reference to a file is a path, not a name."""
+    """Return whether a reference to a file is a path instead of a name."""
     return reference.endswith(SUFFIX) or "/" in reference or os.sep in reference
 
 
@@ -103,7 +103,9 @@ def canonical(reference: str) -> str:
     return str(Path(_with_suffix(reference)).absolute()) if is_path(reference) else reference
 
 
-def imported(place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None) -> Any:
+def import_object(
+    place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None
+) -> Any:
     """Import the object at an import path.
 
     Raises:
@@ -115,7 +117,7 @@ def imported(place: ImportPath, reference: str, what: str, error: type[Exception
     except AttributeError:
         here = [name for name, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__]
         raise error(
-            f"there is no {what} {reference!r} ({place.module} has no {place.attribute}){_meant(place.attribute, here)}"
+            f"there is no {what} {reference!r} ({place.module} has no {place.attribute}){_suggest(place.attribute, here)}"
             f"; it defines: {', '.join(here) or 'nothing'}"
         ) from None
     if base is not None and not (isinstance(value, type) and issubclass(value, base)):
@@ -160,12 +162,12 @@ def _unknown(
     named = f"; known: {', '.join(sorted(known)) or 'none'}" if known or files else ""
     ways = [f"the path of a {SUFFIX} file"] * files + [f"package.module:{attribute}"] * bool(attribute)
     if isinstance(reference, str):
-        near, said = _meant(name_of(reference) if files else reference, known), repr(shortened(reference))
+        near, said = _suggest(name_of(reference) if files else reference, known), repr(shorten_name(reference))
     else:  # another value of a TOML file
-        near, said = "", shortened(repr(reference))
+        near, said = "", shorten_name(repr(reference))
     return error(f"there is no {what} {said}{reason}{near}{named}; or write {' or '.join(ways)}")
 
 
-def _meant(name: str, known: Collection[str]) -> str:
+def _suggest(name: str, known: Collection[str]) -> str:
     near = get_close_matches(name, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -63,7 +63,7 @@ def split_revision(source: str | Path, revision: str = MAIN) -> tuple[str, str]:
 
 
 def with_revision(name: str, revision: str) -> str:
-    """Return ``ORG/NAME@REVISION``, or the name alone where the revision is ``MAIN``."""
+    """Return ``ORG/NAME@REVISION``, or the name alone if the revision is ``MAIN``."""
     return name if revision == MAIN else f"{name}@{revision}"
 
 

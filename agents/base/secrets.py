@@ -25,14 +25,14 @@ def remember(value: str | None) -> None:
         _told.add(value)
 
 
-def scrubbed(text: str) -> str:
+def scrub(text: str) -> str:
     """Replace the keys in a text by ``***``."""
     return scrubber()(text)
 
 
 def scrubber() -> Callable[[str], str]:
     """``scrubbed`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
-    known = _known()
+    known = _collect_keys()
 
     def clean(text: str) -> str:
         for value in known:
@@ -45,7 +45,7 @@ def scrubber() -> Callable[[str], str]:
     return clean
 
 
-def _known() -> list[str]:
+def _collect_keys() -> list[str]:
     """Collect the keys, longest first: one may begin like another."""
     named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
     return sorted({*named, *_told}, key=len, reverse=True)
@@ -72,11 +72,11 @@ class _Factory:
             said = record.getMessage()
         except Exception:  # noqa: BLE001 - wrong arguments: logging itself will complain of them, and must not be kept from it
             return record
-        plain = scrubbed(said)
+        plain = scrub(said)
         if plain != said:
             record.msg, record.args = plain, ()
         if record.exc_info and record.exc_info[0] is not None:
             told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (plain := scrubbed(told)) != told:
+            if (plain := scrub(told)) != told:
                 record.exc_text = plain  # formatters take it instead of formatting the exception again
         return record

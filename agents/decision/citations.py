@@ -17,7 +17,7 @@ class Citations(Rule):
     options: Options
 
     def needs(self) -> tuple[str, ...]:
-        """Return the stage that checks markers, where answers carry them."""
+        """Return the stage that checks markers if answers carry them."""
         return ("cite",) if self.options.cite else ()
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both

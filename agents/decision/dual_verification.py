@@ -27,7 +27,7 @@ class DualVerification(Rule):
     options: VerifierOptions
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
-        """Withhold an answer that a verifier does not approve; missing token probabilities do not count where the model is asked too."""
+        """Withhold an answer that a verifier does not approve. Missing token probabilities do not count if the model is asked too."""
         names = self.options.verified_by
         if names == "witnesses" or not verifiers_decide(turn, context):
             return None

@@ -19,11 +19,11 @@ class MinLead(Rule):
     options: Options
 
     def needs(self) -> tuple[str, ...]:
-        """Return the stage that asks each source alone, where a lead is wanted."""
+        """Return the stage that asks each source alone if a lead is required."""
         return ("isolated_answers",) if self.options.min_lead is not None else ()
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
-        """Withhold an answer whose lead is too small; where there is one source no votes are counted."""
+        """Withhold an answer whose lead is too small. With a single source no votes are counted."""
         if self.options.min_lead is None or turn.votes is None or turn.votes.lead >= self.options.min_lead:
             return None
         return "another source answers otherwise" if turn.votes.rival else "no source alone gives the answer"

@@ -9,7 +9,7 @@ from agents.turn import Turn
 
 
 class Orders(Rule):
-    """An answer may not rest on an order alone, where ``guard.injection`` is on; a draft was made before anything was retrieved."""
+    """An answer may not rest on an order alone if ``guard.injection`` is on. A draft is exempt: it precedes all retrieval."""
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
         """Withhold an answer whose names and numbers stand in orders alone."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import ValidationError
 
 from agents.base.files import first_fault
-from agents.base.named import ImportPath, imported, look_up
+from agents.base.named import ImportPath, import_object, look_up
 from agents.profiles.profile import SettingsError, Table
 from agents.turn import Candidate, Turn
 
@@ -78,7 +78,7 @@ def _build(name: str, table: Any) -> Rule:
     options = {key: value for key, value in table.items() if key != CLASS}
     place = look_up(table[CLASS], "rule", SettingsError, attribute="ClassName")
     assert isinstance(place, ImportPath)  # nothing else may be written
-    rule: type[Rule] = imported(place, str(place), "rule", SettingsError, Rule)
+    rule: type[Rule] = import_object(place, str(place), "rule", SettingsError, Rule)
     try:
         return rule(rule.Options.model_validate(options))
     except ValidationError as error:

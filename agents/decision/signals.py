@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.record import Signal, SignalKind
 from agents.turn import Turn
 
@@ -26,7 +26,7 @@ SIGNALS = (
 )
 
 
-def signals_of(turn: Turn, provided: bool = False) -> dict[str, float]:
+def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
     """Return the values of ``SIGNALS`` that are known of a turn's candidate, by name.
 
     Args:
@@ -35,7 +35,7 @@ def signals_of(turn: Turn, provided: bool = False) -> dict[str, float]:
             so that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then.
     """
     candidate = turn.candidate
-    statistics = token_probabilities(candidate.logprobs) if candidate is not None else None
+    statistics = summarise_probabilities(candidate.logprobs) if candidate is not None else None
     agrees = turn.consistent if turn.consistent is not None else turn.verification.draft
     values = {
         "p_idk": candidate.idk if candidate is not None else None,
@@ -61,7 +61,7 @@ def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
 
 
 def _entity_named(turn: Turn) -> float | None:
-    """Return 1 where the entity's name stands in a query, else 0; None where nothing was asked of the web, or without a picture."""
+    """Return 1 if a query contains the entity's name, else 0; None if nothing was searched on the web, or without a picture."""
     if not turn.queries or turn.image is None:
         return None
     name = (turn.entity_name or "").lower()
@@ -69,7 +69,7 @@ def _entity_named(turn: Turn) -> float | None:
 
 
 def _entity_margin(turn: Turn) -> float | None:
-    """Return how much nearer the entity's picture is than that of another entity; None where no other was found."""
+    """Return the similarity of the entity's picture minus that of the next entity's; None without another entity."""
     if turn.entity is None:
         return None
     hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
-from agents.evidence.passages import attribute_sentence, paragraphs
+from agents.evidence.passages import split_paragraphs, write_attribute
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.infobox import facts
 from agents.texts.injection import neutral
@@ -26,7 +26,7 @@ Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
 
 class ChunkOptions(BaseModel):
-    """How attributes and pages are cut."""
+    """Options of how attributes and pages are cut."""
 
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
     chunking: Literal["semantic", "paragraph", "whole"] = Field(
@@ -39,15 +39,18 @@ class ChunkOptions(BaseModel):
     )
 
 
-def cutter(options: ChunkOptions) -> Cut:
-    """How the preset cuts texts."""
+def make_cutter(options: ChunkOptions) -> Cut:
+    """Return the function that cuts texts as the preset says."""
     if options.chunking == "whole":
         return lambda text: [text[: options.chunk_characters]] if text.strip() else []
-    return paragraphs if options.chunking == "paragraph" else _at_sentences(options.chunk_characters)
+    return split_paragraphs if options.chunking == "paragraph" else _cut_at_sentences(options.chunk_characters)
 
 
-def _at_sentences(characters: int) -> Cut:
-    """Return a cutter at sentences and headings; a heading stays with the text below it, at the end of a page with that above."""
+def _cut_at_sentences(characters: int) -> Cut:
+    """Return a function that cuts at sentences and headings.
+
+    A heading stays with the text below it. At the end of a page it stays with the text above it.
+    """
     splitter = TextSplitter(characters)
 
     def cut(text: str) -> list[str]:
@@ -66,11 +69,13 @@ def _at_sentences(characters: int) -> Cut:
     return cut
 
 
-def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
-    """The entity that was settled on, then those of the other pictures found, best first, each once.
+def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple[Entity, ImageHit]]:
+    """Yield the chosen entity, then those of the other pictures found, best first and without repetition.
 
-    Of a turn that is about several objects it is the entities of these, however many ``limit`` says. Pictures with a cosine below
-    ``minimum`` are not looked at, but for the best one where all are below.
+    Args:
+        turn: The turn. If its question is about several objects, only their entities are returned, whatever ``limit`` says.
+        limit: Maximum number of entities.
+        minimum: Skip pictures with a lower cosine; the best one is kept if all are lower.
     """
     hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
     found = [hit for hit in hits if hit.score >= minimum] or hits[:1]
@@ -90,9 +95,9 @@ def entities_of(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tuple
                 yield entity, hit
 
 
-def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
-    """What the knowledge graph says of an entity: one chunk an attribute, or all of them joined and cut like a page."""
-    sentences = [(key, attribute_sentence(key, entity.name, value)) for key, value in facts(entity.attributes)]
+def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
+    """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page."""
+    sentences = [(key, write_attribute(key, entity.name, value)) for key, value in facts(entity.attributes)]
     if options.attribute_chunks == "each":
         for key, sentence in sentences:
             yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)
@@ -101,19 +106,19 @@ def attribute_chunks(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
-    """Cut a page that was made safe: its full text around what was found, where there is one, else what was found alone.
+def chunk_page(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
+    """Cut a page into chunks: the full text around the part found if it was read, else that part alone.
 
     Args:
-        hit: The page as the search found it.
-        cut: How texts become chunks.
-        title: In place of the page's name.
+        hit: The page as the search found it, made safe.
+        cut: Function that cuts a text into chunks.
+        title: Replaces the page's name.
 
     Returns:
-        The chunks in the order of the page; ``beside`` is set on those that hold nothing of what was found.
+        The chunks in the order of the page. Chunks that contain nothing of the part found have ``beside`` set.
     """
     whole = Window(hit.page_snippet, 0, len(hit.page_snippet))
-    windows = windows_around(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
+    windows = find_windows(hit.page_text, hit.page_snippet, PAGE_CHARACTERS) if hit.page_text else (whole,)
     name = hit.page_name if title is None else title
     for window in windows:
         end = 0
@@ -124,8 +129,8 @@ def page_chunks(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evi
             yield Evidence(text, "web", name, hit.page_url, hit.score, beside=beside)
 
 
-def breadcrumb(url: str) -> str:
-    """Where a page stands: ``en.wikipedia.org > wiki > Eiffel_Tower``; empty for what is no URL."""
+def format_breadcrumb(url: str) -> str:
+    """Return the path of a page: ``en.wikipedia.org > wiki > Eiffel_Tower``; empty if the text is no URL."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
@@ -140,19 +145,21 @@ def breadcrumb(url: str) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a page, and where in it stands what a search found: from ``start`` to before ``end``."""
+    """A part of a page, and where the part found stands in it: from ``start`` to before ``end``."""
 
     text: str
     start: int
     end: int
 
 
-def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]:
-    """Return the part of a page around what was found in it: at most so many characters, at least what was found.
+def find_windows(page: str, found: str, characters: int) -> tuple[Window, ...]:
+    """Return the part of a page around the part found: at most ``characters``, at least the part found.
 
-    Where the page does not hold it (it may have changed since it was indexed) both are given: what was found, and the page's beginning.
+    Returns:
+        Two windows, that part and the page's beginning, if the page does not contain the part because it changed since it was
+        indexed.
     """
-    at = _place(page, found)
+    at = _find_place(page, found)
     if at < 0:
         made = Window(found, 0, len(found)), Window(page[:characters], 0, 0)
         return tuple(window for window in made if window.text)
@@ -161,8 +168,8 @@ def windows_around(page: str, found: str, characters: int) -> tuple[Window, ...]
     return (Window(page[start : max(start + characters, at + len(found))], at - start, at - start + len(found)),)
 
 
-def _place(page: str, found: str) -> int:
-    """Where a page holds the beginning of what was found in it, however its blanks and line ends fall; -1 where it does not."""
+def _find_place(page: str, found: str) -> int:
+    """Return where a page contains the beginning of the part found, regardless of white space; -1 if it does not."""
     if not found:
         return -1
     at = page.find(found[:_PROBE])
@@ -174,10 +181,14 @@ def _place(page: str, found: str) -> int:
 
 
 def interleave_by_entity(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidence]:
-    """Chunks, best first, in an order that gives each object of the question its share: the best of each, then the second best ...
+    """Interleave chunks so that each object of the question gets its share: the best of each, then the second best ...
 
-    A chunk belongs to the entity that its title names, the rest are a group of their own. The group with the best chunk begins. Of a turn
-    that is not about several objects the order is left as it is.
+    A chunk belongs to the entity that its title names; the others are a group of their own. The group of the best chunk begins. If the
+    question is not about several objects, the order stays.
+
+    Args:
+        turn: The turn of the chunks.
+        chunks: Chunks, best first.
     """
     names = [_words(entity.name) for entity in turn.entities]
     if len(names) < 2:
@@ -191,14 +202,14 @@ def interleave_by_entity(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidenc
 
 
 def _words(name: str) -> str:
-    """A name for comparison: its words in lower case, each between blanks."""
+    """Normalise a name for comparison: its words in lower case, each between blanks."""
     return f" {' '.join(_WORD.findall(name.lower()))} "
 
 
 def deduplicate(chunks: Sequence[Evidence]) -> list[Evidence]:
-    """Drop repetitions and sort: what searches found, best score first, then what stands beside it on full pages, in the same order.
+    """Drop repeated chunks and sort the rest: first those found, then those beside them, each by score.
 
-    A limit on the number of chunks then keeps what was found on every page before it keeps the rest of the best page.
+    A limit on the number of chunks then keeps the part found on every page before the rest of the best page.
     """
     unique: dict[tuple[str, str], Evidence] = {}
     for chunk in chunks:

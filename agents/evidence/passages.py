@@ -7,18 +7,21 @@ from agents.record import EvidenceFound
 from agents.turn import Evidence
 
 
-def passage_of(chunk: Evidence) -> str:
-    """What a reranker reads of a chunk: a page's chunk does not always name what it is about, so its title comes first."""
+def format_passage(chunk: Evidence) -> str:
+    """Return the text that a reranker reads of a chunk.
+
+    The title of a page comes first, because its chunks do not always name their subject.
+    """
     return f"{chunk.title}: {chunk.text}" if chunk.source == "web" and chunk.title else chunk.text
 
 
-def modality_of(chunk: Evidence) -> Literal["text", "image"]:
-    """What a chunk is as a document (MAVIS): a page is text, the attributes of the knowledge graph are an image."""
+def classify_document(chunk: Evidence) -> Literal["text", "image"]:
+    """Return the modality of a document (MAVIS): a page is text, attributes of the knowledge graph are an image."""
     return "text" if chunk.source == "web" else "image"
 
 
-def attribute_sentence(key: str, entity: str, value: str) -> str:
-    """``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
+def write_attribute(key: str, entity: str, value: str) -> str:
+    """Write an attribute as ``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
     return f"The {key} of {entity} is {value}."
 
 
@@ -29,25 +32,25 @@ PICTURE_KEY = "(picture)"
 """``Evidence.key`` of a sentence that says what a picture shows; no attribute is called so."""
 
 
-def kind_of(chunk: Evidence) -> Modality:
-    """The modality of a chunk."""
+def classify_modality(chunk: Evidence) -> Modality:
+    """Return the modality of a chunk (semantic coherence filtering): an image, text or table."""
     if chunk.source == "web":
         return "text"
     return "image" if chunk.key == PICTURE_KEY else "table"
 
 
-def paragraphs(text: str) -> list[str]:
-    """A text cut at its newlines, blank lines left out (CRUISE, section 3.2)."""
+def split_paragraphs(text: str) -> list[str]:
+    """Split a text at its newlines, without blank lines (CRUISE, section 3.2)."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:
-    """Reranked chunks by their scores; equals stay in their order."""
+    """Sort reranked chunks by score, best first; equal ones keep their order."""
     return sorted(chunks, key=lambda chunk: -(chunk.score or 0.0))
 
 
-def evidence_found(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
-    """Chunks as the record of a turn holds them."""
+def convert_to_record(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
+    """Convert chunks to the form that a turn's record holds."""
     return tuple(
         EvidenceFound(
             chunk.text, chunk.source, chunk.title, chunk.url, None if chunk.score is None else round(chunk.score, 4)

@@ -17,7 +17,7 @@ by ``evidence.chunk_characters``.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.evidence.passages import passage_of
+from agents.evidence.passages import format_passage
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -48,13 +48,16 @@ def select_chunks(
 
 
 def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
-    """Return the first chunks that fit a budget of about so many tokens, at least one, cut to it; all of them without a budget."""
+    """Return the first chunks that fit into a budget of about ``tokens`` tokens; all of them without a budget.
+
+    At least one is returned, cut to the budget.
+    """
     if tokens is None:
         return tuple(chunks)
     kept: list[Evidence] = []
     left = tokens
     for chunk in chunks:
-        needed = -(-len(passage_of(chunk)) // CHARACTERS_PER_TOKEN)
+        needed = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
         if needed > left:
             if not kept:
                 kept.append(replace(chunk, text=_cut(chunk.text, tokens)))
@@ -65,7 +68,7 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
 
 
 def select_documents(chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """Return the chunks that answers with citations show; they are numbered from 1 in this order."""
+    """Return the chunks that prompts with citations show, numbered from 1 in this order."""
     return tuple(chunks[:DOCUMENTS])
 
 

@@ -33,7 +33,7 @@ class Bridge:
 
     @property
     def phrase(self) -> re.Pattern[str]:
-        """The noun phrase of a question: the head with what describes it, up to the verb that asks."""
+        """Pattern of the noun phrase in a question: the head and its description, up to the verb that asks."""
         verbs = "|".join(_rules()[1])
         return re.compile(
             rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
@@ -46,8 +46,11 @@ def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
 
 
-def goes_through(question: str) -> bool:
-    """Whether a question names a thing by what it is to another ("the botanist who named this plant") and asks more than its name."""
+def has_bridge(question: str) -> bool:
+    """Return whether a question describes a thing by its relation to another one and asks more than its name.
+
+    An example is "the botanist who named this plant".
+    """
     for bridge in _rules()[0]:
         found = bridge.phrase.search(question)
         if found is not None and not _rest(question, found) <= _EMPTY:
@@ -59,8 +62,12 @@ def _rest(question: str, found: re.Match[str]) -> set[str]:
     return set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
 
 
-def hop_questions(question: str, entity: Entity | None) -> list[str]:
-    """A standalone question with the name of the thing it goes through in its place, for each name found; [] without such a bridge."""
+def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
+    """Return standalone questions in which a name replaces the description of the thing in between.
+
+    Returns:
+        One question for each name that the entity's attributes give, at most two; [] if the question goes through nothing.
+    """
     if entity is None:
         return []
     pairs = list(facts(entity.attributes))
@@ -72,7 +79,7 @@ def hop_questions(question: str, entity: Entity | None) -> list[str]:
             continue
         described = set(_WORD.findall(found.group().lower()))
         ranked = sorted(((_rank(key, bridge, described), value) for key, value in pairs), key=lambda pair: pair[0])
-        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in names_in_value(value)]
+        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in split_names(value)]
         hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
         if hops:
             return hops[:_MAX_HOPS]
@@ -80,7 +87,10 @@ def hop_questions(question: str, entity: Entity | None) -> list[str]:
 
 
 def _rank(key: str, bridge: Bridge, described: set[str]) -> int:
-    """How likely an attribute holds the bridge's name: a key that the question itself uses comes first, then the table's order."""
+    """Rank how likely an attribute holds the bridge's name; 0 and below come first.
+
+    A key that the question itself uses beats all others. The rest follow the order of the table.
+    """
     words = _WORD.findall(key.lower())
     if not any(word in bridge.keys for word in words):
         return len(bridge.keys)
@@ -89,8 +99,11 @@ def _rank(key: str, bridge: Bridge, described: set[str]) -> int:
     return min(bridge.keys.index(word) for word in words if word in bridge.keys)
 
 
-def names_in_value(value: str) -> list[str]:
-    """The proper names among the items of an attribute value: ``Gustave Eiffel (engineer); Paris, France`` -> three names."""
+def split_names(value: str) -> list[str]:
+    """Extract the proper names from an attribute value.
+
+    ``Gustave Eiffel (engineer); Paris, France`` holds three names.
+    """
     items = (
         item.strip(" .") for part in _PARENTHESIS.sub("", value).split(";") for item in re.split(r",|\band\b", part)
     )

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, Draft, Turn
 
 
-def answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
-    """The turns whose candidate asserts anything, with it."""
+def select_answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
+    """Return the turns whose candidate asserts something, each with its candidate."""
     held = ((turn, turn.candidate) for turn in turns)
     return [(turn, candidate) for turn, candidate in held if candidate is not None and not refuses(candidate.text)]
 
 
-def candidate_of_draft(draft: Draft) -> Candidate:
-    """A draft as the answer that it holds."""
-    statistics = token_probabilities(draft.logprobs)
+def convert_draft(draft: Draft) -> Candidate:
+    """Convert a draft to a candidate answer."""
+    statistics = summarise_probabilities(draft.logprobs)
     return Candidate(
         draft.answer or IDK,
         statistics.mean if statistics else None,
@@ -26,5 +26,5 @@ def candidate_of_draft(draft: Draft) -> Candidate:
 
 
 def trusts_draft(turn: Turn) -> bool:
-    """Whether the answer is a draft that is given as it stands, unverified (QA-Dragon, table 1: the direct branch)."""
+    """Return whether the answer is a draft that is given unverified (QA-Dragon, table 1: the direct branch)."""
     return turn.route == "direct" and turn.candidate is not None and turn.candidate.drafted

@@ -27,14 +27,14 @@ _MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is take
 
 
 def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
-    """The sentences of an answer with their citations, in linear time.
+    """Split an answer into sentences with their citations, in linear time.
 
-    ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers; other brackets are
-    text. A marker belongs to the sentence that it stands in or after; where the answer begins with one, to the sentence after it.
-    A sentence that has a marker in the place of what was asked for ("It was made by [1].") says nothing and is left out.
+    ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers. Other brackets are text.
+    A marker belongs to the sentence that it stands in or follows. If the answer begins with a marker, each belongs to the next sentence.
+    A sentence with a marker in place of the requested fact ("It was made by [1].") says nothing and is left out.
     """
-    text, markers = _without_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
-    spans = list(_sentence_spans(text))
+    text, markers = _remove_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates
+    spans = list(_find_sentences(text))
     if not spans:
         return ()
     leading = bool(markers) and not text[: markers[0][0]].strip()
@@ -60,21 +60,24 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     )
 
 
-def said_once(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
-    """Each sentence once, with all that it cites anywhere: a small model may say the same again until it is cut off."""
+def merge_repeated(sentences: Sequence[CitedSentence]) -> tuple[CitedSentence, ...]:
+    """Merge repeated sentences into one with all their citations.
+
+    A small model may repeat a sentence until its reply is cut.
+    """
     citations: dict[str, list[int]] = {}
     for sentence in sentences:
         citations.setdefault(sentence.text, []).extend(sentence.citations)
     return tuple(CitedSentence(text, tuple(dict.fromkeys(numbers))) for text, numbers in citations.items())
 
 
-def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
-    """The text without its markers, and of each marker its position and its numbers."""
+def _remove_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
+    """Remove the markers from a text, and return the position and the numbers of each."""
     pieces: list[str] = []
     markers: list[tuple[int, list[int]]] = []
     length = end = 0
     for match in _MARKER.finditer(answer):
-        numbers = _numbers(match.group(1))
+        numbers = _parse_numbers(match.group(1))
         if numbers is None:
             continue
         pieces.append(answer[end : match.start()].rstrip(" \t"))  # in the expression: quadratic on long runs of blanks
@@ -85,8 +88,8 @@ def _without_markers(answer: str) -> tuple[str, list[tuple[int, list[int]]]]:
     return "".join(pieces), markers
 
 
-def _numbers(inside: str) -> list[int] | None:
-    """The numbers of a bracket; None where it holds other words too."""
+def _parse_numbers(inside: str) -> list[int] | None:
+    """Parse the document numbers of a bracket; None if it contains other words."""
     bare = _LABEL.sub(" ", inside.lower())
     if not _NUMBERS.fullmatch(bare):
         return None
@@ -97,8 +100,8 @@ def _numbers(inside: str) -> list[int] | None:
     return numbers
 
 
-def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each sentence that holds a word; a line end ends a sentence too."""
+def _find_sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each sentence that contains a word. The end of a line ends a sentence."""
     start_of_line = 0
     for line in text.splitlines(keepends=True):
         position = start_of_line
@@ -113,13 +116,16 @@ def _sentence_spans(text: str) -> Iterator[tuple[int, int]]:
         start_of_line += len(line)
 
 
-def check(
+def check_citations(
     sentences: Sequence[CitedSentence], support: Sequence[Mapping[int, float]], *, threshold: float, attribute: bool
 ) -> tuple[CitedSentence, ...]:
-    """Each sentence with the citations that name a document which supports it.
+    """Keep the citations whose documents support their sentence.
 
-    ``support`` has for each sentence how far each document, by its number, supports it; a number that is not there is no document. Below
-    ``threshold`` a citation is dropped; with ``attribute`` a sentence that is left without any gets the document that supports it best.
+    Args:
+        sentences: The sentences of an answer.
+        support: Scores of each sentence by document number. A number without a score belongs to no document.
+        threshold: Drop citations that score less.
+        attribute: Give a sentence that keeps no citation the document that supports it best.
     """
     checked = []
     for sentence, scores in zip(sentences, support, strict=True):
@@ -137,19 +143,22 @@ def check(
     return tuple(checked)
 
 
-def figures(text: str) -> frozenset[str]:
-    """The figures of a text, 1,250 and 1250 alike."""
+def extract_figures(text: str) -> frozenset[str]:
+    """Extract the figures of a text; 1,250 and 1250 are equal."""
     return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
 
 
-def figures_supported(sentence: str, known: Collection[str]) -> bool:
-    """Whether every number of a sentence occurs in one of the texts: embedding similarity does not detect a wrong number."""
-    given = frozenset().union(*(figures(text) for text in known))
-    return figures(sentence) <= given
+def has_supported_figures(sentence: str, known: Collection[str]) -> bool:
+    """Return whether the texts contain every number of a sentence.
+
+    Similarity of embeddings does not detect a wrong number.
+    """
+    given = frozenset().union(*(extract_figures(text) for text in known))
+    return extract_figures(sentence) <= given
 
 
 def is_verbatim_in(text: str, document: str) -> bool:
-    """Whether a document contains a text word for word, regardless of case and end punctuation."""
+    """Return whether a document contains a text word for word, regardless of case and punctuation."""
     wanted, given = (_plain(item) for item in (text, document))
     return bool(wanted) and f" {wanted} " in f" {given} "
 
@@ -158,8 +167,8 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))
 
 
-def marked(sentence: CitedSentence) -> str:
-    """A sentence with its citations before its end punctuation: ``It is 330 m tall [1][3].``"""
+def add_markers(sentence: CitedSentence) -> str:
+    """Add the citations to a sentence, before its end punctuation: ``It is 330 m tall [1][3]``."""
     if not sentence.citations:
         return sentence.text
     markers = "".join(f"[{number}]" for number in sentence.citations)
@@ -167,8 +176,11 @@ def marked(sentence: CitedSentence) -> str:
     return f"{sentence.text.removesuffix(stop)} {markers}{stop}"
 
 
-def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
-    """As many whole sentences as fit into about ``tokens`` tokens (3 characters each, a marker 3 tokens), at least a part of the first."""
+def join_sentences(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
+    """Join the first whole sentences that fit into about ``tokens`` tokens.
+
+    The first sentence is cut if it is too long by itself. A token counts as 3 characters, a marker as 3 tokens.
+    """
     left = 3 * tokens
     parts: list[str] = []
     for sentence in sentences:
@@ -178,8 +190,8 @@ def written(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -
             if not parts:
                 cut = sentence.text[: max(room, 0)]
                 text = cut[: cut.rfind(" ")] if " " in cut else cut
-                parts.append(marked(CitedSentence(text, cited)))
+                parts.append(add_markers(CitedSentence(text, cited)))
             break
-        parts.append(marked(CitedSentence(sentence.text, cited)))
+        parts.append(add_markers(CitedSentence(sentence.text, cited)))
         left = room - len(sentence.text)
     return " ".join(parts)

@@ -14,8 +14,8 @@ from typing import Literal
 import pint
 from text_to_num import text2num
 
-from agents.methods.dates import Day, Span, day_of, is_date, moved
-from agents.methods.step_plans import Condition, Operation, calculation
+from agents.methods.dates import Day, Span, is_date, move, parse_day
+from agents.methods.step_plans import Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
@@ -50,7 +50,7 @@ _YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
 
 class ComputationError(ValueError):
-    """The facts do not hold what the operation needs; the message says what is missing."""
+    """The facts lack what the operation needs; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Quantity:
     money: str = ""
 
     def __str__(self) -> str:
-        """As it is written in an answer."""
+        """Format the quantity as an answer shows it."""
         number = (
             f"{self.value:,.2f}"
             if self.money
@@ -78,13 +78,17 @@ def _units() -> pint.UnitRegistry[float]:
     return pint.UnitRegistry()
 
 
-def quantity(text: str, bound: Bound = "middle") -> Quantity:
-    """The first quantity of a short answer; of a range ("8-13 eggs") the bound that counts.
+def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
+    """Parse the first quantity of a short answer.
+
+    Args:
+        text: The answer.
+        bound: Which number of a range ("8-13 eggs") counts.
 
     Raises:
-        ComputationError: The answer holds no number.
+        ComputationError: The answer contains no number.
     """
-    found = _QUANTITY.search(in_figures(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    found = _QUANTITY.search(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
     if found is None:
         raise ComputationError(f"no number in {text!r}")
     low = _number(found["low"])
@@ -96,8 +100,8 @@ def quantity(text: str, bound: Bound = "middle") -> Quantity:
     return Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
 
 
-def in_figures(text: str) -> str:
-    """A text with its number words as figures, where it holds no figure: "three weeks"."""
+def replace_number_words(text: str) -> str:
+    """Replace number words ("three weeks") by figures, unless the text contains a figure already."""
     if any(letter.isdigit() for letter in text):
         return text
     return _IN_WORDS.sub(_figures, text)
@@ -107,12 +111,12 @@ def _figures(found: re.Match[str]) -> str:
     words = found.group()
     if words.lower() == "one":  # seldom a number: "one of the oldest"
         return words
-    apart = " and ".join(figure_of(part) or part for part in words.split(" and "))  # "between two and three"
-    return figure_of(words) or apart
+    apart = " and ".join(parse_number_words(part) or part for part in words.split(" and "))  # "between two and three"
+    return parse_number_words(words) or apart
 
 
-def figure_of(words: str) -> str | None:
-    """The figure that number words say ("two hundred": 200); None for other words."""
+def parse_number_words(words: str) -> str | None:
+    """Convert number words to a figure ("two hundred": 200); None for other words."""
     try:
         return str(text2num(words.lower(), "en"))
     except ValueError:
@@ -123,15 +127,15 @@ def _number(text: str) -> float:
     return float(re.sub(r"[,\u202f ]", "", text))
 
 
-def calculated(printed: str) -> Quantity:
-    """What a printed calculation comes to: "12 x 15 + 20" is 200.
+def calculate(printed: str) -> Quantity:
+    """Evaluate a printed calculation: "12 x 15 + 20" is 200.
 
     Raises:
-        ComputationError: It is none, or it divides by zero.
+        ComputationError: The text is no calculation, or it divides by zero.
     """
-    signs = calculation(printed)
+    signs = parse_calculation(printed)
     try:
-        return Quantity(_value_of(ast.parse(signs or "", mode="eval").body))
+        return Quantity(_evaluate(ast.parse(signs or "", mode="eval").body))
     except (SyntaxError, ZeroDivisionError, OverflowError) as error:
         raise ComputationError(f"no calculation: {printed!r}") from error
 
@@ -144,24 +148,24 @@ _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-def _value_of(node: ast.expr) -> float:
+def _evaluate(node: ast.expr) -> float:
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         return float(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value_of(node.operand)
+        return -_evaluate(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
-        return _SIGNS[type(node.op)](_value_of(node.left), _value_of(node.right))
+        return _SIGNS[type(node.op)](_evaluate(node.left), _evaluate(node.right))
     raise SyntaxError("neither a number nor one of + - * /")
 
 
-def duration_of(text: str) -> tuple[float, float, Span]:
-    """Least and greatest length of a duration in words ("28 to 35 days"), and its unit.
+def parse_duration(text: str) -> tuple[float, float, Span]:
+    """Parse a duration in words ("28 to 35 days") into its least and greatest length, and its unit.
 
     Raises:
-        ComputationError: It is none.
+        ComputationError: The text is no duration.
     """
     plain = _RANGE.sub(r"\1 to ", text)
-    low, high = quantity(plain, "low"), quantity(plain, "high")
+    low, high = parse_quantity(plain, "low"), parse_quantity(plain, "high")
     found = _SPAN.fullmatch(low.unit)
     if found is None:
         raise ComputationError(f"no time in days, weeks, months or years: {text!r}")
@@ -169,58 +173,65 @@ def duration_of(text: str) -> tuple[float, float, Span]:
     return low.value, high.value, span
 
 
-def date_arithmetic(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day, bool] | None:
-    """The first and the last date that a date and durations sum up to (or, as a difference, that long before it), and whether about.
+def compute_dates(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day, bool] | None:
+    """Add durations to a date, or subtract them from it.
 
-    None where the facts are not one date and durations.
+    Returns:
+        The first and the last possible date, and whether a fact says "about"; None unless the facts are one date and durations.
 
     Raises:
-        ComputationError: The date is not known to the day, month or year that it is moved by.
+        ComputationError: The date does not give the day, month or year that it is moved by.
     """
     dates = [fact for fact in facts if is_date(fact)]
     durations = [fact for fact in facts if not is_date(fact)]
     if operation not in ("sum", "difference") or len(dates) != 1 or not durations:
         return None
     try:
-        spans = [duration_of(fact) for fact in durations]
+        spans = [parse_duration(fact) for fact in durations]
     except ComputationError:
         return None
     sign = 1 if operation == "sum" else -1
     try:
-        ends = [day_of(dates[0])] * 2
+        ends = [parse_day(dates[0])] * 2
         for low, high, span in spans:
-            ends = [moved(end, sign * count, span) for end, count in zip(ends, (low, high), strict=True)]
+            ends = [move(end, sign * count, span) for end, count in zip(ends, (low, high), strict=True)]
     except ValueError as error:
         raise ComputationError(str(error)) from error
     first, last = ends if sign == 1 else ends[::-1]
     return first, last, any(map(_ABOUT.search, facts))
 
 
-def counted(condition: Condition, facts: Sequence[str]) -> list[int]:
-    """Places of the facts that fulfil a condition.
+def select_facts(condition: Condition, facts: Sequence[str]) -> list[int]:
+    """Return the indices of the facts that fulfil a condition.
 
     Raises:
-        ComputationError: A fact does not say whether it does: it holds no date, number, yes or no, or one of another kind.
+        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind.
     """
-    holds = {"before": _in_time, "after": _in_time, "since": _in_time, "until": _in_time, "is": _in_words}
-    test = holds.get(condition.test, _in_number)
+    holds = {
+        "before": _meets_date,
+        "after": _meets_date,
+        "since": _meets_date,
+        "until": _meets_date,
+        "is": _meets_words,
+    }
+    test = holds.get(condition.test, _meets_number)
     return [place for place, fact in enumerate(facts) if test(condition, fact)]
 
 
-def _in_time(condition: Condition, fact: str) -> bool:
-    fine, coarse = _dated(condition.limit), _dated(fact)
-    known = min(_known(fine), _known(coarse))
+def _meets_date(condition: Condition, fact: str) -> bool:
+    fine, coarse = _parse_date(condition.limit), _parse_date(fact)
+    known = min(_count_parts(fine), _count_parts(coarse))
     limit, said = (_parts(fine)[:known], _parts(coarse)[:known])
-    if limit == said and _known(coarse) < _known(fine):
+    if limit == said and _count_parts(coarse) < _count_parts(fine):
         raise ComputationError(f"{fact!r} does not say whether it is {condition}")
     return {"before": said < limit, "after": said > limit, "since": said >= limit, "until": said <= limit}[
         condition.test
     ]
 
 
-def _dated(text: str) -> Day:
+def _parse_date(text: str) -> Day:
     try:
-        day = day_of(text)
+        day = parse_day(text)
     except ValueError as error:
         raise ComputationError(str(error)) from error
     if not day.year:
@@ -232,14 +243,14 @@ def _parts(day: Day) -> tuple[int, int, int]:
     return day.year, day.month, day.day
 
 
-def _known(day: Day) -> int:
-    """How many of year, month and day a date says."""
+def _count_parts(day: Day) -> int:
+    """Count how many of year, month and day a date gives."""
     return {"year": 1, "month": 2, "day": 3}[day.span]
 
 
-def _in_number(condition: Condition, fact: str) -> bool:
-    limit = quantity(condition.limit)
-    said = _in(quantity(fact), limit)
+def _meets_number(condition: Condition, fact: str) -> bool:
+    limit = parse_quantity(condition.limit)
+    said = _convert(parse_quantity(fact), limit)
     return {
         "more than": said > limit.value,
         "less than": said < limit.value,
@@ -248,7 +259,7 @@ def _in_number(condition: Condition, fact: str) -> bool:
     }[condition.test]
 
 
-def _in_words(condition: Condition, fact: str) -> bool:
+def _meets_words(condition: Condition, fact: str) -> bool:
     wanted = condition.limit.casefold()
     if wanted in ("yes", "no"):
         found = _YES.match(fact)
@@ -258,33 +269,33 @@ def _in_words(condition: Condition, fact: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", fact.casefold()) is not None
 
 
-def arithmetic(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
-    """Sum, difference, product or ratio of quantities, in the unit of the first one.
+def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
+    """Compute the sum, difference, product or ratio of quantities, in the unit of the first one.
 
     Raises:
-        ComputationError: A fact holds no number, the units do not go together, or it would be divided by zero.
+        ComputationError: A fact contains no number, the units do not match, or the divisor is zero.
     """
-    quantities = [quantity(fact, bound) for fact in facts]
+    quantities = [parse_quantity(fact, bound) for fact in facts]
     first = quantities[0]
     money = next((each.money for each in quantities if each.money), "")
     if operation in ("sum", "difference"):
         base = next((each for each in quantities if each.money or each.unit.lower() in _WHOLE_MONEY), first)
         base = base if all(map(_is_money, quantities)) else first  # dollars where some are cents
-        values = [_in(each, base) for each in quantities]
+        values = [_convert(each, base) for each in quantities]
         if operation == "sum":
             return Quantity(math.fsum(values), base.unit, money)
         return Quantity(abs(values[0] - math.fsum(values[1:])), base.unit, money)
     values = [each.value for each in quantities]
     if operation == "product":
         return Quantity(math.prod(values), next((each.unit for each in quantities if each.unit), ""), money)
-    divisor = _in(quantities[1], first) if first.unit else quantities[1].value
+    divisor = _convert(quantities[1], first) if first.unit else quantities[1].value
     if len(values) != 2 or divisor == 0:
         raise ComputationError("a ratio is of two numbers, the second not 0")
     return Quantity(first.value / divisor)
 
 
-def _in(one: Quantity, other: Quantity) -> float:
-    """The value of a quantity in the unit of another; words that are no units count as they are."""
+def _convert(one: Quantity, other: Quantity) -> float:
+    """Convert a quantity to the unit of another one. Words that are no units are not converted."""
     if _is_money(one) and _is_money(other):  # 25 cents and $0.25
         return one.value * _worth(one) / _worth(other)
     if not one.unit or not other.unit or one.unit == other.unit:
@@ -306,18 +317,18 @@ def _worth(one: Quantity) -> float:
     return 0.01 if one.unit.lower() in _CENTS else 1.0
 
 
-def ordered(operation: Operation, facts: Sequence[str]) -> list[int]:
-    """Places of the facts, the one that is larger, smaller, earlier or later than all others first.
+def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
+    """Sort the indices of the facts: the one that is larger, smaller, earlier or later than all others first.
 
     Raises:
-        ComputationError: A fact holds no number or date, units do not go together, or the first two are alike.
+        ComputationError: A fact contains no number or date, the units do not match, or the first two are equal.
     """
     keys: list[tuple[float, ...]]
     if operation in ("earlier", "later"):
-        keys = [_parts(_dated(fact)) for fact in facts]
+        keys = [_parts(_parse_date(fact)) for fact in facts]
     else:
-        quantities = [quantity(fact) for fact in facts]
-        keys = [(_in(each, quantities[0]),) for each in quantities]
+        quantities = [parse_quantity(fact) for fact in facts]
+        keys = [(_convert(each, quantities[0]),) for each in quantities]
     found = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
     if keys[found[0]] == keys[found[1]]:
         raise ComputationError("they are alike")

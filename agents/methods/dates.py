@@ -46,7 +46,7 @@ _MAX_YEARS = 5_000
 
 @dataclass(frozen=True, order=True)
 class Day:
-    """A date as far as it is known: 0 for what it does not say; years before Christ are negative."""
+    """A date as precisely as it is known: 0 for a missing part; years before Christ are negative."""
 
     year: int = 0
     month: int = 0
@@ -54,18 +54,22 @@ class Day:
 
     @property
     def span(self) -> Span:
-        """What it is known to."""
+        """The smallest unit that the date gives."""
         return "day" if self.day else "month" if self.month else "year"
 
     def __str__(self) -> str:
-        """As it is written in an answer: ``1 March 2020``, as far as it is known."""
+        """Format the date as an answer shows it: ``1 March 2020``, without the parts that are missing."""
         year = f"{-self.year} BC" if self.year < 0 else str(self.year or "")
         parts = (str(self.day or ""), calendar.month_name[self.month] if self.month else "", year)
         return " ".join(part for part in parts if part)
 
 
-def day_of(text: str) -> Day:
-    """The first date of a text, of which month or year may be missing; ValueError where it holds none, or no such day exists."""
+def parse_day(text: str) -> Day:
+    """Parse the first date of a text; its month or its year may be missing.
+
+    Raises:
+        ValueError: The text contains no date, or the day does not exist.
+    """
     if (iso := _ISO.search(text)) is not None:
         return _checked(Day(int(iso[1]), int(iso[2]), int(iso[3])))
     found = _DATE.search(text)
@@ -93,7 +97,10 @@ def _checked(day: Day) -> Day:
 
 
 def is_date(text: str) -> bool:
-    """Whether the first figure of a short answer belongs to a date, and counts nothing: not "5,630 in 2018", not "1480 kg"."""
+    """Return whether the first figure of a short answer belongs to a date.
+
+    In "5,630 in 2018" and "1480 kg" it counts something.
+    """
     figure = re.search(r"\d", text)
     found = _DATE.search(text)
     if figure is None or (found is not None and found.start() <= figure.start()):
@@ -102,11 +109,11 @@ def is_date(text: str) -> bool:
     return year is not None and year.start() <= figure.start() and bool(_NOTHING_COUNTED.match(text[year.end() :]))
 
 
-def moved(day: Day, count: float, span: Span) -> Day:
-    """A date so many days, weeks, months or years later (earlier, where negative).
+def move(day: Day, count: float, span: Span) -> Day:
+    """Move a date by so many days, weeks, months or years; a negative number moves it back.
 
     Raises:
-        ValueError: The date is not known to the unit that it is moved by, or the result is out of the calendar.
+        ValueError: The date does not give the unit that it is moved by, or the result is outside of the calendar.
     """
     if abs(count) > {"day": 366, "week": 53, "month": 12, "year": 1}[span] * _MAX_YEARS:
         raise ValueError(f"{count} {span}s are out of the calendar")
@@ -129,11 +136,13 @@ def moved(day: Day, count: float, span: Span) -> Day:
     return Day(end.year if day.year else 0, end.month, end.day if day.day else 0)
 
 
-def between(first: Day, second: Day, span: Span) -> int:
-    """The time between two dates in whole days, weeks, months or years; of dates not known to a finer unit, that of their figures.
+def measure_span(first: Day, second: Day, span: Span) -> int:
+    """Compute the time between two dates in whole days, weeks, months or years.
+
+    Dates that give no month are compared by their years alone.
 
     Raises:
-        ValueError: One of them is not known to the unit, or has no year.
+        ValueError: A date does not give the unit, or has no year.
     """
     low, high = sorted((first, second))
     if not low.year or not high.year:

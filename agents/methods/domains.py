@@ -32,8 +32,8 @@ class Domain(BaseModel):
     examples: tuple[DraftExample, ...] = Field(min_length=1)
 
 
-def domain_of_label(label: str) -> str | None:
-    """The domain that a data set's label names, in full or by one of the names it has (``local`` for ``sightseeing (local)``)."""
+def find_domain(label: str) -> str | None:
+    """Find the domain that a data set's label names, in full or in part (``local`` for ``sightseeing (local)``)."""
     wanted = " ".join(label.casefold().split())
     for name in load_domains():
         if wanted and wanted in (name, *(part.strip() for part in name.rstrip(")").split("("))):
@@ -43,7 +43,11 @@ def domain_of_label(label: str) -> str | None:
 
 @cache
 def load_domains() -> dict[str, Domain]:
-    """All domains by name; SettingsError where a file is malformed or cannot be read, or two name the same domain."""
+    """Load all domains by name.
+
+    Raises:
+        SettingsError: A file is malformed or cannot be read, or two files name the same domain.
+    """
     domains: dict[str, Domain] = {}
     for path in sorted(DOMAINS.glob("*.toml")):
         try:
@@ -55,6 +59,8 @@ def load_domains() -> dict[str, Domain]:
         except ValueError as error:
             raise SettingsError(str(error)) from error
         if domain.name in domains:
-            raise SettingsError(f"{path} names the domain {domain.name!r}, which another file names too")
+            raise SettingsError(
+                f"{path} names the domain {domain.name!r}, which another file names too; rename one of them"
+            )
         domains[domain.name] = domain
     return domains

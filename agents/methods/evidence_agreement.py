@@ -21,30 +21,39 @@ _WORD = re.compile(r"\w+(?:['’.-]\w+)*")
 _ARTICLES = ("the ", "a ", "an ")
 
 
-def similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) -> Matrix:
-    """Similarity of every row vector to every column vector, shape (rows, columns); higher is more alike; ValueError for other dimensions.
+def compute_similarities(rows: npt.ArrayLike, columns: npt.ArrayLike, metric: Metric) -> Matrix:
+    """Compute the similarity of every row vector to every column vector; higher is more alike.
 
-    ``cosine`` is the cosine, -1 to 1, and 0 to a vector of length 0. ``l1`` and ``euclidean`` are distances d in the paper; here
-    1 / (1 + d), from 0 to 1: the order is that of the distances, and a far outlier cannot outweigh all others in a mean.
+    ``cosine`` is the cosine, -1 to 1, and 0 for a vector of length 0. ``l1`` and ``euclidean`` are distances d in the paper. Here they are
+    1 / (1 + d), from 0 to 1: this keeps the order of the distances, and one far outlier cannot outweigh all others in a mean.
+
+    Returns:
+        Shape (rows, columns).
+
+    Raises:
+        ValueError: The vectors do not have the same dimension.
     """
     a, b = (np.asarray(matrix, dtype=np.float64) for matrix in (rows, columns))
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ValueError(f"two matrices of vectors of one dimension are needed, not {a.shape} and {b.shape}")
+        raise ValueError(f"vectors of one dimension are needed, not matrices of shape {a.shape} and {b.shape}")
     if metric == "cosine":
         return np.asarray(_unit(a) @ _unit(b).T, dtype=np.float64)
     return np.asarray(1.0 / (1.0 + cdist(a, b, _DISTANCES[metric])), dtype=np.float64)
 
 
-def mean_pairwise(similarity: Matrix) -> Matrix:
-    """c_i = sum over j != i of Sim(e_i, e_j), divided by |E| - 1 (section 3.1), of shapes (n, n) to (n,); 0 for an item that is alone."""
+def average_similarities(similarity: Matrix) -> Matrix:
+    """Compute c_i, the mean similarity of each item to all others (section 3.1): shapes (n, n) to (n,).
+
+    c_i is the sum of Sim(e_i, e_j) over j != i, divided by |E| - 1. A single item gets 0.
+    """
     n = len(similarity)
     if n < 2:
         return np.zeros(n)
     return np.asarray((similarity.sum(axis=1) - np.diagonal(similarity)) / (n - 1), dtype=np.float64)
 
 
-def top(scores: Sequence[float] | Matrix, k: int) -> list[int]:
-    """The places of the k highest scores, best first; of equals the earlier one, and NaN never."""
+def select_top(scores: Sequence[float] | Matrix, k: int) -> list[int]:
+    """Return the indices of the k highest scores, best first. The earlier of equal scores wins; NaN is left out."""
     known = [place for place, score in enumerate(scores) if not np.isnan(score)]
     return sorted(known, key=lambda place: -scores[place])[:k]
 
@@ -63,26 +72,32 @@ class TitledText:
     text: str = ""  # all of it, in which the names of other pieces are looked for
 
 
-def node_of(name: str) -> str:
-    """The normalised form of a name, equal for its spellings: lower case, no article, no punctuation at the ends; may be empty."""
+def normalise_name(name: str) -> str:
+    """Normalise a name so that its spellings are equal; the result may be empty.
+
+    It is in lower case, without an article and without punctuation around it.
+    """
     words = " ".join(_WORD.findall(name.casefold()))
     for article in _ARTICLES:
         words = words.removeprefix(article)
     return words
 
 
-def nodes_of(sources: Sequence[TitledText]) -> list[frozenset[str]]:
-    """The nodes of each source: its own entities, and those of the others that its text names in whatever case."""
-    own = [frozenset(node for name in source.entities if (node := node_of(name))) for source in sources]
+def find_nodes(sources: Sequence[TitledText]) -> list[frozenset[str]]:
+    """Return the nodes of each source: its own entities, and those of other sources that its text names."""
+    own = [frozenset(node for name in source.entities if (node := normalise_name(name))) for source in sources]
     every = sorted(frozenset().union(*own))
-    texts = [f" {node_of(source.text)} " for source in sources]
+    texts = [f" {normalise_name(source.text)} " for source in sources]
     return [nodes | {node for node in every if f" {node} " in text} for nodes, text in zip(own, texts, strict=True)]
 
 
-def entity_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
-    """A node for each entity, annotated with ``modalities`` and ``items`` (places of its sources); an edge where two share a source."""
+def build_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
+    """Build the graph of entities: an edge joins two that share a source.
+
+    Each node has the attributes ``modalities`` and ``items`` (indices of its sources).
+    """
     graph: nx.Graph[str] = nx.Graph()
-    for place, (source, nodes) in enumerate(zip(sources, nodes_of(sources), strict=True)):
+    for place, (source, nodes) in enumerate(zip(sources, find_nodes(sources), strict=True)):
         for node in sorted(nodes):
             if node not in graph:
                 graph.add_node(node, modalities=set(), items=set())
@@ -92,8 +107,11 @@ def entity_graph(sources: Sequence[TitledText]) -> nx.Graph[str]:
     return graph
 
 
-def weakly_tied(graph: nx.Graph[str], node: str) -> bool:
-    """Degree at most 1, one modality, and no neighbour that occurs in another one (section 3.4 and algorithm 2)."""
+def is_weakly_tied(graph: nx.Graph[str], node: str) -> bool:
+    """Return whether a node is weakly tied (section 3.4 and algorithm 2).
+
+    Its degree is at most 1, it occurs in one modality, and no neighbour occurs in another one.
+    """
     modalities: set[str] = graph.nodes[node]["modalities"]
     return (
         graph.degree(node) <= 1
@@ -102,17 +120,20 @@ def weakly_tied(graph: nx.Graph[str], node: str) -> bool:
     )
 
 
-def pruned(graph: nx.Graph[str]) -> nx.Graph[str]:
-    """The graph without its weakly tied nodes, all judged on the whole graph: the order of the paper's loop cannot matter."""
+def prune(graph: nx.Graph[str]) -> nx.Graph[str]:
+    """Copy the graph without its weakly tied nodes.
+
+    All nodes are judged on the whole graph, so the order of the paper's loop cannot matter.
+    """
     kept: nx.Graph[str] = graph.copy()
-    kept.remove_nodes_from([node for node in graph if weakly_tied(graph, node)])
+    kept.remove_nodes_from([node for node in graph if is_weakly_tied(graph, node)])
     return kept
 
 
-def item_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:
-    """For each piece of evidence the degrees of its entities added up; None for one whose entities are all gone.
+def sum_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:
+    """Sum the degrees of each item's entities; None for an item that lost all its entities.
 
-    The paper selects "top-k items by d_i", where d_i belongs to a node; it does not say how an item gets it from its nodes.
+    The paper selects "top-k items by d_i", where d_i belongs to a node. It does not say how an item gets it from its nodes.
     """
     totals: list[int | None] = [None] * items
     for node in graph:

@@ -76,15 +76,18 @@ class Gate(LinearHead):
         return self
 
     def probability(self, signals: Mapping[str, float | None]) -> float:
-        """Compute how likely the answer is right, 0 to 1; a signal that is missing or no finite number counts as its mean.
+        """Compute how likely the answer is right, 0 to 1.
 
-        NaN where coefficients are so large that their sum overflows.
+        A signal that is missing or not finite counts as its mean.
+
+        Returns:
+            NaN if coefficients are so large that their sum overflows.
         """
         row = [math.nan if (value := signals.get(name)) is None else value for name in self.features]
         return float(self.probabilities(np.array([row], dtype=np.float64))[0, 1])
 
     def save(self, path: Path) -> None:
-        """Write the gate as JSON, a signal a line; one with a row of coefficients for each class as lists."""
+        """Write the gate as JSON, one signal a line. A gate with a row of coefficients for each class is written as lists."""
         if len(self.coefficients) > 1:
             super().save(path)
             return

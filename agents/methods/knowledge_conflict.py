@@ -15,24 +15,28 @@ _TURNS = frozenset(
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 
-def words_of(answer: str) -> tuple[str, ...]:
-    """The words of an answer in lower case, without accents, articles and punctuation; 1,250 and 1250 are one number."""
+def split_words(answer: str) -> tuple[str, ...]:
+    """Split an answer into words in lower case, without accents, articles and punctuation.
+
+    1,250 and 1250 are the same number.
+    """
     plain = "".join(ch for ch in unicodedata.normalize("NFKD", answer.casefold()) if not unicodedata.combining(ch))
     words = (re.sub(r",(?=\d{3}\b)", "", word) for word in _WORD.findall(plain))
     return tuple(word for word in words if word not in _ARTICLES)
 
 
 def says_something(answer: str | None) -> bool:
-    """Whether an answer asserts anything."""
+    """Return whether an answer asserts something."""
     return answer is not None and not refuses(answer)
 
 
-def same_answer(first: str, second: str) -> bool:
-    """Whether two short answers say the same: equal words, or one within the other (Italy, the island belongs to Italy).
+def is_same_answer(first: str, second: str) -> bool:
+    """Return whether two short answers agree: equal words, or one contains the other.
 
-    Not where the longer one turns what it repeats, or gives an alternative to it (not Italy; Italy or France).
+    "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other or adds an alternative
+    ("not Italy", "Italy or France").
     """
-    shorter, longer = sorted((words_of(first), words_of(second)), key=len)
+    shorter, longer = sorted((split_words(first), split_words(second)), key=len)
     if not shorter:
         return not longer
     if _TURNS.intersection(longer) != _TURNS.intersection(shorter):
@@ -41,14 +45,18 @@ def same_answer(first: str, second: str) -> bool:
 
 
 def prki(parametric: str | None, retrieved: str | None) -> bool | None:
-    """Parametric-retrieved knowledge inconsistency, eq. 1: M(Q) differs from M(Q, P); None where one of them says nothing."""
+    """Return whether parametric and retrieved knowledge are inconsistent (eq. 1): M(Q) differs from M(Q, P).
+
+    Returns:
+        None if one of the answers says nothing.
+    """
     if parametric is None or retrieved is None or not (says_something(parametric) and says_something(retrieved)):
         return None
-    return not same_answer(parametric, retrieved)
+    return not is_same_answer(parametric, retrieved)
 
 
-def preferred(scores: Sequence[float]) -> int | None:
-    """The index of the best score, the first of equals; None where there is none, NaN is never the best."""
+def find_best(scores: Sequence[float]) -> int | None:
+    """Return the index of the best score, the first of equal ones; None without scores. NaN never wins."""
     best: int | None = None
     for index, score in enumerate(scores):
         if score == score and (best is None or score > scores[best]):
@@ -57,17 +65,23 @@ def preferred(scores: Sequence[float]) -> int | None:
 
 
 def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float]) -> bool | None:
-    """Visual-textual knowledge inconsistency, eq. 2 and 4: the best entry by likeness of picture is not the best one by relevance of text.
+    """Return whether visual and textual knowledge are inconsistent (eq. 2 and 4).
 
-    None where there are not two entries to choose from. Two pictures of one entity do not contradict each other: entries are compared
-    by their titles, not by their places.
+    They are if the entry with the most similar picture is not the entry with the most relevant text. Entries are compared by their titles:
+    two pictures of one entity do not contradict each other.
+
+    Returns:
+        None if fewer than two entries have scores.
     """
-    by_picture, by_text = preferred(visual), preferred(textual)
+    by_picture, by_text = find_best(visual), find_best(textual)
     if len(titles) < 2 or by_picture is None or by_text is None:
         return None
     return titles[by_picture] != titles[by_text]
 
 
-def joint_choice(visual: Sequence[float], textual: Sequence[float]) -> int | None:
-    """Eq. 5 where the model names no entry: argmax over the entries of visual + textual; None without entries."""
-    return preferred([sight + text for sight, text in zip(visual, textual, strict=True)])
+def choose_jointly(visual: Sequence[float], textual: Sequence[float]) -> int | None:
+    """Choose the entry with the highest visual + textual score (eq. 5); None without entries.
+
+    It decides if the model names no entry.
+    """
+    return find_best([sight + text for sight, text in zip(visual, textual, strict=True)])

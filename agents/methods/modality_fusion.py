@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from agents.methods.knowledge_conflict import same_answer
+from agents.methods.knowledge_conflict import is_same_answer
 from agents.turn import Candidate
 
 
-def agree(answers: Sequence[str]) -> bool:
-    """Whether all say the same, each with each other; one alone and none do."""
-    return all(same_answer(one, other) for one, other in combinations(answers, 2))
+def all_agree(answers: Sequence[str]) -> bool:
+    """Return whether all answers say the same, compared in pairs. A single answer agrees, and so do none."""
+    return all(is_same_answer(one, other) for one, other in combinations(answers, 2))
 
 
-def most_trusted(candidates: Sequence[Candidate]) -> Candidate | None:
-    """The one with the highest confidence, the first of equals; without a confidence it counts lowest. None where there is none."""
+def select_most_trusted(candidates: Sequence[Candidate]) -> Candidate | None:
+    """Return the candidate of the highest confidence, the first of equal ones; None without candidates.
+
+    A missing confidence counts lowest.
+    """
     return max(candidates, key=lambda each: -1.0 if each.confidence is None else each.confidence, default=None)

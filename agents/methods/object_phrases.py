@@ -74,11 +74,18 @@ _ABSTRACT = frozenset(
 )
 
 
-def object_phrases(question: str, limit: int) -> list[str]:
-    """Names of the things a question points at, at most three words each, as they stand: ``this tall tower`` -> ``tall tower``.
+def extract_object_phrases(question: str, limit: int) -> list[str]:
+    """Extract names of the things that a question points at: ``this tall tower`` -> ``tall tower``.
 
-    What is said to stand in the picture comes first, then what a demonstrative points at, then the rest; of ``the roof of the church``
-    the church comes before its roof.
+    Things that the question places in the picture come first, then things after a demonstrative, then the rest. In ``the roof of the
+    church`` the church comes before its roof.
+
+    Args:
+        question: The question.
+        limit: Maximum number of names.
+
+    Returns:
+        Names of at most three words, in the question's spelling.
     """
     found: list[tuple[int, str]] = []
     at = 0
@@ -100,7 +107,7 @@ def object_phrases(question: str, limit: int) -> list[str]:
 
 
 def _noun_words(match: re.Match[str]) -> list[str]:
-    """The noun phrase of a match without the verb that may follow it, names of relations and positions; empty where nothing is left."""
+    """Return the words of a match's noun phrase, without a following verb, relations and positions; maybe none."""
     if match.group("article").lower() in ("that", "those") and not _POINTING.match(match.group("before") or ""):
         return []  # a relative clause
     words = match.group("words").lower().split()
@@ -111,8 +118,11 @@ def _noun_words(match: re.Match[str]) -> list[str]:
     return words[-3:] if words and words[0] not in _ABSTRACT and words != ["wild"] else []
 
 
-def position_in(question: str) -> Position | None:
-    """The position of what a question is about (``the building on the left`` -> ``left``); None if it names no place of the picture."""
+def find_position(question: str) -> Position | None:
+    """Return the position of the thing that a question is about; None if it names no part of the picture.
+
+    ``the building on the left`` is at the ``left``.
+    """
     match = _FIRST_OF_TWO.search(question)
     if match:
         return _POSITIONS[match.group("word").lower()]
@@ -123,8 +133,8 @@ def position_in(question: str) -> Position | None:
     return _POSITIONS[word.lower()]
 
 
-def offset(box: Box, position: Position, width: int, height: int) -> float:
-    """How far, as a fraction of the image, a box's centre lies from where ``position`` is; 0 is right there."""
+def measure_offset(box: Box, position: Position, width: int, height: int) -> float:
+    """Compute how far a box's centre is from a position, as a fraction of the image; 0 is right there."""
     across = (box.left + box.right) / 2 / width
     down = (box.top + box.bottom) / 2 / height
     return {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rapidfuzz.fuzz import ratio
 
-from agents.methods.step_plans import calculation
+from agents.methods.step_plans import parse_calculation
 from agents.models.base import TextLine
 
 _FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)
@@ -25,22 +25,22 @@ _ALIKE = 85  # per cent of a word's letters, so that BR0CC0LI is broccoli and on
 
 @dataclass(frozen=True)
 class Price:
-    """What a thing costs by the text of a photo."""
+    """The price of a thing, printed in a photo."""
 
     label: str
     amount: str  # with its sign, as it is printed
     per: str | None  # the unit that it is the price of: "KG"; None for a piece
 
 
-def with_labels(lines: Sequence[TextLine]) -> list[str]:
-    """The lines of a photo, each bare figure behind the label that it belongs to: left of it in its row, else the nearest above it."""
+def attach_labels(lines: Sequence[TextLine]) -> list[str]:
+    """Put each bare figure of a photo behind its label: left of it in its row, else the nearest above it."""
     labels = [line for line in lines if _FIGURE.fullmatch(line.text) is None]
     taken: dict[int, list[str]] = {}
     alone: list[tuple[int, str]] = []
     for place, line in enumerate(lines):
         if _FIGURE.fullmatch(line.text) is None:
             continue
-        owner = _label_of(line, labels)
+        owner = _find_label(line, labels)
         if owner is None:
             alone.append((place, line.text))
         else:
@@ -51,14 +51,17 @@ def with_labels(lines: Sequence[TextLine]) -> list[str]:
     return [text for _, text in sorted([*said, *alone])]
 
 
-def in_a_sentence(said: str) -> list[str]:
-    """Split what a model says of text in a photo into lines: what stands between semicolons or in quotation marks, else its clauses."""
+def split_sentence(said: str) -> list[str]:
+    """Split a model's sentence about text in a photo into lines.
+
+    Lines are the parts between semicolons or in quotation marks, else the clauses.
+    """
     quoted = [text for pair in _QUOTED.findall(said) for text in pair if text.strip()]
     between = r"[;\n]" if ";" in said else r"\n|,\s|\band\b"
     return quoted or [part for each in re.split(between, said) if (part := each.strip(" ."))]
 
 
-def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
+def _find_label(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
     box = figure.box
     height = box.bottom - box.top
 
@@ -78,8 +81,8 @@ def _label_of(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
     return max(column, key=lambda label: label.box.bottom, default=None)
 
 
-def prices(lines: Sequence[str]) -> list[Price]:
-    """The prices among the lines of a photo, each with its label; figures without a currency are none."""
+def parse_prices(lines: Sequence[str]) -> list[Price]:
+    """Extract the prices from the lines of a photo, each with its label. Figures without a currency are no prices."""
     found = []
     for line in lines:
         for price in _PRICE.finditer(line):
@@ -90,8 +93,11 @@ def prices(lines: Sequence[str]) -> list[Price]:
     return found
 
 
-def names(label: str, word: str) -> bool:
-    """Whether a word of a question is one of a label, read with an error of a letter or two, in singular or plural."""
+def mentions(label: str, word: str) -> bool:
+    """Return whether a word of a question occurs in a label, in singular or plural.
+
+    A letter or two may be misread.
+    """
     plain = word.lower()
     return any(
         ratio(each.lower().replace("0", "o"), form) >= _ALIKE
@@ -100,13 +106,13 @@ def names(label: str, word: str) -> bool:
     )
 
 
-def printed_calculation(lines: Sequence[str]) -> str | None:
-    """The one calculation of a photo, as it is printed; None where there is none, or several."""
-    found = [line for line in lines if calculation(line)]
+def find_calculation(lines: Sequence[str]) -> str | None:
+    """Return the single calculation of a photo as it is printed; None for no or several calculations."""
+    found = [line for line in lines if parse_calculation(line)]
     return found[0] if len(found) == 1 else None
 
 
-def column_of_numbers(lines: Sequence[str]) -> list[str]:
-    """The numbers of a photo whose text is nothing but numbers; [] for any other."""
+def read_number_column(lines: Sequence[str]) -> list[str]:
+    """Return the numbers of a photo whose text is nothing but numbers; [] for any other photo."""
     bare = [line.strip() for line in lines]
     return bare if len(bare) > 1 and all(_NUMBER.fullmatch(line) for line in bare) else []

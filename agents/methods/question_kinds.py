@@ -104,7 +104,7 @@ _PACKAGED = re.compile(
 
 @dataclass(frozen=True)
 class QuestionKind:
-    """What a question asks for; several may hold."""
+    """What a question asks for; several kinds may apply."""
 
     text: bool  # words that stand in the picture, or their translation
     calculation: bool  # a sum over what the picture shows
@@ -119,8 +119,8 @@ class QuestionKind:
         return (self.text or self.calculation or self.visible) and not (self.now or self.open_world)
 
 
-def question_kind(question: str) -> QuestionKind:
-    """The kind of a standalone question."""
+def classify_question(question: str) -> QuestionKind:
+    """Classify a standalone question."""
     plain = question.replace("\u2019", "'")
     text, calculation, visible, recognition = (
         bool(pattern.search(plain)) for pattern in (_TEXT, _CALCULATION, _VISIBLE, _RECOGNITION)
@@ -136,41 +136,48 @@ def question_kind(question: str) -> QuestionKind:
 
 
 def _asks_more(question: str) -> bool:
-    """Return whether a further clause asks for what no picture shows ("who makes this, and where are they from?").
+    """Return whether a further clause asks for something that no picture shows.
 
-    After "according to the label" only a clause about the answer of the first one does: the label may say the rest.
+    An example is "who makes this, and where are they from?". After "according to the label" the label may answer the other clauses too, so
+    only a clause about the answer of the first one counts.
     """
     if _COMPARED.search(question):
-        return _shown(question)
+        return _is_visible(question)
     on_label = _ACCORDING.search(question) is not None
     for found in _CLAUSE.finditer(question):
         clause, before = found["clause"], question[: found.start()]
-        after = _shown(before) and not (_shown(clause) or _MEANS.search(clause))
+        after = _is_visible(before) and not (_is_visible(clause) or _MEANS.search(clause))
         if after and (not on_label or _ABOUT_AN_ANSWER.search(clause)):
             return True
     return False
 
 
-def _shown(text: str) -> bool:
+def _is_visible(text: str) -> bool:
     return any(pattern.search(text) for pattern in (_TEXT, _CALCULATION, _VISIBLE))
 
 
-def named_number(question: str) -> int | None:
-    """How many objects a question says it is about ("these two", "both", "of the three"); None where it says no number."""
+def parse_named_number(question: str) -> int | None:
+    """Return how many objects a question names ("these two", "both", "of the three"); None if it gives no number."""
     found = _NUMBERED.search(question)
     return None if found is None else _NUMBERS[(found["number"] or found["both"]).lower()]
 
 
-def about_several(question: str) -> bool:
-    """Whether a question compares, counts or adds up several objects of the picture: what is known of one cannot answer it."""
-    return named_number(question) is not None or _SEVERAL.search(question) is not None
+def is_about_several(question: str) -> bool:
+    """Return whether a question compares, counts or adds up several objects of the picture.
+
+    Facts about one of them cannot answer it.
+    """
+    return parse_named_number(question) is not None or _SEVERAL.search(question) is not None
 
 
 def asks_yes_or_no(question: str) -> bool:
-    """Whether yes or no answers a question, by the auxiliary verb that it begins with."""
+    """Return whether a question begins with an auxiliary verb, so that yes or no answers it."""
     return _AUXILIARY.match(question) is not None
 
 
-def about_packaged(question: str) -> bool:
-    """Whether a question is about packaged goods: image search finds the package, seldom the product (QA-Dragon, appendix A, rule 4)."""
+def is_about_packaged(question: str) -> bool:
+    """Return whether a question is about packaged goods.
+
+    Image search finds the package and seldom the product (QA-Dragon, appendix A, rule 4).
+    """
     return _PACKAGED.search(question) is not None

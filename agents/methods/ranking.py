@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from agents.evidence.passages import passage_of
-from agents.models.base import Reranker
+from agents.evidence.passages import format_passage
+from agents.models.base import MultimodalPair, MultimodalReranker, Reranker
 from agents.turn import Evidence, Turn
 
 T = TypeVar("T")
@@ -39,53 +38,49 @@ def fuse(
     return sorted(((item, score(item)) for item in best.values()), key=lambda entry: -entry[1])
 
 
-@dataclass(frozen=True)
-class ToScore:
-    """A chunk of a turn, and one of the questions that it may answer."""
-
-    turn: Turn
-    question: str
-    chunk: Evidence
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """Question and passage, as a reranker takes them."""
-        return self.question, passage_of(self.chunk)
-
-
-Score = Callable[[Sequence[ToScore]], Iterable[float]]  # one score for each, higher is better
-
-
-def scores_of(model: Reranker) -> Score:
-    """What a reranker says of pairs of question and passage."""
-    return lambda items: model.score([item.pair for item in items])
-
-
-def scores_by_question(
+def score_by_question(
     chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
     asked: Callable[[Turn], Sequence[str]],
-    score: Score,
+    model: Reranker | MultimodalReranker | None,
 ) -> list[tuple[Turn, list[tuple[Evidence, tuple[float, ...]]]]]:
     """Score each turn's chunks against each text that the turn asks, in one call for the batch.
 
+    Args:
+        chunks: The turns, each with its chunks.
+        asked: Returns the texts that a turn asks; a multi-hop question asks several.
+        model: The reranker; one that sees is shown the turn's photo. None scores every chunk 1.
+
     Returns:
-        The turns in order, each with its chunks in order and, for every chunk, one score a text (a multi-hop question asks several).
+        The turns in order, each with its chunks in order and, for every chunk, one score a text.
     """
     of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
-    pairs = ((turn, chunk, asks) for turn, found, asks in of_turns for chunk in found)
-    scores = iter(score([ToScore(turn, question, chunk) for turn, chunk, asks in pairs for question in asks]))
+    pairs = [
+        MultimodalPair(question, turn.image, format_passage(chunk))
+        for turn, found, questions in of_turns
+        for chunk in found
+        for question in questions
+    ]
+    scores = iter(_score(model, pairs))
     return [
         (turn, [(chunk, tuple(float(next(scores)) for _ in questions)) for chunk in found])
         for turn, found, questions in of_turns
     ]
 
 
-def best_of(scores: Iterable[float]) -> float:
+def _score(model: Reranker | MultimodalReranker | None, pairs: Sequence[MultimodalPair]) -> Iterable[float]:
+    if model is None:
+        return [1.0] * len(pairs)
+    if isinstance(model, MultimodalReranker):
+        return model.score_multimodal(pairs)
+    return model.score([(pair.question, pair.passage) for pair in pairs])
+
+
+def take_best(scores: Iterable[float]) -> float:
     """Return the best of one chunk's scores over several texts; NaN where none is a number."""
     return max((score for score in scores if not math.isnan(score)), default=math.nan)
 
 
-def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
+def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
     """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, eq. 4).
 
     The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
@@ -95,13 +90,16 @@ def cumulative(coarse: Sequence[float], fine: Sequence[float]) -> float:
         coarse: A chunk's coarse scores, one a text.
         fine: Its fine scores, for the same texts in the same order.
     """
-    return best_of(one * other for one, other in zip(coarse, fine, strict=True))
+    return take_best(one * other for one, other in zip(coarse, fine, strict=True))
 
 
-def mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
-    """The dynamic relevance threshold of CRUISE (section 3.2, eq. 5): max(tau, median - lam * MAD) over the best ``top`` scores.
+def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
+    """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
 
-    MAD is the median absolute deviation from the median. What is not finite is left out; without any score the threshold is ``tau``.
+    It is max(tau, median - lam * MAD) over the best ``top`` scores. MAD is the median absolute deviation from the median.
+
+    Returns:
+        ``tau`` if no score is finite; other scores are left out.
     """
     best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
     if not best:

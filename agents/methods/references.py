@@ -51,7 +51,7 @@ _MONTHS = frozenset("january february march april may june july august september
 
 @dataclass(frozen=True)
 class Resolved:
-    """A query made to stand alone."""
+    """A query that stands alone."""
 
     question: str  # the query with the names that its pronouns stand for
     topic: str | None  # the name the dialog is about now, or None where it is about what the picture shows
@@ -60,7 +60,7 @@ class Resolved:
 
     @property
     def needs_image(self) -> bool:
-        """Whether the question can only be answered by looking at the picture."""
+        """Whether only a look at the picture can answer the question."""
         return self.topic is None
 
 
@@ -69,8 +69,8 @@ def points_at_picture(query: str) -> bool:
     return _POINTING.search(query) is not None
 
 
-def names_in(text: str) -> list[str]:
-    """The capitalised names of a text, in order; single words that only begin a sentence are not names."""
+def extract_names(text: str) -> list[str]:
+    """Extract the capitalised names of a text, in order. A single word that begins a sentence is no name."""
     found: list[str] = []
     for match in _NAME.finditer(text):
         words = match.group().strip(" .'’-").split()
@@ -83,16 +83,16 @@ def names_in(text: str) -> list[str]:
 
 def _names_of_query(query: str) -> list[str]:
     rest = query.split(" ", 1)
-    return names_in(rest[1]) if len(rest) > 1 else []
+    return extract_names(rest[1]) if len(rest) > 1 else []
 
 
 def _is_circumstance(query: str, name: str) -> bool:
-    """Whether a name only says where or by whom: "the price on Amazon", "one in the US"."""
+    """Return whether a name only says where or by whom: "the price on Amazon", "one in the US"."""
     return re.search(rf"\b(?:on|in|at|from|via|across|outside|within) (?:the )?{re.escape(name)}", query) is not None
 
 
-def _placed(answer: str) -> str | None:
-    """The name that follows ``in``, ``of`` or ``to`` last: where an answer says a place."""
+def _find_place(answer: str) -> str | None:
+    """Return the last name after ``in``, ``of`` or ``to``, because answers give places so."""
     found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
     return found[-1].strip(" .") if found else None
 
@@ -101,9 +101,9 @@ def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
     known = {word.lower() for word in _names_of_query(query)}
     if topic:
         known.add(topic.lower())
-    candidates = [name for name in names_in(answer) if name.lower() not in known]
+    candidates = [name for name in extract_names(answer) if name.lower() not in known]
     if _NAMED.search(query):
-        place = _placed(answer)
+        place = _find_place(answer)
         if place is not None:
             return place
     return candidates[-1] if candidates else None
@@ -141,7 +141,12 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
 
 
 def resolve(query: str, history: Sequence[Message]) -> Resolved:
-    """A query with the references that its dialog, oldest message first, explains put in words; broken messages are passed over."""
+    """Replace the references of a query that its dialog explains.
+
+    Args:
+        query: The query.
+        history: The dialog, oldest message first. Malformed messages are skipped.
+    """
     if not history:
         return Resolved(query, None)
     state = Resolved("", None)

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from agents.base.linear_head import LinearHead, known_names
-from agents.methods.question_kinds import question_kind
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.question_kinds import classify_question
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.turn import Draft, Route
 
 _DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
@@ -51,10 +51,10 @@ _SELF_CONTAINED_DOMAINS = frozenset({"text understanding", "math and science"})
 
 
 class TraceFeatures(BaseModel):
-    """What the router knows of a draft: flags are 0 or 1, counts are capped.
+    """Features of a draft that the router sees: flags are 0 or 1, counts are capped.
 
-    The paper's groups: answerability flags, answer-task heuristics (from ``answer_number``), uncertainty patterns (from ``speculation``);
-    then how sure the model was of its tokens (both 1 where it does not say, ``has_probabilities`` then 0).
+    The paper's groups are answerability flags, answer-task heuristics (from ``answer_number``) and uncertainty patterns (from
+    ``speculation``). Token probabilities follow; both are 1 if the model does not report them, and ``has_probabilities`` is then 0.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -90,9 +90,9 @@ class TraceFeatures(BaseModel):
 FEATURE_NAMES = tuple(TraceFeatures.model_fields)
 
 
-def trace_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
-    """The features of a standalone question, its draft and its domain."""
-    kind = question_kind(question)
+def compute_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
+    """Compute the features of a standalone question, its draft and its domain."""
+    kind = classify_question(question)
     asked = {
         "asks_text": kind.text,
         "asks_calculation": kind.calculation,
@@ -106,7 +106,7 @@ def trace_features(question: str, draft: Draft | None, domain: str | None) -> Tr
         return TraceFeatures(**asked)
     answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
     both = f"{reasoning} {answer}"
-    probabilities = token_probabilities(draft.logprobs)
+    probabilities = summarise_probabilities(draft.logprobs)
     return TraceFeatures(
         **asked,
         has_draft=True,
@@ -133,7 +133,10 @@ def _plain(text: str) -> str:
 
 
 def _fails(question: str, answer: str, both: str) -> bool:
-    """Empty, a question back or the question itself, a refusal, a reference elsewhere, or a placeholder left in."""
+    """Return whether the draft failed.
+
+    It failed if it is empty, asks back, repeats the question, refuses, refers elsewhere, or contains a placeholder.
+    """
     said = answer.strip(" .?!").lower()
     return (
         not said
@@ -150,18 +153,17 @@ def _names_something(answer: str, question: str, object_name: str | None) -> boo
     return any(word.lower() not in asked for word in _CAPITALISED.findall(answer))
 
 
-def rule_route(features: TraceFeatures) -> Route:
-    """The branch by table 1 of QA-Dragon as rules, in this order.
+def route_by_rules(features: TraceFeatures) -> Route:
+    """Choose the branch by table 1 of QA-Dragon as rules, in this order.
 
-    0. There is no draft: ``direct`` where the question is self-contained (text, calculation, what is visible) and not about the present,
+    0. Without a draft: ``direct`` if the question is self-contained (text, calculation, visible things) and not about the present,
        else ``rag``.
-    1. The draft failed - "I don't know", ignorance admitted in the reasoning, a refusal: ``rag``.
-    2. Open-world cues - the question wants the present, or a fact of the world about an object that the draft could not name or
-       reasons about in fallback terms ("typically", "assuming"): ``rag``.
-    3. The question is self-contained (text, calculation, what is visible) and the draft neither speculates nor falls
-       back: ``direct``.
-    4. Else the draft succeeded but should be checked: ``verify``. So are names of recognised things: a model that names a wrong
-       species sounds no less sure.
+    1. The draft failed ("I don't know", ignorance admitted in the reasoning, a refusal): ``rag``.
+    2. Open-world cues: ``rag``. The question is about the present. Or it asks a fact of the world about an object that the draft could not
+       name or reasons about in fallback terms ("typically", "assuming").
+    3. The question is self-contained, and the draft neither speculates nor falls back: ``direct``.
+    4. Otherwise the draft should be checked: ``verify``. So should names of recognised things, because a model that names a wrong species
+       sounds no less sure.
     """
     shown = features.asks_text or features.asks_calculation or features.asks_visible
     self_contained = shown and not features.asks_open_world
@@ -189,7 +191,7 @@ class TrainedRouter(LinearHead):
         return self
 
     def route(self, features: TraceFeatures) -> Route:
-        """The likeliest branch; a turn without draft is always ``rag``."""
+        """Return the likeliest branch. A turn without a draft is always ``rag``."""
         if not features.has_draft:
             return "rag"
         values = features.model_dump()

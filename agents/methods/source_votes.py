@@ -1,4 +1,4 @@
-"""Isolate-then-aggregate: do the sources of an answer, each asked alone, agree with it? (RobustRAG, Xiang et al., arXiv 2405.15556)
+"""Isolate-then-aggregate (RobustRAG, Xiang et al., arXiv 2405.15556): do the sources of an answer, each asked alone, agree with it?
 
 A text that a stranger planted changes the answers of its own source alone, so one source cannot outvote the others. RobustRAG counts the
 keywords of isolated responses; here the names and numbers of an answer are its keywords.
@@ -7,7 +7,7 @@ keywords of isolated responses; here the names and numbers of an answer are its 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.methods.knowledge_conflict import same_answer, says_something
+from agents.methods.knowledge_conflict import is_same_answer, says_something
 from agents.texts.orders import answer_keywords, words_in
 from agents.turn import SourceVotes
 
@@ -17,33 +17,39 @@ GRAPH_VOTES = 2
 
 @dataclass(frozen=True)
 class Vote:
-    """What the model answers from one source alone."""
+    """Answer of the model from one source alone."""
 
     answer: str
     votes: int = 1
 
 
 def is_supported_by(answer: str, question: str, texts: Iterable[str]) -> bool:
-    """Return whether texts hold every name and number that an answer adds to its question: what a model made up is no source's vote."""
+    """Return whether texts contain every name and number that an answer adds to its question.
+
+    A made-up answer is not the vote of its source.
+    """
     added = answer_keywords(answer, question)
     return bool(added) and added <= {word for text in texts for word in words_in(text)}
 
 
-def same_claim(first: str, second: str, question: str) -> bool:
-    """Return whether two answers to a question say the same: in words, or in the names and numbers that they add to it."""
-    if same_answer(first, second):
+def is_same_claim(first: str, second: str, question: str) -> bool:
+    """Return whether two answers agree in words, or in the names and numbers that they add to the question."""
+    if is_same_answer(first, second):
         return True
     one, other = answer_keywords(first, question), answer_keywords(second, question)
     return bool(one and other) and (one <= other or other <= one)
 
 
 def count_votes(answer: str, question: str, votes: Sequence[Vote]) -> SourceVotes:
-    """Count the votes for an answer against those of the largest group that agrees on another; refusals do not vote."""
+    """Count the votes for an answer, and those of the largest group that agrees on another one.
+
+    Refusals do not vote.
+    """
     heard = [vote for vote in votes if says_something(vote.answer)]
-    supporting = sum(vote.votes for vote in heard if same_claim(vote.answer, answer, question))
-    others = [vote for vote in heard if not same_claim(vote.answer, answer, question)]
+    supporting = sum(vote.votes for vote in heard if is_same_claim(vote.answer, answer, question))
+    others = [vote for vote in heard if not is_same_claim(vote.answer, answer, question)]
     groups = [
-        (sum(vote.votes for vote in others if same_claim(vote.answer, each.answer, question)), each.answer)
+        (sum(vote.votes for vote in others if is_same_claim(vote.answer, each.answer, question)), each.answer)
         for each in others
     ]
     opposing, rival = max(groups, key=lambda group: group[0], default=(0, None))

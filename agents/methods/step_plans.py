@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from agents.methods.dates import DATE, day_of
-from agents.methods.question_kinds import asks_yes_or_no, named_number
+from agents.methods.dates import DATE, parse_day
+from agents.methods.question_kinds import asks_yes_or_no, parse_named_number
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
 Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
@@ -72,7 +72,7 @@ _POINTS = re.compile(r"\b(?:this|these|those|the photo|the picture|the image|lef
 
 @dataclass(frozen=True)
 class AskStep:
-    """One fact about one thing; ``[n]`` in the question stands for the answer to step n."""
+    """Question for one fact about one thing; ``[n]`` stands for the answer to step n."""
 
     question: str
 
@@ -82,19 +82,19 @@ class AskStep:
         return tuple(map(int, _REFERENCE.findall(self.question)))
 
     def about(self, answers: Sequence[str]) -> str:
-        """The question with answers (of steps 1, 2, ...) in their places."""
+        """Insert the answers (of steps 1, 2, ...) into the question."""
         return _REFERENCE.sub(lambda found: answers[int(found.group(1)) - 1], self.question)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What a fact is held against: ``before 1990``, ``more than 10 cents``, ``is yes``."""
+    """A test of a fact: ``before 1990``, ``more than 10 cents``, ``is yes``."""
 
     test: Test
     limit: str  # a date, a quantity or words, as the plan writes it
 
     def __str__(self) -> str:
-        """As it stands in a plan."""
+        """Format the condition as a plan contains it."""
         return f"{self.test} {self.limit}"
 
 
@@ -109,17 +109,17 @@ class ComputeStep:
     @property
     def needs(self) -> tuple[int, ...]:
         """Numbers of the steps that it is computed from."""
-        return tuple(number for each in self.operands if (number := reference(each)) is not None)
+        return tuple(number for each in self.operands if (number := parse_reference(each)) is not None)
 
 
-def reference(operand: str) -> int | None:
-    """The number of the step that an operand refers to; None for a number of the question."""
+def parse_reference(operand: str) -> int | None:
+    """Return the number of the step that an operand refers to; None for a number of the question."""
     found = _REFERENCE.fullmatch(operand)
     return int(found.group(1)) if found else None
 
 
-def all_steps(count: int) -> tuple[str, ...]:
-    """References to so many steps, as operands."""
+def list_references(count: int) -> tuple[str, ...]:
+    """Return references to the first ``count`` steps, as operands."""
     return tuple(f"[{number}]" for number in range(1, count + 1))
 
 
@@ -128,7 +128,7 @@ Step = AskStep | ComputeStep
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a question, numbered from 1; a step needs only steps before it."""
+    """The steps of a question, numbered from 1; a step needs only earlier steps."""
 
     steps: tuple[Step, ...]
 
@@ -143,7 +143,7 @@ class Plan:
         return not any(ask.needs for ask in self.asks)
 
     def levels(self) -> list[list[int]]:
-        """Places (from 0) of the steps that ask, those that can be asked together in one list."""
+        """Group the indices of the steps that ask: those that can be asked together share a list."""
         depth: dict[int, int] = {}
         for place, step in enumerate(self.steps):
             below = max((depth[number - 1] for number in step.needs), default=0)
@@ -155,11 +155,11 @@ class Plan:
         return [levels[level] for level in sorted(levels)]
 
     def __str__(self) -> str:
-        """As the model writes it."""
-        return "\n".join(f"{number}. {_written(step)}" for number, step in enumerate(self.steps, start=1))
+        """Format the plan as the model writes it."""
+        return "\n".join(f"{number}. {_format_step(step)}" for number, step in enumerate(self.steps, start=1))
 
 
-def _written(step: Step) -> str:
+def _format_step(step: Step) -> str:
     if isinstance(step, AskStep):
         return f"ask: {step.question}"
     written = f"compute: {step.operation} {' '.join(step.operands)}"
@@ -167,7 +167,7 @@ def _written(step: Step) -> str:
 
 
 def parse_plan(text: str) -> Plan:
-    """The steps of a reply as far as they are steps; one that needs a step which is not there before it is left out, with what needs it."""
+    """Parse the steps of a reply. A step that needs a missing step is left out, and so is every step that needs it."""
     steps: list[Step] = []
     number_of: dict[int, int] = {}  # as written to as kept
     for written, found in enumerate(_LINE.finditer(text), start=1):
@@ -187,28 +187,32 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
     operation, _, operands = rest.partition(" ")
     name = operation.lower().strip(":,")
     if name == "value":
-        return ComputeStep("value", (operands.strip(),)) if calculation(operands) else None
+        return ComputeStep("value", (operands.strip(),)) if parse_calculation(operands) else None
     if name == "count":
         return _count(operands.strip())
     parts = tuple(_OPERAND.findall(operands))
-    alike = len(set(parts)) < 2 and any(reference(part) for part in parts)
+    alike = len(set(parts)) < 2 and any(parse_reference(part) for part in parts)
     if name not in OPERATIONS or len(parts) < 2 or alike:  # with one operand there is nothing to compute
         return None
     return ComputeStep(name, parts)  # type: ignore[arg-type]
 
 
 def _count(written: str) -> ComputeStep | None:
-    """A count as a plan writes it; None where it counts fewer than two facts, or its condition is none."""
+    """Parse a count; None if it counts fewer than two facts or has no condition."""
     found = _COUNTED.fullmatch(written)
-    condition = condition_of(found["condition"]) if found is not None else None
+    condition = parse_condition(found["condition"]) if found is not None else None
     if found is None or condition is None:
         return None
     facts = tuple(dict.fromkeys(re.findall(r"\[\d\]", found["facts"])))
     return ComputeStep("count", facts, condition) if len(facts) > 1 else None
 
 
-def condition_of(text: str) -> Condition | None:
-    """The condition that words say; None where they say none, or hold a date or a number against something else."""
+def parse_condition(text: str) -> Condition | None:
+    """Parse a condition.
+
+    Returns:
+        None if the words are no condition, or compare a date or a number to something else.
+    """
     for test, pattern in _CONDITIONS.items():
         if (found := pattern.fullmatch(text.strip(" .;,\n"))) is None:
             continue
@@ -220,35 +224,37 @@ def condition_of(text: str) -> Condition | None:
 
 
 def _fits(test: Test, limit: str) -> bool:
-    """Whether facts can be held against a limit."""
+    """Return whether a limit suits its test: a date or a number where the test needs one."""
     if test in ("before", "after", "since", "until"):
         try:
-            return day_of(limit).year != 0
+            return parse_day(limit).year != 0
         except ValueError:
             return False
     return test == "is" or re.search(r"\d", limit) is not None
 
 
-def calculation(text: str) -> str | None:
-    """A calculation as it is printed ("12 x 15 + 20 = ?"), in the signs of a programming language; None where the text is none."""
+def parse_calculation(text: str) -> str | None:
+    """Convert a printed calculation ("12 x 15 + 20 = ?") to Python's signs; None if the text is no calculation."""
     plain = " ".join(text.partition("=")[0].translate(_SIGNS).split())
     if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
         return None
     return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
 
 
-def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
-    """The plan made whole, or None where it is no better than one prompt.
+def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
+    """Return the completed plan, or None if one prompt does as well.
 
-    Refused are plans of a single step, those that ask the same twice, point ("this", "the left one") or name nothing, and those that
-    ask for a comparison instead of computing it. Where a question counts more things than were asked about, the same is asked of them.
+    A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, or asks for a comparison
+    instead of computing it. If the question counts more things than the plan asks about, the plan asks about all of them.
 
     Args:
-        things: Names of what the photo shows.
-        lines: Text in the photo. A plan that asks nothing computes with its figures and those of the question alone.
+        plan: The plan as the model wrote it.
+        question: The question that it answers.
+        things: Names of the things in the photo.
+        lines: Text in the photo. A plan that asks nothing may compute only with its figures and those of the question.
     """
     if plan.steps and not plan.asks and lines:
-        return plan if _figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
+        return plan if _extract_figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
@@ -257,65 +263,65 @@ def usable(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str
     by_words = any(step.condition is not None and step.condition.test == "is" for step in computed)
     if computed and not by_words and any(asks_yes_or_no(ask.question) for ask in plan.asks):
         return None
-    whole = _of_all(_compared(plan, question), question, things)
+    whole = _ask_of_all(_add_comparison(plan, question), question, things)
     whole = Plan(whole.steps[:MAX_STEPS])
     return whole if len(whole.steps) > 1 and len(whole.levels()) <= MAX_LEVELS else None
 
 
-def _figures(plan: Plan) -> set[str]:
-    """The figures that a plan computes with, without references."""
+def _extract_figures(plan: Plan) -> set[str]:
+    """Return the figures that a plan computes with, without references."""
     operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
-    return {figure for operand in operands if reference(operand) is None for figure in _FIGURE.findall(operand)}
+    return {figure for operand in operands if parse_reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
-def bare_name(thing: str) -> str:
-    """A name as it stands in a sentence: "Mercury (planet)" is Mercury."""
+def remove_qualifier(thing: str) -> str:
+    """Return a name as a sentence contains it: "Mercury (planet)" is Mercury."""
     return thing.partition(" (")[0]
 
 
 def _names(ask: AskStep, things: Sequence[str]) -> bool:
-    """Whether a step says what it is about: a thing of the photo or of its text, an earlier answer, or a name of its own."""
+    """Return whether a step names its subject: a thing or text of the photo, an earlier answer, or a proper name."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
     asked = ask.question.lower().replace("?", " ").split()
     return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)
 
 
-def _compared(plan: Plan, question: str) -> Plan:
-    """The plan with the comparison that the words of the question ask for, where it lacks one or takes a difference instead."""
-    wanted = comparison(question)
+def _add_comparison(plan: Plan, question: str) -> Plan:
+    """Add the comparison that the question asks for if the plan lacks it or takes a difference instead."""
+    wanted = find_comparison(question)
     last = plan.steps[-1]
     if wanted is None:
         return plan
     if isinstance(last, ComputeStep):
         return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation == "difference" else plan
     if len(plan.asks) > 1 and plan.independent:
-        return Plan((*plan.steps, ComputeStep(wanted, all_steps(len(plan.steps)))))
+        return Plan((*plan.steps, ComputeStep(wanted, list_references(len(plan.steps)))))
     return plan
 
 
 def counts_things(question: str) -> bool:
-    """Whether a question asks how many of several things fulfil a condition."""
+    """Return whether a question asks how many of several things fulfil a condition."""
     return re.match(HOW_MANY_OF, question, re.IGNORECASE) is not None
 
 
-def comparison(question: str) -> Operation | None:
-    """What a question compares several things by, by its words; None where it compares nothing."""
+def find_comparison(question: str) -> Operation | None:
+    """Return the operation by which a question compares several things; None if it compares nothing."""
     if _CHOICE.match(question) is None or counts_things(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 
 
-def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
-    """The plan with the fact asked of every thing that the question counts, where it computes and asks it of some of them."""
+def _ask_of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
+    """Ask the fact of every thing that the question counts if the plan asks it of only some of them."""
     last = plan.steps[-1]
     if (
         not isinstance(last, ComputeStep)
-        or named_number(question) != len(things)
+        or parse_named_number(question) != len(things)
         or len(plan.steps) - 1 != len(plan.asks)
         or not plan.independent
     ):
         return plan
-    bare = [bare_name(thing) for thing in things]
+    bare = [remove_qualifier(thing) for thing in things]
     named = {thing: ask for thing in bare for ask in plan.asks if thing.lower() in ask.question.lower()}
     missing = [thing for thing in bare if thing not in named]
     if not missing or not named:
@@ -324,4 +330,4 @@ def _of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
     at = pattern.question.lower().index(thing.lower())
     before, after = pattern.question[:at], pattern.question[at + len(thing) :]
     asks = [*plan.asks, *(AskStep(f"{before}{other}{after}") for other in missing)]
-    return Plan((*asks, replace(last, operands=all_steps(len(asks)))))
+    return Plan((*asks, replace(last, operands=list_references(len(asks)))))

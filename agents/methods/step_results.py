@@ -10,15 +10,15 @@ from agents.methods.computation import (
     Bound,
     ComputationError,
     Quantity,
-    arithmetic,
-    calculated,
-    counted,
-    date_arithmetic,
-    ordered,
+    calculate,
+    compute,
+    compute_dates,
+    rank_facts,
+    select_facts,
 )
-from agents.methods.dates import Span, between, day_of, is_date
+from agents.methods.dates import Span, is_date, measure_span, parse_day
 from agents.methods.question_kinds import asks_yes_or_no
-from agents.methods.step_plans import AskStep, ComputeStep, Plan, bare_name, reference
+from agents.methods.step_plans import AskStep, ComputeStep, Plan, parse_reference, remove_qualifier
 
 BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
 _BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
@@ -34,37 +34,41 @@ _OF_TIME = re.compile(
 _SPANS: tuple[Span, ...] = ("year", "month", "week", "day")
 
 
-def conclusion(question: str, plan: Plan, texts: Sequence[str], things: Sequence[str]) -> str:
-    """The answer in words, from the answers of the steps; ComputationError where they cannot be computed with."""
+def conclude(question: str, plan: Plan, texts: Sequence[str], things: Sequence[str]) -> str:
+    """Compute the answer to a question from the answers of its steps, in words.
+
+    Raises:
+        ComputationError: The answers cannot be computed with.
+    """
     last = plan.steps[-1]
     if isinstance(last, AskStep):
         return texts[len(plan.steps) - 1]
     values: dict[int, str] = dict(enumerate(texts))
     for place, step in enumerate(plan.steps):
         if isinstance(step, ComputeStep):
-            values[place] = _computed(question, plan, step, values, things)
+            values[place] = _compute(question, plan, step, values, things)
     return values[len(plan.steps) - 1]
 
 
-def _computed(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
-    facts = [each if (number := reference(each)) is None else values[number - 1] for each in step.operands]
+def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
+    facts = [each if (number := parse_reference(each)) is None else values[number - 1] for each in step.operands]
     if step.operation == "value":
-        return f"{step.operands[0].partition('=')[0].strip()} = {calculated(step.operands[0])}"
+        return f"{step.operands[0].partition('=')[0].strip()} = {calculate(step.operands[0])}"
     if step.condition is not None:
-        kept = [_thing(plan, step.operands[place], things) for place in counted(step.condition, facts)]
-        return _counted(question, kept, len(facts))
+        kept = [_find_thing(plan, step.operands[place], things) for place in select_facts(step.condition, facts)]
+        return _format_count(question, kept, len(facts))
     if step.operation in ("sum", "difference", "product", "ratio"):
-        return _in_dates(question, step, facts) or _in_numbers(question, step, facts)
-    best, *rest = ordered(step.operation, facts)
-    name = _thing(plan, step.operands[best], things)
+        return _compute_dates(question, step, facts) or _compute_numbers(question, step, facts)
+    best, *rest = rank_facts(step.operation, facts)
+    name = _find_thing(plan, step.operands[best], things)
     said = f"{'Yes' if best == 0 else 'No'}: {name}" if asks_yes_or_no(question) else name
     if _BY_HOW_MUCH.search(question):
-        said += f", by {arithmetic('difference', [facts[best], facts[rest[0]]])}"
+        said += f", by {compute('difference', [facts[best], facts[rest[0]]])}"
     return said
 
 
-def _counted(question: str, names: Sequence[str], of: int) -> str:
-    """How many, and which; yes or no, or which alone, where that is asked."""
+def _format_count(question: str, names: Sequence[str], of: int) -> str:
+    """Format a count with the names that it counts, led by yes or no, or as names alone, as the question asks."""
     named = " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
     if _WHICH.match(question):
         return named or f"None of the {of}"
@@ -75,9 +79,9 @@ def _counted(question: str, names: Sequence[str], of: int) -> str:
     return f"{'Yes' if holds else 'No'}: {said}"
 
 
-def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | None:
-    """A date and a duration, or the time between two dates; None where the facts are numbers."""
-    moved = date_arithmetic(step.operation, facts)
+def _compute_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | None:
+    """Compute a date from a date and a duration, or the time between two dates; None if the facts are numbers."""
+    moved = compute_dates(step.operation, facts)
     if moved is not None:
         first, last, about = moved
         first, last = (
@@ -93,41 +97,48 @@ def _in_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | N
         return None
     asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
     try:
-        first, second = map(day_of, facts)
+        first, second = map(parse_day, facts)
         if not _OF_TIME.search(question) and not (first.month or second.month):
             return None  # two numbers that look like years
         if asked is not None:
-            return _so_many(between(first, second, asked), asked)
+            return _format_span(measure_span(first, second, asked), asked)
         spans: tuple[Span, ...] = ("year", "month", "day") if first.day and second.day else ("year",)
-        lengths = [(between(first, second, span), span) for span in spans]
+        lengths = [(measure_span(first, second, span), span) for span in spans]
     except ValueError as error:
         raise ComputationError(str(error)) from error
-    return _so_many(*next((each for each in lengths if each[0]), lengths[-1]))
+    return _format_span(*next((each for each in lengths if each[0]), lengths[-1]))
 
 
-def _so_many(count: int, span: Span) -> str:
+def _format_span(count: int, span: Span) -> str:
     return f"{count:,} {span}{'' if count == 1 else 's'}"
 
 
-def _in_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
-    found = arithmetic(step.operation, facts, _bound(question))
+def _compute_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
+    found = compute(step.operation, facts, _choose_bound(question))
     if step.operation == "ratio" and _WHOLE.search(question):
         found = Quantity(float(-(-found.value // 1)))  # as many as are needed are whole
     return str(found)
 
 
-def _thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
-    """What a fact is about: the thing of the photo that its step names, else what its step asks and no other, else its own words."""
-    if (number := reference(operand)) is None:
+def _find_thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
+    """Return the name of the thing that a fact is about.
+
+    It is the thing of the photo that its step names, else the part of its step's question that no other step shares, or the
+    operand.
+    """
+    if (number := parse_reference(operand)) is None:
         return operand
     step = plan.steps[number - 1]
     asked = step.question if isinstance(step, AskStep) else operand
-    named = [name for name in map(bare_name, things) if name.lower() in asked.lower()]
-    return max(named, key=len) if named else _own_words(asked, [each.question for each in plan.asks])
+    named = [name for name in map(remove_qualifier, things) if name.lower() in asked.lower()]
+    return max(named, key=len) if named else _find_own_words(asked, [each.question for each in plan.asks])
 
 
-def _own_words(asked: str, questions: Sequence[str]) -> str:
-    """The words of a question that alike questions do not share: of "What does A weigh?", "What does B weigh?" the A."""
+def _find_own_words(asked: str, questions: Sequence[str]) -> str:
+    """Return the words of a question that similar questions do not share.
+
+    It is A for "What does A weigh?" beside "What does B weigh?".
+    """
     words, *others = (one.rstrip(" ?").split() for one in (asked, *(each for each in questions if each != asked)))
     alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
     start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)
@@ -135,5 +146,5 @@ def _own_words(asked: str, questions: Sequence[str]) -> str:
     return " ".join(own or words)
 
 
-def _bound(question: str) -> Bound:
+def _choose_bound(question: str) -> Bound:
     return "high" if BOUNDED.search(question) else "middle"

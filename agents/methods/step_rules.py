@@ -8,20 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agents.methods.bridging import goes_through
-from agents.methods.computation import ComputationError, figure_of, in_figures, quantity
+from agents.methods.bridging import has_bridge
+from agents.methods.computation import ComputationError, parse_number_words, parse_quantity, replace_number_words
 from agents.methods.dates import DATE, MONTH
-from agents.methods.printed_text import Price, column_of_numbers, names, prices, printed_calculation
-from agents.methods.question_kinds import about_several, named_number, question_kind
+from agents.methods.printed_text import Price, find_calculation, mentions, parse_prices, read_number_column
+from agents.methods.question_kinds import classify_question, is_about_several, parse_named_number
 from agents.methods.step_plans import (
     HOW_MANY_OF,
     AskStep,
     ComputeStep,
     Condition,
     Plan,
-    all_steps,
-    bare_name,
-    condition_of,
+    list_references,
+    parse_condition,
+    remove_qualifier,
 )
 from agents.methods.step_results import BOUNDED
 
@@ -114,49 +114,52 @@ _TERMS = {
 """How long something takes has a name where it is known of many kinds; an attribute or a page gives it by that name."""
 
 
-def takes_steps(question: str) -> bool:
-    """Whether the words of a question say that one fact of one thing cannot answer it."""
+def needs_steps(question: str) -> bool:
+    """Return whether the words of a question show that one fact about one thing cannot answer it."""
     patterns = (BOUNDED, _OF_DATES, _FROM_PRINT)
-    return about_several(question) or goes_through(question) or any(each.search(question) for each in patterns)
+    return is_about_several(question) or has_bridge(question) or any(each.search(question) for each in patterns)
 
 
 def mentions_printed_text(question: str) -> bool:
-    """Whether what stands printed in the photo may be part of the answer: prices, labels, numbers, a calculation."""
-    kind = question_kind(question)
+    """Return whether printed text of the photo may be part of the answer: prices, labels, numbers, a calculation."""
+    kind = classify_question(question)
     return kind.text or kind.calculation or _PRINTED.search(question) is not None
 
 
-def rule_plan(question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
-    """The plan that a question's words say; None where they say none.
+def plan_by_rules(question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
+    """Derive a plan from the words of a question; None if no rule applies.
 
     Args:
-        things: Names of what the photo shows, the surest first.
+        question: The question.
+        things: Names of the things in the photo, the surest first.
         lines: Text in the photo, figures behind their labels.
     """
-    return printed(question, lines) or counting(question, things) or dated(question, things)
+    return plan_printed(question, lines) or plan_count(question, things) or plan_date(question, things)
 
 
-def printed(question: str, lines: Sequence[str]) -> Plan | None:
-    """What is computed from the photo's text alone: its calculation, the sum of its numbers, or what things cost by its prices."""
+def plan_printed(question: str, lines: Sequence[str]) -> Plan | None:
+    """Plan a computation from the photo's text alone: its calculation, the sum of its numbers, or the cost of things."""
     if not lines:
         return None
-    sum_ = printed_calculation(lines)
+    sum_ = find_calculation(lines)
     if sum_ is not None and _COMES_TO.search(question):
         return Plan((ComputeStep("value", (sum_,)),))
-    numbers = column_of_numbers(lines)
+    numbers = read_number_column(lines)
     if numbers and re.search(r"\b(?:sum|add|total)\b", question, re.IGNORECASE):
         return Plan((ComputeStep("sum", tuple(numbers)),))
-    return _shopping(question, prices(lines)) if _PAYS.search(question) else None
+    return _plan_shopping(question, parse_prices(lines)) if _PAYS.search(question) else None
 
 
-def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
-    """So many of each thing that the question names, at the prices of the photo."""
+def _plan_shopping(question: str, found: Sequence[Price]) -> Plan | None:
+    """Plan the cost of the things that the question names, at the prices of the photo."""
     words = _WORD.findall(question)
     if len(words) > _MAX_WORDS or _FURTHER.search(question):
         return None
     bought: list[tuple[str, Price]] = []
     for price in found:
-        at = [place for place, word in enumerate(words) if len(word) > _LETTERS_OF_A_NAME and names(price.label, word)]
+        at = [
+            place for place, word in enumerate(words) if len(word) > _LETTERS_OF_A_NAME and mentions(price.label, word)
+        ]
         if not at:
             continue
         count = _count_before(words[: at[0]], price.per)
@@ -177,7 +180,7 @@ def _shopping(question: str, found: Sequence[Price]) -> Plan | None:
 
 
 def _count_before(words: Sequence[str], per: str | None) -> str | None:
-    """How many of a thing are asked for, by the words before its name; None where the price is not that of such an amount."""
+    """Return the number of things that the words before a name ask for; None if the price is for another unit."""
     said, unit = "1", None
     for word in reversed(words[-_WORDS_BEFORE:]):
         if _MASS.match(word):
@@ -192,7 +195,7 @@ def _count_before(words: Sequence[str], per: str | None) -> str | None:
     if per is None:
         return None
     try:
-        return said if quantity(f"1 {unit.lower()}").unit == quantity(f"1 {per.lower()}").unit else None
+        return said if parse_quantity(f"1 {unit.lower()}").unit == parse_quantity(f"1 {per.lower()}").unit else None
     except ComputationError:
         return None
 
@@ -200,53 +203,55 @@ def _count_before(words: Sequence[str], per: str | None) -> str | None:
 def _number(word: str) -> str | None:
     if re.fullmatch(r"\d+(?:\.\d+)?", word):
         return word
-    return "1" if word.lower() in ("a", "an") else figure_of(word)
+    return "1" if word.lower() in ("a", "an") else parse_number_words(word)
 
 
-def counting(question: str, things: Sequence[str]) -> Plan | None:
-    """How many of the things shown fulfil a condition: the same is asked of each of them, and counted."""
+def plan_count(question: str, things: Sequence[str]) -> Plan | None:
+    """Plan a count of the things shown that fulfil a condition: ask the same about each, then count."""
     found = next((each for pattern in _COUNTS if (each := pattern.match(question))), None)
-    number = named_number(question)
+    number = parse_named_number(question)
     if found is None or not 2 <= (number or len(things)) <= min(len(things), MAX_COUNTED):
         return None  # of a single kind ("how many of these live ...") or of things that were not found
     if number is None and _MADE_IN_NUMBERS.search(question):
         return None
-    asked = _asked(found["verb"].lower(), found["rest"].strip())
+    asked = _parse_count(found["verb"].lower(), found["rest"].strip())
     if asked is None:
         return None
     about, condition = asked
-    shown = [bare_name(thing) for thing in things[: number or MAX_COUNTED]]
+    shown = [remove_qualifier(thing) for thing in things[: number or MAX_COUNTED]]
     if len(set(shown)) < len(shown):
         return None
-    return Plan((*(AskStep(about(thing)) for thing in shown), ComputeStep("count", all_steps(len(shown)), condition)))
+    return Plan(
+        (*(AskStep(about(thing)) for thing in shown), ComputeStep("count", list_references(len(shown)), condition))
+    )
 
 
-def _asked(verb: str, rest: str) -> tuple[Callable[[str], str], Condition] | None:
-    """What to ask of each thing, by its name, and what to hold the answers against."""
+def _parse_count(verb: str, rest: str) -> tuple[Callable[[str], str], Condition] | None:
+    """Return a function that asks about a thing by its name, and the condition for its answer."""
     compared = _COMPARED.match(rest)
     if compared is not None and verb in ("are", "were", "is", "was") and not compared["before"]:
         adjective, test = _ADJECTIVES[compared["adjective"].lower()]
-        condition = condition_of(in_figures(f"{test} {compared['limit']}"))
+        condition = parse_condition(replace_number_words(f"{test} {compared['limit']}"))
         return (lambda thing: f"How {adjective} is {thing}?", condition) if condition is not None else None
     tested = _TESTED.match(rest)
     if tested is None:
         return None
     before = tested["before"].strip()
-    whole = condition_of(in_figures(tested["condition"]))
+    whole = parse_condition(replace_number_words(tested["condition"]))
     if whole is None:
         return None
     if whole.test in ("before", "after", "since", "until"):
-        return (lambda thing: _year_of(thing, verb, before)), whole
+        return (lambda thing: _ask_year(thing, verb, before)), whole
     limit = _LIMIT.search(whole.limit)
     if limit is None:
         return None
     condition = Condition(whole.test, limit["limit"].strip())
-    question = _how_much(verb, before, limit["unit"], limit["after"].strip(" ?."))
+    question = _ask_quantity(verb, before, limit["unit"], limit["after"].strip(" ?."))
     return (lambda thing: question.format(thing=thing), condition) if question is not None else None
 
 
-def _year_of(thing: str, verb: str, rest: str) -> str:
-    """When something came to be so of a thing."""
+def _ask_year(thing: str, verb: str, rest: str) -> str:
+    """Write a question for the year since which something is true of a thing."""
     singular = {"are": "is", "were": "was", "have": "has", "had": "had"}.get(verb, verb)
     state = _STATE.match(rest)
     if singular in ("is", "was") and state is not None:
@@ -258,8 +263,8 @@ def _year_of(thing: str, verb: str, rest: str) -> str:
     return f"In which year was it that {thing} {f'{singular} {rest}'.strip()}?"
 
 
-def _how_much(verb: str, before: str, unit: str | None, after: str) -> str | None:
-    """A question for a quantity, with ``{thing}`` in the place of the name; None where the words are none of these forms."""
+def _ask_quantity(verb: str, before: str, unit: str | None, after: str) -> str | None:
+    """Write a question for a quantity, with ``{thing}`` in place of the name; None for words of another form."""
     if "{" in before + after or "}" in before + after:
         return None
     if verb in ("are", "were", "is", "was"):
@@ -281,15 +286,18 @@ def _how_much(verb: str, before: str, unit: str | None, after: str) -> str | Non
     return None
 
 
-def dated(question: str, things: Sequence[str]) -> Plan | None:
-    """When something is that begins on a date, of the one thing shown: how long it takes is asked, and added to the date."""
+def plan_date(question: str, things: Sequence[str]) -> Plan | None:
+    """Plan the end of something that begins on a date: ask how long it takes, and add that to the date.
+
+    It applies to photos of a single thing.
+    """
     found = _DATED.match(question)
     if found is None or len(things) != 1:
         return None
     subject, verb, outcome = found["subject"], found["verb"].lower(), found["outcome"].strip()
     outcome = re.sub("^be ", "are " if subject.lower() == "they" else "is ", outcome)
     until = f"{subject} {verb} {outcome}" if verb in ("is", "are", "can", "could") else f"{subject} {outcome}"
-    thing = bare_name(things[0])
+    thing = remove_qualifier(things[0])
     term = next((term for term, words in _TERMS.items() if words.search(outcome)), None)
     asked = f"{thing}: how long does it take from when {found['start'].strip()} until {until}?"
     asked = asked if term is None else f"How long is the {term} of {thing}?"

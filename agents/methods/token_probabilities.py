@@ -11,15 +11,15 @@ _AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown tha
 
 @dataclass(frozen=True)
 class TokenProbabilities:
-    """The statistics of a reply's token probabilities t_1..t_T: their minimum and their mean (QA-Dragon, section 3.7.2)."""
+    """Minimum and mean of a reply's token probabilities t_1..t_T (QA-Dragon, section 3.7.2)."""
 
     minimum: float
     mean: float
     geometric_mean: float  # the "normalized" probability of QA-Dragon's released code
 
 
-def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
-    """The statistics of natural log-probabilities; None where there are none."""
+def summarise_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities | None:
+    """Compute minimum and mean probability from natural log-probabilities; None without any."""
     if not logprobs:
         return None
     logarithms = [min(0.0, logprob) for logprob in logprobs]
@@ -28,11 +28,14 @@ def token_probabilities(logprobs: Sequence[float] | None) -> TokenProbabilities 
     return TokenProbabilities(min(probabilities), sum(probabilities) / count, math.exp(sum(logarithms) / count))
 
 
-def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
-    """Probability that a reply would have begun with "I don't know", 0 to 1; None where the engine gives no alternatives.
+def compute_idk_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
+    """Compute the probability that a reply would have begun with "I don't know", 0 to 1.
 
-    The sum over the first tokens that are a beginning of those words ("I", " I don"). This is the signal that the winner of task 2 of the
-    KDD Cup 2025 (NVIDIA, github.com/rbiswasfc/crag-mm) abstains on.
+    It is the sum over the first tokens that begin these words ("I", " I don"). The winner of task 2 of the KDD Cup 2025 (NVIDIA,
+    github.com/rbiswasfc/crag-mm) abstains on this signal.
+
+    Returns:
+        None if the engine gives no alternative tokens.
     """
     if not first_token_probs:
         return None
@@ -40,8 +43,11 @@ def idk_probability(first_token_probs: Mapping[str, float] | None) -> float | No
     return min(1.0, sum(words[word] for word in words if word and IDK.startswith(word)))
 
 
-def yes_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
-    """P(yes) / (P(yes) + P(no)) over a reply's first tokens, in any case, with or without blank; None where neither word is among them."""
+def compute_yes_probability(first_token_probs: Mapping[str, float] | None) -> float | None:
+    """Compute P(yes) / (P(yes) + P(no)) over a reply's first tokens; None if neither word is among them.
+
+    Case and a blank before the word do not matter.
+    """
     if not first_token_probs:
         return None
     words = _words(first_token_probs)
@@ -50,7 +56,7 @@ def yes_probability(first_token_probs: Mapping[str, float] | None) -> float | No
 
 
 def _words(first_token_probs: Mapping[str, float]) -> dict[str, float]:
-    """Probabilities by the tokens' texts without what may stand around a word."""
+    """Sum probabilities by the tokens' words, without the characters around them."""
     words: dict[str, float] = {}
     for token, probability in first_token_probs.items():
         word = token.strip(_AROUND)

@@ -89,7 +89,7 @@ class Architecture:
 
 
 @lru_cache(maxsize=64)
-def architecture_of(model: str, revision: str = MAIN) -> Architecture:
+def read_architecture(model: str, revision: str = MAIN) -> Architecture:
     """Read the figures of a model off its config.json in a folder or the local cache.
 
     Raises:
@@ -200,7 +200,10 @@ def _begins(entry: str, path: str) -> bool:
 
 
 def _names(entry: str, path: str) -> bool:
-    """Whether an entry of ``ignore`` names a module; transformers has put ``model.`` before the paths of older checkpoints."""
+    """Return whether an entry of ``ignore`` names a module.
+
+    transformers puts ``model.`` before the paths of older checkpoints.
+    """
     inner = path.removeprefix("model.")
     paths = {path, inner, f"language_model.{inner}"}
     pattern = entry.removeprefix("re:")

@@ -102,7 +102,7 @@ class ChatReply:
             object.__setattr__(self, "text", well_formed(self.text))  # frozen
 
 
-def first_token_probs_of(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
+def sum_first_token_probs(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
     """Sum the probabilities of first tokens by their text, as ``ChatReply`` holds them.
 
     Returns:
@@ -121,9 +121,12 @@ class ChatModel(Protocol):
     name: str
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests in one batch; ModelError where the engine as a whole cannot answer.
+        """Answer all requests in one batch.
 
         A request that fails gets a reply with ``finish_reason="error"``; the others are answered.
+
+        Raises:
+            ModelError: The engine as a whole cannot answer.
         """
 
 
@@ -137,7 +140,7 @@ class TextEncoder(Protocol):
         """Embeddings of shape (len(texts), dimensions), each of length 1."""
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
-        """For each text its token vectors, shape (tokens, dimensions), each of length 1 (for MaxSim)."""
+        """Encode the tokens of each text: shape (tokens, dimensions), each vector of length 1 (for MaxSim)."""
 
 
 @runtime_checkable
@@ -206,7 +209,7 @@ class Detector(Protocol):
     name: str
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        """For each image the boxes of its phrases, best first; an empty phrase list asks for every salient object."""
+        """Detect boxes of each image's phrases, best first. Without phrases every salient object is detected."""
 
 
 @runtime_checkable
@@ -216,7 +219,11 @@ class Segmenter(Protocol):
     name: str
 
     def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
-        """For each image a mask of its upright size a box: the pixels of the object in it; ValueError for another number of images."""
+        """Return a mask for each box of each image, of the upright image's size: the pixels of the object in the box.
+
+        Raises:
+            ValueError: ``boxes`` are not as many lists as there are images.
+        """
 
 
 @runtime_checkable
@@ -236,12 +243,12 @@ class Reranker(Protocol):
     name: str
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
-        """One score for each (query, passage) pair, shape (len(pairs),); higher is better."""
+        """Score each (query, passage) pair, shape (len(pairs),); higher is better."""
 
 
 @dataclass(frozen=True)
 class MultimodalPair:
-    """A question, its picture (None where there is none) and a passage that may answer it."""
+    """A question, its picture (None without one) and a passage that may answer it."""
 
     question: str
     image: Image.Image | None
@@ -255,7 +262,7 @@ class MultimodalReranker(Protocol):
     name: str
 
     def score_multimodal(self, items: Sequence[MultimodalPair]) -> FloatArray:
-        """One score for each item, shape (len(items),); higher is better."""
+        """Score each item, shape (len(items),); higher is better."""
 
 
 @runtime_checkable
@@ -265,7 +272,11 @@ class QuestionImageFeatures(Protocol):
     name: str
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
-        """One row a question, float32; ValueError where there are not as many images as questions."""
+        """Compute one row of features for each question, float32.
+
+        Raises:
+            ValueError: Images and questions differ in number.
+        """
 
 
 @runtime_checkable
@@ -275,7 +286,7 @@ class PictureTextSimilarity(Protocol):
     name: str
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
-        """How well each text describes each picture: cosines, float32, shape (len(images), len(texts))."""
+        """Compute how well each text describes each picture: cosines, float32, shape (len(images), len(texts))."""
 
 
 @runtime_checkable
@@ -285,7 +296,11 @@ class PictureTextMatcher(Protocol):
     name: str
 
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
-        """How likely each picture belongs to its text: 0 to 1, float32, shape (n,); ValueError for another number of texts."""
+        """Compute how likely each picture belongs to its text: 0 to 1, float32, shape (n,).
+
+        Raises:
+            ValueError: Images and texts differ in number.
+        """
 
 
 @runtime_checkable
@@ -295,4 +310,8 @@ class DomainClassifier(Protocol):
     name: str
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
-        """For each question all domains with their probabilities (sum 1), likeliest first; ValueError for another number of images."""
+        """Return all domains with their probabilities (sum 1) for each question, likeliest first.
+
+        Raises:
+            ValueError: Images and questions differ in number.
+        """

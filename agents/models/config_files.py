@@ -11,8 +11,8 @@ from agents.models.base import ModelError
 ARCHITECTURES = frozenset(
     "bert blip-2 blip_2_qformer blip_2_vision_model clip clip_text_model clip_vision_model gemma gemma2 gemma3 gemma3_text grounding-dino "
     "idefics3 idefics3_vision llama mistral mllama mllama_text_model mllama_vision_model mpnet phi3 qwen2 qwen2_5_vl qwen2_5_vl_text "
-    "qwen2_vl qwen2_vl_text qwen3 qwen3_vl qwen3_vl_text roberta sam sam_vision_model siglip siglip_text_model siglip_vision_model smolvlm "
-    "smolvlm_vision swin xlm-roberta".split()
+    "qwen2_5_vl_vision qwen2_vl qwen2_vl_text qwen2_vl_vision qwen3 qwen3_vl qwen3_vl_text qwen3_vl_vision roberta sam sam_mask_decoder "
+    "sam_prompt_encoder sam_vision_model siglip siglip_text_model siglip_vision_model smolvlm smolvlm_vision swin xlm-roberta".split()
 )
 """Values of ``model_type`` whose figures are counted. A class of transformers may import what a file of any other type names."""
 
@@ -45,7 +45,7 @@ def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False
         raise OSError(f"{source} has no config.json")
     content = parse_json(Path(found).read_bytes())
     if not isinstance(content, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it contains no JSON object")
     check_config(content, source)
     return content
 
@@ -62,7 +62,7 @@ def check_config(content: Mapping[str, Any], source: str | Path) -> None:
 
 
 def check_types(content: Mapping[str, Any], source: str | Path) -> None:
-    """Raise ConfigError where a configuration, or one inside it, is of a type outside ``ARCHITECTURES``."""
+    """Raise ConfigError if a configuration, or one inside it, has a type outside ``ARCHITECTURES``."""
     types = {str(value) for key, value in _items(content) if key == "model_type"}
     if "model_type" not in content or types - ARCHITECTURES:
         unknown = ", ".join(sorted(types - ARCHITECTURES))[:200] or "no model_type"

@@ -39,11 +39,14 @@ _log = logging.getLogger(__name__)
 
 
 class ZeroShotDomainClassifier:
-    """Compares question and recognised class names with a description of each domain; ModelError where there are no descriptions.
+    """Compares question and recognised class names with a description of each domain.
 
     A domain scores ``cos(question, description) + PICTURE_WEIGHT * sum_k p_k cos(class_k, description)`` over the likeliest classes
     of the picture, their probabilities p scaled to sum to 1; a softmax makes probabilities of the scores. A model that compares pictures
-    with texts itself (``sight``) says the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
+    with texts itself (``sight``) gives the sum instead, as ``cos(picture, description)``. A turn without picture has the first term alone.
+
+    Raises:
+        ModelError: There are no descriptions.
     """
 
     def __init__(
@@ -64,13 +67,13 @@ class ZeroShotDomainClassifier:
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         """See ``DomainClassifier``; one pass of the recogniser and one of the encoder for the whole batch."""
-        rows, pictures = _shown(images, questions)
+        rows, pictures = _select_pictures(images, questions)
         if not questions:
             return []
         scores = self._encoder.encode(questions) @ self._prototypes.T
         if pictures:
             scores[rows] += PICTURE_WEIGHT * self._picture_scores(pictures)
-        return _ranked(tuple(self._descriptions), softmax(scores / TEMPERATURE))
+        return _rank(tuple(self._descriptions), softmax(scores / TEMPERATURE))
 
     def _picture_scores(self, pictures: Sequence[Image.Image]) -> FloatArray:
         """Shape (len(pictures), domains); 0 for a picture that nothing is known of."""
@@ -102,7 +105,7 @@ class EmbeddedFeatures:
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
-        rows, pictures = _shown(images, questions)
+        rows, pictures = _select_pictures(images, questions)
         seen = self._images.encode(pictures)
         found = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
         found[rows] = seen
@@ -110,24 +113,35 @@ class EmbeddedFeatures:
 
 
 class HeadDomainClassifier:
-    """A ``DomainClassifier``: features, then a head that was fitted to them; ModelError where the head was fitted to other features."""
+    """A ``DomainClassifier``: features, then a head that was fitted to them.
+
+    Raises:
+        ModelError: The head was fitted to other features.
+    """
 
     def __init__(self, features: QuestionImageFeatures, head: LinearHead) -> None:
         if features.name != head.extractor:
-            raise ModelError(f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}")
+            raise ModelError(
+                f"the domain head was fitted to {head.extractor!r}, the profile has {features.name!r}; "
+                "fit it again with python -m training.domain_router"
+            )
         self.name = f"domain head, {features.name}"
         self._features, self._head = features, head
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
-        """See ``DomainClassifier``; one pass of the feature extractor; ModelError where its features are not as many as the head's."""
-        _shown(images, questions)
+        """Classify in one pass of the feature extractor; see ``DomainClassifier``.
+
+        Raises:
+            ModelError: The number of features differs from the head's.
+        """
+        _select_pictures(images, questions)
         if not questions:
             return []
         try:
             probabilities = self._head.probabilities(self._features.features(images, questions))
         except HeadError as error:
             raise ModelError(str(error)) from error
-        return _ranked(self._head.classes, probabilities)
+        return _rank(self._head.classes, probabilities)
 
 
 def load_domain_head(
@@ -155,7 +169,9 @@ def load_domain_head(
         raise ModelError(str(error)) from error
 
 
-def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tuple[list[int], list[Image.Image]]:
+def _select_pictures(
+    images: Sequence[Image.Image | None], questions: Sequence[str]
+) -> tuple[list[int], list[Image.Image]]:
     """Select the questions that have a picture, and return their rows and the pictures.
 
     Raises:
@@ -166,8 +182,8 @@ def _shown(images: Sequence[Image.Image | None], questions: Sequence[str]) -> tu
     return [row for row, each in enumerate(images) if each is not None], [each for each in images if each is not None]
 
 
-def _ranked(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
-    """For each row of probabilities (rows, names) the labels, likeliest first; equal ones keep the order of the names."""
+def _rank(names: Sequence[str], probabilities: FloatArray) -> list[list[Label]]:
+    """Sort the names of each row of probabilities (rows, names), likeliest first; equal ones keep their order."""
     return [
         [Label(names[column], float(row[column])) for column in np.argsort(-row, kind="stable")]
         for row in probabilities

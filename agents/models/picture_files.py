@@ -28,7 +28,7 @@ Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose p
 DecodeElsewhere = Callable[[bytes], Image.Image]
 
 
-def picture_of(
+def decode_picture(
     data: bytes, *, max_pixels: int, kept_pixels: int, worker: SubprocessWorker, seconds: float
 ) -> Image.Image:
     """Decode a picture's file to RGB as ``to_rgb`` does, reduced to ``kept_pixels``.
@@ -51,7 +51,7 @@ def picture_of(
 
 
 def decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
-    """Whether decoding a file that was opened is sure to take a fraction of a second for some megapixels."""
+    """Return whether an opened file is sure to decode in a fraction of a second for some megapixels."""
     jpeg = image.format in ("JPEG", "MPO")
     return (
         image.format in _QUICK_FORMATS
@@ -65,7 +65,7 @@ def decoded_in(
 ) -> Image.Image:
     """Decode a picture's file in the worker's process.
 
-    Parameters and ValueError are those of ``picture_of``.
+    Parameters and ValueError are those of ``decode_picture``.
     """
     try:
         made = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
@@ -77,7 +77,7 @@ def decoded_in(
 
 
 def decoded_bytes(data: bytes) -> bytes:
-    """For the process: limits and file to size and pixels."""
+    """Decode a file in the process: limits and file in, size and pixels out."""
     max_pixels, kept_pixels = _LIMITS.unpack_from(data)
     with _opened(data[_LIMITS.size :], max_pixels) as image:
         rgb = reduced_rgb(image, kept_pixels)
@@ -106,7 +106,7 @@ def reduced_rgb(image: Image.Image, kept_pixels: int) -> Image.Image:
     return rgb
 
 
-def file_of(image: Image.Image) -> bytes | None:
+def read_file(image: Image.Image) -> bytes | None:
     """Read the file of a picture that was opened and not decoded yet.
 
     Returns:

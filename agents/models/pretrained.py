@@ -1,5 +1,6 @@
 """Loading of transformers checkpoints: names, devices, dtypes and batches; files that Python packages carry."""
 
+import contextlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -18,6 +19,22 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError)
 """What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
+
+
+@contextlib.contextmanager
+def without_bars() -> Iterator[None]:
+    """Load or save weights without the progress bar that transformers 5 draws for each model; downloads keep theirs."""
+    from transformers.utils import logging
+
+    set_hook = getattr(logging, "set_tqdm_hook", None)  # transformers 4 has none, and draws no bar for small models
+    if set_hook is None:
+        yield
+        return
+    before = set_hook(lambda factory, args, options: factory(*args, **{**options, "disable": True}))
+    try:
+        yield
+    finally:
+        set_hook(before)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,14 +76,15 @@ class Pretrained:
             processor = getattr(transformers, processor_class).from_pretrained(
                 self.path, revision=self.revision, trust_remote_code=False
             )
-            model = getattr(transformers, model_class).from_pretrained(
-                self.path, revision=self.revision, dtype=self.torch_dtype, trust_remote_code=False
-            )
+            with without_bars():
+                model = getattr(transformers, model_class).from_pretrained(
+                    self.path, revision=self.revision, dtype=self.torch_dtype, trust_remote_code=False
+                )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
 
-    def tokenized(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
+    def tokenize(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
         """Texts as the padded input of one pass, on the device, each cut at ``limit`` tokens."""
         options |= {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
         return tokenizer(texts, **options).to(self.device)
@@ -78,8 +96,8 @@ class Pretrained:
             yield order[start : start + self.batch_size]
 
 
-def distinct(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
-    """Each item once, and for every item its place among those: what is asked twice is computed once."""
+def deduplicate(items: Iterable[Item]) -> tuple[list[Item], list[int]]:
+    """Return the distinct items, and the index of every item among them, so that repeated work is done once."""
     place: dict[Item, int] = {}
     rows = [place.setdefault(item, len(place)) for item in items]
     return list(place), rows

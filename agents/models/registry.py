@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.base.named import import_path, imported, look_up
+from agents.base.named import import_object, import_path, look_up
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
 from agents.models.reply_cache import CachedReplies, ReplyStore
@@ -113,7 +113,7 @@ class ModelRegistry:
             raise ModelError(f"Model kind {kind!r} cannot be built from {dict(spec)}: {error}") from error
 
 
-def options_of(kind: object) -> dict[str, Any]:
+def list_options(kind: object) -> dict[str, Any]:
     """Return the options of a kind that have a default, by name, with that default.
 
     Raises:
@@ -135,7 +135,7 @@ def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]
     found = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
     place = import_path(KINDS.get(str(found), str(found)))
     assert place is not None
-    factory: Callable[..., Any] = imported(place, str(kind), "model kind", ModelError)
+    factory: Callable[..., Any] = import_object(place, str(kind), "model kind", ModelError)
     try:
         return factory, list(inspect.signature(factory).parameters.values())
     except (TypeError, ValueError) as error:  # nothing that can be called, or a class of C without a signature

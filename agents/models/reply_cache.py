@@ -43,7 +43,11 @@ class ReplyCounts:
 
 
 class ReplyStore:
-    """Replies by key in an SQLite file that survives a kill; processes may share the folder; ModelError where it cannot be opened."""
+    """Replies by key in an SQLite file that survives a kill. Processes may share the folder.
+
+    Raises:
+        ModelError: The file cannot be opened.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,7 +76,7 @@ class ReplyStore:
         """
         try:
             entry = self._cache.get(key)
-            return None if entry is None else decoded(entry)
+            return None if entry is None else decode_reply(entry)
         except (*_FAULTS, ValueError) as error:
             _log.warning("reply cache %s: entry %s is asked for again: %s", self.folder, key[:12], error)
             return None
@@ -80,16 +84,16 @@ class ReplyStore:
     def put(self, key: str, reply: ChatReply) -> None:
         """Keep a reply; one that cannot be written is lost to later runs alone (which is logged)."""
         try:
-            self._cache.set(key, encoded(reply))
+            self._cache.set(key, encode_reply(reply))
         except _FAULTS as error:
             _log.warning("reply cache %s: entry %s could not be written: %s", self.folder, key[:12], error)
 
 
 class CachedReplies:
-    """A ``ChatModel`` that asks another one only what the store does not hold.
+    """A ``ChatModel`` that asks another one only for replies that the store lacks.
 
-    A model's ``fingerprint``, where it has one, names its weights and each option of the engine that changes replies; ``options`` tell
-    the others apart. Of the replies that came to their end those are kept that are ``worth_keeping``.
+    A model's ``fingerprint``, if it has one, names its weights and each option of the engine that changes replies; ``options`` identify
+    the others. Complete replies are kept if they are ``worth_keeping``.
     """
 
     def __init__(
@@ -104,7 +108,11 @@ class CachedReplies:
         self._identity = getattr(model, "fingerprint", None) or f"{model.name} {options}"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``; ModelError where the model failed as a whole, or gave another number of replies than it was asked for."""
+        """Answer from the store, and ask the model for the rest; see ``ChatModel.chat``.
+
+        Raises:
+            ModelError: The model failed as a whole, or gave another number of replies than requests.
+        """
         # By key; by position where a request has none.
         places = [self._key(request) or position for position, request in enumerate(requests)]
         keys = {place for place in places if isinstance(place, str)}
@@ -122,7 +130,7 @@ class CachedReplies:
         return [known[place] for place in places]
 
     def _key(self, request: ChatRequest) -> str | None:
-        """None where its reply is not deterministic or a picture cannot be read."""
+        """Return the key of a request; None if its reply is not deterministic or a picture cannot be read."""
         if request.temperature != 0.0 and request.seed is None:
             return None
         try:
@@ -149,13 +157,13 @@ def request_key(model: str, request: ChatRequest) -> str:
     return hashlib.sha256(json.dumps(content, default=_plain).encode("ascii")).hexdigest()
 
 
-def encoded(reply: ChatReply) -> bytes:
+def encode_reply(reply: ChatReply) -> bytes:
     """Encode a reply's content as JSON."""
     content = {name: value for name, value in sorted(vars(reply).items()) if name in _FIELDS}
     return json.dumps(content, default=_plain).encode("ascii")
 
 
-def decoded(entry: Any) -> ChatReply:
+def decode_reply(entry: Any) -> ChatReply:
     """Decode the reply of a cache entry.
 
     Raises:

@@ -17,13 +17,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agents.base.files import first_fault, format_os_error, one_line, read_toml
-from agents.base.named import find_file
+from agents.base.named import find_file, look_up
 from agents.base.revisions import MAIN, split_revision
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +46,11 @@ _SERVER_FLAGS = {
 
 SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
 """Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
+PIPELINES = ("organiser", "embedded")
+"""Kinds of search that the organiser's pipeline makes: over indices of a hub, and over indices that were built here."""
+
+SEARCHES: Mapping[str, str] = {"milvus": "agents.search.milvus:MilvusSearch"}
+"""Other kinds of search of this project to ``module:name`` of their class (``agents.search.kinds``)."""
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -96,7 +101,7 @@ class Limits(Table):
 
 
 class LoraSettings(Table):
-    """A LoRA adapter for the chat model, where that runs in vLLM."""
+    """A LoRA adapter for a chat model that runs in vLLM."""
 
     name: str = Field(description="its name in the engine")
     path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
@@ -104,15 +109,43 @@ class LoraSettings(Table):
 
 
 class SearchModels(Table):
-    """The encoders and indices of the organiser's pipeline; ids of a hub or local folders."""
+    """What searches: the organiser's pipeline with its encoders and indices, or another kind of search with options of its own."""
 
-    kind: Literal["organiser", "embedded"] = "organiser"
+    kind: str = PIPELINES[0]
     image_model: str = "openai/clip-vit-large-patch14-336"
     image_revision: str = MAIN  # commit of a model id
     text_model: str = "BAAI/bge-large-en-v1.5"
     text_revision: str = MAIN
     image_index: str = "crag-mm-2025/image-search-index-{split}"
     web_index: str = "crag-mm-2025/web-search-index-{split}"
+    options: Mapping[str, Any] = {}  # of another kind of search: all keys of the table but ``kind``
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_options(cls, table: Any) -> Any:
+        """Take the whole table of another kind of search as its options; gates go by the encoder of pictures that it names."""
+        is_search = isinstance(table, Mapping) and table.get("kind", PIPELINES[0]) not in PIPELINES
+        if not is_search or "options" in table:
+            return table
+        options = {key: value for key, value in table.items() if key != "kind"}
+        encoders = {name: str(options.get(name, table["kind"])) for name in ("image_model", "text_model")}
+        return {"kind": table["kind"], "options": options, **encoders}
+
+    @model_validator(mode="after")
+    def _known_kind(self) -> Self:
+        if self.is_pipeline and self.options:
+            raise PydanticCustomError("options", "the organiser's pipeline has no options but those of [search]")
+        known = (*PIPELINES, *SEARCHES)
+        try:
+            look_up(self.kind, "kind of search", SettingsError, known=known, attribute="ClassName")
+        except SettingsError as error:
+            raise PydanticCustomError("kind", "{said}", {"said": str(error)}) from None
+        return self
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether the organiser's pipeline searches."""
+        return self.kind in PIPELINES
 
 
 class Profile(Table):
@@ -134,7 +167,7 @@ class Profile(Table):
     @model_validator(mode="before")
     @classmethod
     def _default_sees(cls, table: Any) -> Any:
-        """Derive ``sees`` from the kind of the chat model where the profile does not state it."""
+        """Derive ``sees`` from the kind of the chat model if the profile does not state it."""
         models = table.get("models")
         chat = models.get("chat") if isinstance(models, Mapping) else None
         return {"sees": not (isinstance(chat, Mapping) and chat.get("kind") == IN_WORDS), **table}
@@ -174,11 +207,12 @@ class Profile(Table):
         return self.model_copy(update={"models": models}) if changed else self
 
     def with_chat_model(self, name: str) -> Profile:
-        """Return the profile with other weights, or another model of its server, for its chat model and wherever else it has the same.
+        """Return the profile with another chat model: other weights, or another model of its server.
 
-        Weights may be ``ORG/NAME@REVISION``.
+        Every role that has the same model gets the other one. Weights may be ``ORG/NAME@REVISION``.
 
-        SettingsError where its chat model has neither.
+        Raises:
+            SettingsError: The chat model has neither weights nor a server.
         """
         chat = self.models.get("chat", {})
         option = next((option for option in ("path", "model") if option in chat), None)
@@ -206,7 +240,7 @@ class Profile(Table):
         return self.with_server_options({"base_url": base_url})
 
     def with_server_options(self, options: Mapping[str, Any]) -> Profile:
-        """Replace options of the profile's models that are behind a server, wherever they stand.
+        """Replace options of all models of the profile that are behind a server.
 
         Raises:
             SettingsError: The profile has no model behind a server.
@@ -309,7 +343,7 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
     path = find_file(reference, "profile", folder, SettingsError)
     name, table = path.stem, _whole_table(path, folder, ())
     read: set[str] = set()
-    table["models"] = _with_variables(table.get("models", {}), read)
+    table |= {key: _with_variables(table[key], read) for key in ("models", "search") if key in table}
     try:
         return Profile.model_validate({"name": name, "overlays": (name,), "variables": sorted(read), **table})
     except ValidationError as error:
@@ -333,7 +367,7 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
     if (base := table.pop("extends", None)) is None:
         return table
     other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
-    return _extended(table, _whole_table(other, folder, chain), other.stem, path.stem)
+    return _extend(table, _whole_table(other, folder, chain), other.stem, path.stem)
 
 
 def _with_variables(value: Any, read: set[str]) -> Any:
@@ -348,7 +382,7 @@ def _with_variables(value: Any, read: set[str]) -> Any:
     return value
 
 
-def _extended(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
+def _extend(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
     """Merge a profile's tables into those of the profile that it extends."""
     same_machine = table.pop("same_machine", False)
     merged = ("models", "limits", "presets") if same_machine else ("models", "limits")

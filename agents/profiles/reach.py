@@ -12,7 +12,7 @@ from agents.base.hub_reach import no_hub
 from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.profiles.profile import SERVED, Profile
-from agents.profiles.weights import cached, is_hub_id
+from agents.profiles.weights import is_cached, is_hub_id
 
 if TYPE_CHECKING:
     from agents.models.chat.openai_probe import Probe
@@ -44,9 +44,9 @@ def unreachable(
     lacking = [
         with_revision(name, revision)
         for name, revision in dict.fromkeys(models)
-        if is_hub_id(name) and not cached(name, revision=revision)
+        if is_hub_id(name) and not is_cached(name, revision=revision)
     ]
-    lacking += [name for name in indices if not cached(name, "datasets")]
+    lacking += [name for name in indices if not is_cached(name, "datasets")]
     if lacking and (why := no_hub()) is not None:
         return (
             f"the cache of the hub lacks {', '.join(lacking)}, and {why}: fetch them where it can be reached (hf download), or take a "

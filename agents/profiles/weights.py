@@ -17,20 +17,20 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def is_hub_id(path: str) -> bool:
-    """Whether a path names a model of the hub, and no folder that is there."""
+    """Return whether a path names a model of the hub instead of an existing folder."""
     return bool(_HUB_ID.fullmatch(path)) and not Path(path).is_dir() and not (ROOT / path).is_dir()
 
 
 def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:
-    """Model to revision of ``aicrowd.json``; empty where there is no such file or it cannot be read."""
+    """Return model to revision of ``aicrowd.json``; empty if the file is missing or unreadable."""
     try:
         return {str(model["repo_id"]): str(model["revision"]) for model in parse_json(path.read_bytes())["hf_models"]}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
 
-def cached(name: str, kind: Literal["models", "datasets"] = "models", revision: str = MAIN) -> bool:
-    """Return whether the local cache has a model or data set: that commit of it, or any revision where none is named."""
+def is_cached(name: str, kind: Literal["models", "datasets"] = "models", revision: str = MAIN) -> bool:
+    """Return whether the local cache has a model or data set at a commit, or at any revision if none is named."""
     snapshots = _folder(name, kind) / "snapshots"
     if is_commit(revision):
         return (snapshots / revision).is_dir()
@@ -50,12 +50,12 @@ def cached_revision(model: str) -> str:
     return found[0] if len(found) == 1 else ""
 
 
-def loadable(model: str, revision: str = "", *, pinned: bool = False) -> str:
-    """Return what to load a model by: its id, or the folder of its snapshot where the cache cannot find it by id.
+def resolve_weights(model: str, revision: str = "", *, pinned: bool = False) -> str:
+    """Return the name to load a model by: its id, or the folder of its snapshot if the cache cannot find it by id.
 
-    A cache that was filled by commit, as the evaluator's is, has no ``refs/main``, and offline a library that asks for the model by id
-    looks for just that (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one; for a
-    commit that is ``pinned`` only its own, and only where no hub could complete it.
+    A cache that was filled by commit, as the evaluator's is, has no ``refs/main``. Offline, a library that asks for the model by id needs
+    it (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one. A commit that is
+    ``pinned`` allows only its own snapshot, and only if no hub could complete it.
     """
     if (_folder(model) / "refs" / "main").is_file():
         return model
@@ -78,7 +78,7 @@ def with_found_weights(profile: Profile) -> Profile:
         path = inner.get("path")
         if isinstance(path, str) and is_hub_id(path):
             own = str(inner.get("revision", MAIN))
-            inner["path"] = loadable(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
+            inner["path"] = resolve_weights(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
         return inner
 
     return profile.model_copy(update={"models": {role: replace_paths(spec) for role, spec in profile.models.items()}})

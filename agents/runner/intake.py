@@ -10,8 +10,8 @@ from typing import Any
 from PIL import Image, ImageFile
 
 from agents.base_agent import Message
-from agents.methods.domains import domain_of_label
-from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, file_of, reduced_rgb
+from agents.methods.domains import find_domain
+from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, read_file, reduced_rgb
 from agents.search.provided_context import parse_provided
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -62,7 +62,7 @@ def decode_image(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.
     pixels = image.width * image.height
     if pixels > MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
-    data = file_of(image)
+    data = read_file(image)
     if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
         return elsewhere(data)
     return reduced_rgb(image, KEPT_PIXELS)
@@ -76,7 +76,7 @@ def photo_id(image: Any) -> bytes:
     """
     if type(image) is Image.Image or not isinstance(image, Image.Image):
         return b""
-    data = file_of(image)
+    data = read_file(image)
     if data is not None:
         return _FILE + hashlib.sha256(data).digest()
     if isinstance(image, ImageFile.ImageFile):
@@ -91,7 +91,7 @@ class OpenedPhotos:
         self._known: OrderedDict[bytes, Image.Image | Exception] = OrderedDict()
 
     def get(self, key: bytes) -> Image.Image | None:
-        """Return the picture, or None where it is not known; raise what decoding it raised."""
+        """Return the picture, or None if it is not known; raise what decoding it raised."""
         known = self._known.get(key)
         if isinstance(known, Exception):
             raise known
@@ -173,7 +173,7 @@ def add_provided(turns: Sequence[Turn], contexts: Any, domains: Any) -> None:
     provided = _coerce_to_list(contexts)
     for turn, context, domain in islice(zip_longest(turns, provided, _coerce_to_list(domains)), len(turns)):
         turn.provided = parse_provided(context) if provided else None
-        turn.domain = domain_of_label(domain) if isinstance(domain, str) else None
+        turn.domain = find_domain(domain) if isinstance(domain, str) else None
 
 
 def tidy(text: Any) -> str:
@@ -208,7 +208,7 @@ def _coerce_to_list(value: Any) -> list[Any]:
     """Coerce a value to a list.
 
     Returns:
-        Nothing for text and what cannot be iterated over; where iterating raises, the items before.
+        [] for text and non-iterables; the items so far if iterating raises.
     """
     found: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):

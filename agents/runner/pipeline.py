@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from agents.asking.prompts import PromptLibrary
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
 from agents.record import Cause, Status, Unanswered
 from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
 from agents.time_limits.guard import MAX_MARGIN, Estimates, plan
@@ -70,7 +70,7 @@ class Pipeline:
         clock: Clock = time.monotonic,
         stages: Sequence[Stage] | None = None,
     ) -> None:
-        self.stages = list(stages_of(settings) if stages is None else stages)
+        self.stages = list(create_stages(settings) if stages is None else stages)
         names = tuple(stage.name for stage in self.stages)
         guarded = settings.guard.injection
         self.context = Context(
@@ -90,10 +90,19 @@ class Pipeline:
         shorten: Callable[[int], int] | None = None,
         watch: Watch | None = None,
     ) -> list[Turn]:
-        """Take the turns through all stages; after a stage that hung the turns returned, in order, are not the objects that were given.
+        """Run all stages on the turns.
 
-        ``shorten`` makes of the tokens that a reply may have those it gets, to warm the models up at little cost. CallCancelledError where
-        the deadline is cancelled before the last stage begins.
+        Args:
+            turns: The turns.
+            deadline: When the call has to end.
+            shorten: Maps a reply's limit of tokens to the one to use, which warms up models cheaply; None: no change.
+            watch: Watchdog of the call.
+
+        Returns:
+            The turns in order. After a stage that hung they are not the objects that were given.
+
+        Raises:
+            CallCancelledError: The deadline is cancelled before the last stage begins.
         """
         context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
         seconds = deadline.left()
@@ -107,26 +116,33 @@ class Pipeline:
         return done
 
     def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
-        """Run one stage as far as there is time for it, and close its trace entry on each turn; the turns returned are as for ``run``.
+        """Run one stage within its time, and close its trace entry on each turn.
 
-        ``context`` has the deadline of the call, ``seconds`` is what the call had at its beginning.
+        Args:
+            stage: The stage.
+            turns: The turns.
+            context: Context with the deadline of the call.
+            seconds: Seconds that the call had at its beginning.
+
+        Returns:
+            The turns, as for ``run``.
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
         hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
         inside = [function for each in hanging if (function := where(each))]
         if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
-            return _closed(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
+            return _close(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
         left = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
         grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
         if not last and left < -grace:
-            return _closed(turns, stage, 0.0, "skipped", "time", "no time left")
+            return _close(turns, stage, 0.0, "skipped", "time", "no time left")
         planned = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
         if planned.reason is not None:
             self._times.decay(stage.name, len(turns))
         if planned.mode == "skipped":
-            return _closed(turns, stage, 0.0, "skipped", "time", planned.reason)
+            return _close(turns, stage, 0.0, "skipped", "time", planned.reason)
         short = planned.mode == "short"
         gathering = tuple(earlier for earlier in self.stages[:place] if earlier.gathers)
         own = dataclasses.replace(
@@ -153,7 +169,7 @@ class Pipeline:
             _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: hung: {reason}"
-            return _closed(before, stage, took, "hung", "time", reason, Unanswered.TIME)
+            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
@@ -197,11 +213,15 @@ def _describe_failure(error: BaseException) -> Failure:
         if isinstance(error, kinds):
             fault = known
             break
-    return Failure(scrubbed(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
+    return Failure(scrub(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
 
 
 def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failure | None]:
-    """Run a stage, and where it fails for the batch each turn alone, for one of them may be to blame; why it failed, or None, by turn."""
+    """Run a stage; if it fails for the batch, run it for each turn alone, because one of them may be to blame.
+
+    Returns:
+        The failure of each turn, or None.
+    """
     failures: list[Failure | None] = [None] * len(turns)
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:
@@ -224,7 +244,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failu
     return failures
 
 
-def _closed(
+def _close(
     turns: list[Turn],
     stage: Stage,
     seconds: float,

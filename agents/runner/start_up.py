@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the start-up and how long it took, in seconds; ``error`` where it failed."""
+    """One step of the start-up and how long it took, in seconds; ``error`` if it failed."""
 
     name: str
     seconds: float
@@ -73,7 +73,7 @@ class StartUp:
 
     @property
     def fault(self) -> str | None:
-        """What failed and why, in one line; what failed alike is named together. None where nothing did."""
+        """Failed steps and why, in one line, equal failures together; None if nothing failed."""
         steps: dict[str, list[str]] = {}
         for step in self.failures:
             steps.setdefault(one_line(step.error), []).append(step.name)

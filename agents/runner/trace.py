@@ -45,7 +45,7 @@ _WITHOUT_PROMPT: dict[str, Any] = {name: getattr(_BLANK_EXCHANGE, name) for name
 
 @dataclass(frozen=True)
 class _Plain:
-    """Makes JSON of a record: texts cut and pictures told by their size, or where requests are held whole and by the name of their file."""
+    """Converts a record to JSON: texts are cut and pictures described by size, unless requests are kept whole with files of pictures."""
 
     clean: Clean
     images: RequestImages | None
@@ -166,7 +166,7 @@ class TraceWriter:
         return replace(exchange, **_WITHOUT_PROMPT, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
-        """Why something went wrong; without texts only up to the colon behind which an error quotes what it choked on."""
+        """Return why something went wrong; without texts only up to the colon, because errors quote their input after it."""
         if reason is None or (self._settings.queries and self._settings.images):
             return reason
         return ":".join(reason.split(":")[:parts])[:80]

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -16,7 +16,7 @@ from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision
-from agents.search.index_builder import BuiltIndex, IndexBuilder
+from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import main_content
@@ -28,7 +28,7 @@ _DEFAULT_SPLIT = "validation"
 
 
 class IndexOptions(Options):
-    """Build search indices that the organiser's pipeline opens offline. Killed runs go on where they were."""
+    """Build search indices that the organiser's pipeline opens offline. Killed runs resume."""
 
     collection: Annotated[Path | None, Flag(positional=True)] = Field(
         None, description="folder with photos/ and pages/ (docs/own_knowledge.md), in place of the options for sources"
@@ -57,6 +57,14 @@ class IndexOptions(Options):
     out: Annotated[Path | None, Flag(metavar="HUB")] = Field(
         None, description="where to publish; not given: hub/ in the cache"
     )
+    to: Annotated[str | None, Flag(metavar="URL")] = Field(
+        None,
+        description="write the indices into this Milvus database, not into --out; http://HOST:PORT, or a path that ends in .db",
+    )
+    to_index: Literal["HNSW", "HNSW_SQ", "IVF_FLAT", "IVF_SQ8"] = Field(
+        "HNSW", description="index of the vectors there; those that end in SQ take a quarter of its memory"
+    )
+    to_shards: int = Field(1, ge=1, le=16, description="shards of a collection there, which take writes side by side")
     image_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
         None, description=f"data set id; not given: {IMAGE_ID.format(tag='SPLIT')}"
     )
@@ -96,6 +104,9 @@ class IndexOptions(Options):
             and self.documents is None,
             "give your knowledge a name: --split NAME": own and self.split is None and not named,
             "--ray-address takes --workers": self.ray_address is not None and not self.workers,
+            "--to and --out are two places; give one": self.to is not None and self.out is not None,
+            "--to-index and --to-shards take --to": self.to is None
+            and bool({"to_index", "to_shards"} & self.model_fields_set),
         }
         for message in (message for message, holds in wrong.items() if holds):
             raise ValueError(message)
@@ -135,12 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(options: IndexOptions) -> None:
-    """Build the indices that are asked for, embedding only what is new, and print what was done.
+    """Build the requested indices, embed only what is new, and print what was done.
 
     Raises:
         SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
-        ClusterError: The Ray cluster cannot be had.
-        OSError: A file cannot be read or written; the next call goes on where this one was.
+        ClusterError: The Ray cluster is not available.
+        OSError: A file cannot be read or written; the next call resumes.
     """
     with _workers(options) as (read, embed):
         _build(options, read, embed)
@@ -158,13 +169,16 @@ def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
 
 def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
+    target = _open_target(options)
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = _collected(options, read) if options.collection else (_images(options), _chunks(options, read))
-    lacks_images = options.documents is not None and current_revision(hub, options.image_dataset) is None
-    if images is None and (lacks_images or options.collection is not None):
+    lacks_images = options.collection is not None or (
+        options.documents is not None and current_revision(hub, options.image_dataset) is None
+    )
+    if images is None and lacks_images and target is None:
         images = [_blank(options.cache)]
     with EmbeddingCache(options.cache / "embeddings") as cache:
-        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed)
+        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
         if images is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
             _report(options.image_dataset, builder.images(images, image_encoder, options.image_dataset))
@@ -187,6 +201,17 @@ def _collected(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None
     if collection.pages is not None:
         chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
     return images, chunks
+
+
+def _open_target(options: IndexOptions) -> Target | None:
+    """Connect to the database of ``--to``; None if the indices go into a hub."""
+    if options.to is None:
+        return None
+    from agents.search.milvus_target import MilvusTarget
+
+    target = MilvusTarget(options.to, options.to_index, options.to_shards, progress=not options.no_progress)
+    target.open()
+    return target
 
 
 def _images(options: IndexOptions) -> list[ImageRow] | None:

@@ -81,7 +81,7 @@ class EfficientNetImageProcessor:
         return {"pixel_values": self._network.pixel_values(batch)}
 
     def to_dict(self) -> dict[str, Any]:
-        """How images are prepared and embedded; part of an index's identity."""
+        """Return how images are prepared and embedded, as part of an index's identity."""
         mean = hashlib.sha256(MEAN_FILE.read_bytes()).hexdigest()
         prepared = {"side": SIDE, "mean": MEAN, "scale": SCALE, "resize": "whole image, bicubic"}
         return {**prepared, "mirrored": True, "middle": MIDDLE, "mean_embedding": mean, "shared_cosine": SHARED_COSINE}

@@ -31,7 +31,7 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
         except PickleError as error:
             entry = error
         if entry is not None and not isinstance(entry, bytes):
-            _log.warning("embedding cache %s: entry %s is made again: %s", self.directory, key.hex()[:12], entry)
+            _log.warning("embedding cache %s: entry %s is computed again: %s", self.directory, key.hex()[:12], entry)
         return isinstance(entry, bytes)
 
     def store(self, vectors: Mapping[bytes, FloatArray]) -> None:

@@ -21,6 +21,7 @@ from agents.base.revisions import split_revision
 from agents.models.base import FloatArray, ModelError
 from agents.models.config_files import read_config
 from agents.models.encoders.text_encoder import minilm_folder
+from agents.models.pretrained import without_bars
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
 
@@ -101,7 +102,11 @@ class IndexEncoder(ABC):
 
     @classmethod
     def load(cls, name: str, batch_size: int = 16) -> Self:
-        """Load by a name of this module, a checkpoint folder, or ``ORG/NAME@REVISION``; SearchError where it cannot be loaded."""
+        """Load an encoder by a name of this module, a checkpoint folder, or ``ORG/NAME@REVISION``.
+
+        Raises:
+            SearchError: The encoder cannot be loaded.
+        """
         try:
             encoder = cls(*cls._parts(name), batch_size)
         except (OSError, ValueError, RuntimeError) as error:
@@ -131,7 +136,7 @@ class IndexEncoder(ABC):
 
     @abstractmethod
     def _recipe(self) -> str:
-        """How the model is used, in words."""
+        """Describe how the model is used, in words."""
 
 
 class TextIndexEncoder(IndexEncoder):
@@ -145,14 +150,15 @@ class TextIndexEncoder(IndexEncoder):
 
         path, revision = split_revision(text_checkpoint(name))
         read_config(path, revision)  # refuses one that names code
-        model = AutoModel.from_pretrained(path, revision=revision, trust_remote_code=False).to(_device())
+        with without_bars():
+            model = AutoModel.from_pretrained(path, revision=revision, trust_remote_code=False).to(_device())
         return model, AutoTokenizer.from_pretrained(path, revision=revision, trust_remote_code=False)
 
     def _recipe(self) -> str:
         return "mean pooling, unit length, 512 tokens"
 
     def embed(self, contents: Sequence[str]) -> FloatArray:
-        """As ``embed_texts``."""
+        """Embed texts; see ``embed_texts``."""
         return embed_texts(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 
@@ -169,15 +175,18 @@ class ImageIndexEncoder(IndexEncoder):
         from transformers import CLIPModel, CLIPProcessor
 
         path, revision = split_revision(name)
-        model = CLIPModel.from_pretrained(path, revision=revision).to(_device())
+        with without_bars():
+            model = CLIPModel.from_pretrained(path, revision=revision).to(_device())
         return tensor_image_features(model), CLIPProcessor.from_pretrained(path, revision=revision)
 
     def _recipe(self) -> str:
         preparation = getattr(self._processor, "image_processor", self._processor)
-        return json.dumps(preparation.to_dict(), sort_keys=True, default=str)
+        # Only transformers 4 notes which processor is around it; an index fits under 4 and 5.
+        figures = {key: value for key, value in preparation.to_dict().items() if key != "_processor_class"}
+        return json.dumps(figures, sort_keys=True, default=str)
 
     def embed(self, contents: Sequence[Image.Image]) -> FloatArray:
-        """As ``embed_images``."""
+        """Embed images; see ``embed_images``."""
         return embed_images(self._model, self._processor, contents, self._model.device, self._batch_size)
 
 

@@ -39,19 +39,18 @@ def as_they_are(pages: Sequence[str], deadline: Deadline) -> list[PageText]:  # 
 
 
 class SearchGateway:
-    """Searches with the organiser's ``UnifiedSearchPipeline``, or with any callable that keeps its contract; None for no search.
+    """Searches with the organiser's ``UnifiedSearchPipeline``, or any callable that keeps its contract; None: no search.
 
-    Where the pipeline's parts are there (image model, collection, knowledge graph; text model, web collection), a batch
-    is embedded together and asked for in one vector query; the results are those of the organiser's one-at-a-time calls.
-    Where they are not, the pipeline is called once for each distinct query. A query that fails gets an ``error``; the
-    others get their results. Nothing is ever fetched: a URL or a path asked for is text.
+    If the pipeline has its parts (image model, collection, knowledge graph; text model, web collection), a batch is embedded together and
+    searched in one vector query, with the results of the organiser's one-at-a-time calls. Otherwise the pipeline is called once for each
+    distinct query. A query that fails gets an ``error``; the others get their results. Nothing is fetched: a URL in a query is text.
 
     A ``ReadySearch`` in place of a pipeline brings its searches.
 
-    Without a pipeline a query can bring what the evaluator found for its turn (``ProvidedContext``). Its pictures and pages are the
-    results then; of the pages all, whatever k: the evaluator did not know the entity when it put them in their order.
+    Without a pipeline a query can carry the evidence that the evaluator found for its turn (``ProvidedContext``). The results are then its
+    pictures and pages, and all of its pages whatever k: the evaluator did not know the entity when it sorted them.
 
-    Applies ``each_picture`` to every image hit, ``each_page`` to every web hit without its whole page, and ``read_pages`` to whole pages.
+    ``each_picture`` is applied to every image hit, ``each_page`` to every web hit without its whole page, ``read_pages`` to whole pages.
     """
 
     def __init__(
@@ -83,11 +82,15 @@ class SearchGateway:
     def page_texts(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
     ) -> dict[str, PageText]:
-        """Load the available full texts of pages by URL (see ``agents.search.pages.web_cache``).
+        """Load the available full texts of pages by URL (see ``agents.search.pages.web_cache``). Never raises.
 
-        They are in the folder ``page_folder`` of the pipeline, or in ``page_cache`` of the default cache, or where the organiser keeps
-        them (``paths.organiser_pages``); with ``fetch`` those that are not there are fetched over HTTP. The URLs that matter most come
-        first: after the deadline no further page is read. A page that shows nothing without its scripts has an empty text. Never raises.
+        They come from the pipeline's ``page_folder``, the default ``page_cache``, or the organiser's folder (``paths.organiser_pages``). A
+        page that shows nothing without its scripts has an empty text.
+
+        Args:
+            urls: URLs, the most important ones first, because no page is read after the deadline.
+            fetch: Fetch missing pages over HTTP.
+            deadline: When reading has to end.
         """
         found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
         return dict(zip(found, self._read_pages(list(found.values()), deadline), strict=True))
@@ -103,15 +106,15 @@ class SearchGateway:
         return self._pipeline is not None and getattr(self._pipeline, "web_search", True) is not False
 
     def can_search_images(self, provided: ProvidedContext | None) -> bool:
-        """Whether the picture of a turn can be searched for, or was by the evaluator."""
+        """Return whether the picture of a turn can be searched for, or the evaluator searched for it."""
         return self.image_enabled or self.uses_provided(provided)
 
     def can_search_web(self, provided: ProvidedContext | None) -> bool:
-        """Whether pages can be searched for, or were by the evaluator."""
+        """Return whether pages can be searched for, or the evaluator searched for them."""
         return self.web_enabled or self.uses_provided(provided)
 
     def uses_provided(self, provided: ProvidedContext | None) -> bool:
-        """Whether what the evaluator found takes the place of a search."""
+        """Return whether the evaluator's evidence replaces a search."""
         return self._pipeline is None and provided is not None
 
     def search_images(
@@ -134,7 +137,7 @@ class SearchGateway:
             found_by_evaluator = [
                 None if one is None else one.pictures[:k] for one in self._usable(provided, len(images))
             ]
-            return _given(found_by_evaluator, self._each_picture, "image search is off")
+            return _convert_provided(found_by_evaluator, self._each_picture, "image search is off")
         keys: dict[int, Hashable] = {}  # id of the image object to the key of its pixels
         distinct: dict[Hashable, Image.Image] = {}
         errors: dict[int, str] = {}
@@ -164,7 +167,7 @@ class SearchGateway:
         _at_least_one(k)
         if not self.web_enabled:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(provided, len(queries))]
-            return _given(found_by_evaluator, self._each_page, "web search is off")
+            return _convert_provided(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
         found = _each(distinct, partial(self._web.search, deadline=deadline), k, self._page)
         found = self._with_texts(found, deadline.within(READING_SECONDS * len(distinct)))
@@ -224,7 +227,9 @@ def _folder(pipeline: Any, attribute: str, name: str) -> Path:
     return folder if isinstance(folder, Path) else default_cache() / name
 
 
-def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str) -> list[Results[Hit]]:
+def _convert_provided(
+    found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str
+) -> list[Results[Hit]]:
     """Convert what the evaluator found for each query into results.
 
     Returns:
@@ -236,7 +241,7 @@ def _given(found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], 
 def _each(
     queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, each: Callable[[Hit], Hit]
 ) -> dict[Hashable, Results[Hit]]:
-    """Results of distinct queries, together; where that fails, each alone. ``each`` is applied to each hit."""
+    """Search distinct queries together; if that fails, each alone. ``each`` is applied to each hit."""
     if not queries:
         return {}
     found: dict[Hashable, Results[Hit]] = {}

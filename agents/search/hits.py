@@ -42,8 +42,8 @@ class ImageHit:
 class WebHit:
     """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query.
 
-    ``page_text`` is the whole page, where the result brings it (``page_content``) or the page cache has it; empty for a page that shows no
-    text without its scripts. ``page_snippet`` is the part of it that was found.
+    ``page_text`` is the whole page if the result (``page_content``) or the page cache has it; empty for a page that shows no text without
+    its scripts. ``page_snippet`` is the part that was found.
     """
 
     index: str
@@ -61,7 +61,7 @@ class WebHit:
 
 @dataclass(frozen=True)
 class PageText:
-    """The text of a whole page; ``text`` is None where it was not read, ``note`` says why, or why not all of it was."""
+    """The text of a whole page; ``text`` is None if it was not read; ``note`` says why it was not read, or not completely."""
 
     text: str | None
     note: str | None = None

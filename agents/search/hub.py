@@ -30,14 +30,22 @@ _opening = threading.Lock()
 
 
 def repository_folder(hub: Path, dataset_id: str) -> Path:
-    """Where a hub keeps the data set ``ORG/NAME``; SearchError for another form: a path is no id of a data set for Hugging Face."""
+    """Return the folder in which a hub keeps the data set ``ORG/NAME``.
+
+    Raises:
+        SearchError: The id has another form. Hugging Face takes no path for the id of a data set.
+    """
     if not _REPOSITORY.fullmatch(dataset_id):
         raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
     return hub / f"datasets--{dataset_id.replace('/', '--')}"
 
 
 def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
-    """Where a hub keeps the files of one revision of a data set; SearchError where that is not 40 hexadecimal digits, or the id none."""
+    """Return the folder in which a hub keeps one revision of a data set.
+
+    Raises:
+        SearchError: The revision is not 40 hexadecimal digits, or the id has another form.
+    """
     if not _REVISION.fullmatch(revision):
         raise SearchError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
     return repository_folder(hub, dataset_id) / "snapshots" / revision
@@ -55,7 +63,7 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
     return revision if there else None
 
 
-def published(hub: Path, template: str) -> dict[str, float]:
+def find_published(hub: Path, template: str) -> dict[str, float]:
     """Find the published splits of the data sets whose ids are like ``org/name-{split}``.
 
     Returns:
@@ -72,9 +80,18 @@ def published(hub: Path, template: str) -> dict[str, float]:
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
-    """Move a finished folder into the hub, on its file system, and point ``main`` to it; readers see the old or the new one, whole.
+    """Move a finished folder into the hub, on its file system, and point ``main`` to it.
 
-    ``revision`` is a hash of the content, 40 hexadecimal digits. SearchError where the id or the revision has another form.
+    Readers see the old or the new data set, never a mixture.
+
+    Args:
+        hub: Folder of the hub.
+        dataset_id: ``ORG/NAME``.
+        revision: Hash of the content, 40 hexadecimal digits.
+        work: The finished folder.
+
+    Raises:
+        SearchError: The id or the revision has another form.
     """
     snapshot = snapshot_path(hub, dataset_id, revision)
     snapshot.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +117,7 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
     """
     revision = current_revision(hub, dataset_id)
     if revision is None:
-        raise SearchError(f"{hub} holds no data set {dataset_id}")
+        raise SearchError(f"{hub} has no data set {dataset_id}; build it with python -m agents.search.build_index")
     copies = _copies()
     target = snapshot_path(copies, dataset_id, revision)
     if not target.is_dir():
@@ -112,11 +129,14 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
 
 @contextmanager
 def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
-    """Within it the organiser's classes open these folders, by data set id, with no request, whatever the cache and the connection are.
+    """Let the organiser's classes open these folders, by data set id, without a request.
 
     They call ``snapshot_download`` for a folder: ``CragImageKG`` by the name in its module, ``CragMockWeb`` by that in huggingface_hub
-    (cragmm_search 0.5.1). Both name a function meanwhile that knows these data sets and hands every other call on, so that downloads
-    in other threads go on as ever. ImportError where cragmm_search is not installed.
+    (cragmm_search 0.5.1). Within the context both names are a function that knows these data sets and passes every other call on, so that
+    downloads in other threads go on.
+
+    Raises:
+        ImportError: cragmm_search is not installed.
     """
     import huggingface_hub
     from cragmm_search.image_search_mock_api import image_kg

@@ -16,7 +16,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -90,19 +90,31 @@ class Manifest:
 class BuiltIndex:
     """A published index."""
 
-    path: Path  # its snapshot
+    path: Path | str  # its snapshot, or where else it is
     manifest: Manifest  # what it holds
     embedded: int  # contents embedded in this run; the rest came from the cache
     fresh: bool  # whether it was written in this run; False where it was there already
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A row of the collection; ``key`` is that of its vector in the embedding cache."""
+class Row:
+    """A row of a collection; ``key`` is that of its vector in the embedding cache."""
 
     id: str
     metadata: Mapping[str, str]
     key: bytes
+
+
+class Target(Protocol):
+    """Where an index goes that is no folder of the hub, such as a database; its methods raise SearchError if it cannot go there."""
+
+    def open(self) -> None:
+        """Check that the index can go there, before anything is embedded."""
+
+    def publish(
+        self, rows: Sequence[Row], cache: EmbeddingCache, collection: str, model: str, dataset_id: str
+    ) -> BuiltIndex:
+        """Bring the index to the state of these rows, whose vectors ``cache`` holds; ``embedded`` of what is returned stays 0."""
 
 
 _Contents = Sequence[tuple[bytes, str | Path]]
@@ -111,9 +123,9 @@ _Contents = Sequence[tuple[bytes, str | Path]]
 
 @dataclass(frozen=True)
 class IndexBuilder:
-    """Embeds what indices hold and publishes them; run again after a kill, it goes on where it was.
+    """Embeds rows into indices and publishes them. Run again after a kill, it resumes.
 
-    Its methods raise SearchError where there are no rows, or the data set id has another form than ORG/NAME.
+    Its methods raise SearchError if there are no rows, or the data set id has another form than ORG/NAME.
     """
 
     hub: Path  # where to publish
@@ -122,19 +134,20 @@ class IndexBuilder:
     progress: bool = True  # show progress bars
     # Embeds the batches, by an encoder that has to be picklable where ``agents.base.cluster.spread`` does so on a Ray cluster
     each: Each = map_locally
+    target: Target | None = None  # where to publish instead of the hub
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """Build the index of images; each image is read only where it is embedded.
+        """Build the index of images; each image is read when it is embedded.
 
         Raises:
-            SearchError: As for the class, or some images cannot be decoded; the message names them.
+            SearchError: See the class; or some images cannot be decoded, and the message names them.
         """
-        stored: list[_Row] = []
+        stored: list[Row] = []
         files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
         for position, row in enumerate(rows):
             key = image_key(encoder, row)
             files.setdefault(key, []).append(row.path)
-            stored.append(_Row(str(position), _image_metadata(row), key))
+            stored.append(Row(str(position), _image_metadata(row), key))
         missing = sorted(self.cache.missing(files), key=lambda key: files[key])
         broken = self._embed("image", [(key, files[key][0]) for key in missing], encoder)
         if broken:
@@ -144,13 +157,13 @@ class IndexBuilder:
 
     def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
         """Build the index of chunks of pages, and embed the chunks sorted by length."""
-        stored: list[_Row] = []
+        stored: list[Row] = []
         texts: dict[bytes, str] = {}
         for row in rows:
             key = text_key(encoder, row)
             texts[key] = row.embedded_text
             metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
-            stored.append(_Row(row.id, metadata, key))
+            stored.append(Row(row.id, metadata, key))
         missing = sorted(self.cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
         self._embed("text", [(key, texts[key]) for key in missing], encoder)
         return self._publish(stored, WEB_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
@@ -159,19 +172,21 @@ class IndexBuilder:
         """Embed contents batch by batch and store each batch. Returns why images could not be decoded."""
         broken: dict[bytes, str] = {}
         with tqdm(total=len(contents), desc=f"{unit}s", unit=unit, disable=not self.progress) as bar:
-            for vectors, problems in self.each(partial(_embed_batch, encoder), _batches(contents, self.batch_size)):
+            for vectors, problems in self.each(partial(_embed_batch, encoder), batches(contents, self.batch_size)):
                 self.cache.store(vectors)
                 broken |= problems
                 bar.update(len(vectors) + len(problems))
         return broken
 
-    def _publish(self, rows: Sequence[_Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
+    def _publish(self, rows: Sequence[Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
         if not rows:
-            raise SearchError(f"nothing to build {dataset_id} from: there are no rows")
+            raise SearchError(f"{dataset_id} cannot be built: its sources have no rows")
+        if self.target is not None:
+            return replace(self.target.publish(rows, self.cache, collection, model, dataset_id), embedded=embedded)
         folder = repository_folder(self.hub, dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
         dimensions = int(self.cache.load([rows[0].key]).shape[1])
-        manifest = Manifest(collection, len(rows), dimensions, model, _content_hash(rows))
+        manifest = Manifest(collection, len(rows), dimensions, model, content_hash(rows))
         with FileLock(folder / ".building.lock"):
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
             if Manifest.read(snapshot) == manifest:
@@ -189,11 +204,11 @@ class IndexBuilder:
             _remove_older(snapshot)
         return BuiltIndex(snapshot, manifest, embedded, fresh=True)
 
-    def _write_collection(self, folder: Path, rows: Sequence[_Row], manifest: Manifest) -> None:
+    def _write_collection(self, folder: Path, rows: Sequence[Row], manifest: Manifest) -> None:
         with chroma(folder) as client:
             collection = client.create_collection(manifest.collection, metadata={"hnsw:space": "cosine"})
             with tqdm(total=len(rows), desc=manifest.collection, unit="row", disable=not self.progress) as bar:
-                for batch in _batches(rows, _WRITE_BATCH):
+                for batch in batches(rows, _WRITE_BATCH):
                     collection.add(
                         ids=[row.id for row in batch],
                         embeddings=self.cache.load([row.key for row in batch]),
@@ -261,7 +276,8 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
         SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
 
 
-def _content_hash(rows: Sequence[_Row]) -> str:
+def content_hash(rows: Sequence[Row]) -> str:
+    """Hash ids, metadata and embedded contents of rows, in order."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps([row.id, row.metadata, row.key.hex()], sort_keys=True).encode())
@@ -275,6 +291,7 @@ def _remove_older(snapshot: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """Cut a sequence into pieces of at most ``size`` items."""
     for start in range(0, len(items), size):
         yield items[start : start + size]

@@ -68,7 +68,7 @@ class ChunkRow:
 
     @property
     def embedded_text(self) -> str:
-        """What is embedded: name and text together, as the organiser's index has it, without HTML entities."""
+        """Text that is embedded: name and text together, as in the organiser's index, without HTML entities."""
         return html.unescape(f"{self.page_name} {self.page_snippet}")
 
 
@@ -96,7 +96,10 @@ def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow
     """Read pages and return their chunks of at most ``words`` words, in order of first appearance.
 
     Each line is ``{"page_url": URL, "page_name": NAME, "page_snippet": TEXT}``. A URL that comes again adds the chunks
-    that are new; a page without text is found by its name. SourceError where a file is missing, or lines are malformed.
+    that are new; a page without text is found by its name.
+
+    Raises:
+        SourceError: A file is missing, or lines are malformed.
     """
     pages: list[Page] = []
     problems: list[str] = []
@@ -106,10 +109,10 @@ def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow
                 problems.append(f"{where}: the page has neither name nor text")
             pages.append(page)
     report(problems)
-    return chunked(pages, words)
+    return chunk_pages(pages, words)
 
 
-def chunked(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
+def chunk_pages(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
     """Return the chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
     names: dict[str, str] = {}
     texts: dict[str, dict[str, None]] = {}
@@ -138,7 +141,7 @@ def _lines(file: Path, kind: TypeAdapter[_Line], problems: list[str]) -> Iterato
 
 
 def report(problems: Sequence[str]) -> None:
-    """Nothing for sources without problems; SourceError where there are some; names the first of them."""
+    """Raise SourceError for the problems of sources, if any; the message names the first ones."""
     if problems:
         more = f"\n... and {len(problems) - _MAX_REPORTED} more" if len(problems) > _MAX_REPORTED else ""
         raise SourceError("\n".join(problems[:_MAX_REPORTED]) + more)

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from agents.base.cluster import Each, map_locally
-from agents.base.files import format_os_error, parse_front_matter, shortened, well_formed, write_whole
+from agents.base.files import format_os_error, parse_front_matter, shorten_name, well_formed, write_whole
 from agents.search.hits import Entity
-from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunked, report
+from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.web_cache import cache_name
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
@@ -79,7 +79,7 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     for photo in photos:
         caption = photo.with_suffix(_CAPTION)
         try:
-            name, *lines = [line.strip() for line in _decoded(caption.read_bytes()).splitlines() if line.strip()]
+            name, *lines = [line.strip() for line in _decode(caption.read_bytes()).splitlines() if line.strip()]
         except OSError:
             problems.append(f"{photo} has no caption; write what it shows into {caption.name}, or list it in a table")
             continue
@@ -106,17 +106,19 @@ def _attributes(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _unusable(folder: Path, name: str) -> str:
-    """Why a photo of a table cannot be used; empty where it can: it is a file below the folder, also where links lead."""
+    """Return why a photo of a table cannot be used; "" if it is a file below the folder, also after following links."""
     if not name:
         return "'file' is empty"
     try:
         below = not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
         there = (folder / name).is_file()
     except (OSError, ValueError, RuntimeError) as error:  # too long, NUL in it, links in a circle
-        return f"{shortened(name)} is no name of a photo ({shortened(error)})"
+        return f"{shorten_name(name)} is no name of a photo ({shorten_name(error)})"
     if not below:
-        return f"{shortened(name)} lies outside of {folder}; a photo lies below that folder and is named relative to it"
-    return "" if there else f"there is no photo {shortened(folder / name)}"
+        return (
+            f"{shorten_name(name)} lies outside of {folder}; a photo lies below that folder and is named relative to it"
+        )
+    return "" if there else f"there is no photo {shorten_name(folder / name)}"
 
 
 def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
@@ -179,7 +181,7 @@ def read_documents(
             left_out.append(f"{path}: {problem}")
     if not pages:
         raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
-    return chunked(pages), left_out
+    return chunk_pages(pages), left_out
 
 
 def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:
@@ -204,7 +206,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
 
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = _decoded(path.read_bytes())
+    page = _decode(path.read_bytes())
     return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
@@ -219,14 +221,14 @@ def _title(page: str) -> str:
 
 
 def _markdown(path: Path, url: str) -> list[Page]:
-    document = parse_front_matter(_decoded(path.read_bytes()))
+    document = parse_front_matter(_decode(path.read_bytes()))
     headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(document.content)]
     title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
     return [Page(url, title, _HEADING.sub(lambda found: found[1].rstrip(_AFTER_HEADING), document.content))]
 
 
 def _plain(path: Path, url: str) -> list[Page]:
-    return [Page(url, path.stem, _decoded(path.read_bytes()))]
+    return [Page(url, path.stem, _decode(path.read_bytes()))]
 
 
 def _pdf(path: Path, url: str) -> list[Page]:
@@ -243,7 +245,7 @@ def _pdf(path: Path, url: str) -> list[Page]:
     ]
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     """UTF-8 (or UTF-16 with its mark), else as Windows has it in the West."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace")

@@ -14,6 +14,6 @@ def default_cache() -> Path:
 
 
 def organiser_pages() -> Path:
-    """Where the starter kit keeps full pages, filled before an evaluation: one file a page, named by the SHA-256 of its URL."""
+    """Return the starter kit's folder of full pages, one file a page, named by the SHA-256 of its URL."""
     named = os.environ.get("CRAG_WEBSEARCH_CACHE_DIR")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "crag" / "web_search_results"

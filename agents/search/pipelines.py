@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agents.base.revisions import snapshot
+from agents.models.pretrained import without_bars
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, stand_in_clip, tensor_image_features
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
@@ -96,7 +97,7 @@ def _construct(copies: Mapping[str, Path], **arguments: Any) -> Any:
     said, verbosity = io.StringIO(), chatter.get_verbosity()
     try:
         chatter.set_verbosity_error()
-        with contextlib.redirect_stdout(said), local_indices(copies):
+        with contextlib.redirect_stdout(said), without_bars(), local_indices(copies):
             pipeline = UnifiedSearchPipeline(**arguments)
     except Exception as error:  # Chroma, Hugging Face and torch each raise their own kinds; callers need one
         raise SearchError(f"the organiser's pipeline cannot be opened: {type(error).__name__}: {error}") from error

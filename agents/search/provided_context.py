@@ -31,7 +31,7 @@ _END = "\n</DOC>"
 
 @dataclass(frozen=True)
 class ProvidedContext:
-    """What was found for one turn: hits as a search returns them, best first; both empty where nothing was."""
+    """Evidence supplied by the evaluator for one turn, best first; both are empty if it found nothing."""
 
     pictures: tuple[ImageHit, ...] = ()
     pages: tuple[WebHit, ...] = ()
@@ -52,7 +52,10 @@ def parse_provided(text: Any) -> ProvidedContext:
 
 
 def _page_starts(text: str) -> Iterator[re.Match[str]]:
-    """Where pages begin: numbered ones count on from one, so that a page which quotes another is not split."""
+    """Yield the matches at which pages begin.
+
+    Numbered pages count on from one, so that a page which quotes another is not split.
+    """
     wanted = 1
     for start in _PAGE.finditer(text):
         number = start.group("number")
@@ -90,7 +93,7 @@ def _attributes(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _mapping(text: str, start: int) -> Mapping[str, Any]:
-    """JSON, or what Python prints of a dict where the evaluator could not write JSON."""
+    """Parse JSON, or Python's print of a dict if the evaluator could not write JSON."""
     try:
         found = json.JSONDecoder().raw_decode(text, start)[0]
     except (ValueError, RecursionError):

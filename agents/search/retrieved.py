@@ -56,7 +56,7 @@ def safe_text(page: str) -> str:
 
     A second call changes nothing more.
     """
-    return _disarmed(page, lambda text: clean(visible_text(text)))
+    return _disarm(page, lambda text: clean(visible_text(text)))
 
 
 def safe_picture(hit: ImageHit) -> ImageHit:
@@ -109,19 +109,19 @@ class _WhenRead(Mapping[str, Any]):
 
 
 def _name(name: str) -> str:
-    return _disarmed(name[:_MAX_NAME], lambda text: one_line(clean(text)))
+    return _disarm(name[:_MAX_NAME], lambda text: one_line(clean(text)))
 
 
-def _disarmed(text: str, decode: Callable[[str], str]) -> str:
+def _disarm(text: str, decode: Callable[[str], str]) -> str:
     """Decode a text and apply ``neutral``, as often as it takes."""
     decoded = decode(text)
     harmless = neutral(decoded)
     if harmless == decoded and _MARKS.search(decoded) is None:  # ordinary text: once more would change nothing
         return harmless
-    return harmless if harmless == text else _settled(harmless, lambda once: neutral(decode(once)), done=1)
+    return harmless if harmless == text else _repeat(harmless, lambda once: neutral(decode(once)), done=1)
 
 
-def _settled(text: str, step: Callable[[str], str], done: int = 0) -> str:
+def _repeat(text: str, step: Callable[[str], str], done: int = 0) -> str:
     """Apply a step until the text stops changing.
 
     Entities may hide tags and entities, and what is taken out may leave new ones behind.
@@ -190,9 +190,9 @@ def _harmless(value: str) -> str:
 
     Orders are found however the value's markup tears the words. A value that holds nothing of the kind stays as it is.
     """
-    decoded = _settled(value, html.unescape) if "&" in value else value
+    decoded = _repeat(value, html.unescape) if "&" in value else value
     torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)
     seen = (*torn, plain(decoded)) if _MARKUP.search(value) else torn
     if any(gives_orders(" ".join(text.split())) for text in seen):
-        return _settled(decoded, lambda text: neutral(plain(text), citations=False))
+        return _repeat(decoded, lambda text: neutral(plain(text), citations=False))
     return neutral(value, citations=False)

@@ -66,7 +66,7 @@ def web_searcher(pipeline: Any) -> Searcher[str, WebHit]:
 
 
 def _has_parts(pipeline: Any, *paths: str) -> bool:
-    """Whether all of these attributes of a pipeline, and of its parts, are there and can be called."""
+    """Return whether a pipeline, and its parts, have all of these attributes, and they are callable."""
     try:
         return all(callable(attrgetter(path)(pipeline)) for path in paths)
     except AttributeError:
@@ -83,7 +83,7 @@ class ImageParts:
 
     @staticmethod
     def fits(pipeline: Any) -> bool:
-        """Whether a pipeline is built like the organiser's."""
+        """Return whether a pipeline is built like the organiser's."""
         parts = "image_model.get_image_features", "image_processor", "image_collection.query"
         graph = "crag_image_kg.get_image_url", "crag_image_kg.get_entity_name", "crag_image_kg.get_entity"
         return _has_parts(pipeline, *parts, *graph)
@@ -134,7 +134,7 @@ class WebParts:
 
     @staticmethod
     def fits(pipeline: Any) -> bool:
-        """Whether a pipeline has web search and is built like the organiser's."""
+        """Return whether a pipeline has web search and is built like the organiser's."""
         getters = (f"text_web.{getter}" for getter in _PAGE_FIELDS.values())
         return _has_parts(pipeline, "text_model", "text_tokenizer", "text_web.vector_db.query", *getters)
 
@@ -193,7 +193,7 @@ def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]
 
 
 def _nearest(collection: Any, vectors: FloatArray, n: int) -> list[list[tuple[str, float]]]:
-    """For each vector its n nearest ids with their scores, in one query."""
+    """Find the n nearest ids of each vector, with their scores, in one query."""
     if not np.isfinite(vectors).all():
         raise SearchError("the embedding is not finite")
     found = collection.query(query_embeddings=vectors, n_results=n, include=["distances"])

@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 class SearchActor(Placed):
-    """What runs in the process of Ray: a pipeline, whose image and web search each take what several agents ask as one batch.
+    """Runs in the process of Ray: a pipeline that searches what several agents ask as one batch.
 
-    Until it is made Ray has calls wait, or fail at once where it died before.
+    Until it is created Ray has calls wait, or fail at once if it died before.
 
     Args:
-        open_pipeline: Gives the pipeline; sent to the process. What it raises ``open`` raises.
-        threads: Of PyTorch, for the agents together, as each has one by itself; at most one a core.
+        open_pipeline: Opens the pipeline; it is sent to the process. ``open`` raises what it raises.
+        threads: Threads of PyTorch for all agents together; at most one a core.
         folder: See ``Placed``.
     """
 
@@ -62,16 +62,16 @@ class SearchActor(Placed):
         return self._about
 
     def images(self, pictures: Sequence[npt.NDArray[np.uint8]], k: int, seconds: float) -> list[Results[ImageHit]]:
-        """As ``Together.search``, for RGB pictures of shape (height, width, 3)."""
+        """Search RGB pictures of shape (height, width, 3); see ``Together.search``."""
         return self._images.search([Image.fromarray(picture) for picture in pictures], k, seconds)
 
     def pages(self, queries: Sequence[str], k: int, seconds: float) -> list[Results[WebHit]]:
-        """As ``Together.search``."""
+        """Search pages; see ``Together.search``."""
         return self._web.search(queries, k, seconds)
 
 
 class SharedSearch(ReadySearch):
-    """Takes the place of a pipeline where a ``SearchActor`` of the same machine has it; opened when it is made.
+    """Replaces a pipeline that a ``SearchActor`` of the same machine has. It is opened on creation.
 
     Args:
         actor: The actor's handle.

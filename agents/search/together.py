@@ -36,10 +36,10 @@ class _Asked(Generic[Query, Hit]):
 
 
 class Together(Generic[Query, Hit]):
-    """A search for many threads, which runs in one of its own: PyTorch and the allocator keep memory for each thread that calls them.
+    """A search for many threads that runs in one of its own: PyTorch and the allocator keep memory for each thread that calls them.
 
-    A call takes all that wait, in the order they came, as far as they ask for the same number of hits and have ``limit`` queries at
-    most; nobody waits for company. Where it fails each of its callers' queries are searched by themselves.
+    A call takes all waiting queries, in order, that ask for the same number of hits, at most ``limit``. Nobody waits for company. If it
+    fails, each caller's queries are searched by themselves.
     """
 
     def __init__(
@@ -55,7 +55,12 @@ class Together(Generic[Query, Hit]):
         self._thread = ThreadPoolExecutor(1, "search")
 
     def search(self, queries: Sequence[Query], k: int, seconds: float = math.inf) -> list[Results[Hit]]:
-        """Results of each query. SearchError where its turn has not come within ``seconds``; Exception: what the search raises."""
+        """Search each query.
+
+        Raises:
+            SearchError: Its turn has not come within ``seconds``.
+            Exception: What the search raises.
+        """
         asked: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
         with (
             self._arriving

@@ -168,16 +168,19 @@ def load_settings(
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """Return the settings of a preset under a profile; where ``profiles`` has none of the name given it only names the preset's overlay.
+    """Return the settings of a preset under a profile.
 
-    Presets and profiles are named, or given by the path of their file.
-
-    ``overrides`` are ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML; what is no TOML is taken as
-    text, so that ``queries.split=none`` needs no quotes, and ``null`` is no value.
+    Args:
+        preset: Name or path of the preset.
+        profile: The profile, or its name or path. A name that ``profiles`` lacks only chooses the preset's overlay.
+        folder: Folder of the presets.
+        profiles: Folder of the profiles.
+        overrides: ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML. Anything else is text, so
+            ``queries.split=none`` needs no quotes; ``null`` is no value.
 
     Raises:
-        SettingsError: There is no such preset; or it, the profile or an override is malformed, or names what does not exist or what the
-            preset does not have.
+        SettingsError: The preset does not exist. Or it, the profile or an override is malformed, or names something that does not exist or
+            that the preset does not have.
     """
     path = find_file(preset, "preset", folder, SettingsError)
     table, preset = read_table(path, "preset"), path.stem
@@ -233,16 +236,16 @@ def _check_stages(
     """Refuse tables for stages that a preset does not have, in the preset itself or in an overlay of any profile or model.
 
     Args:
-        preset: Its name.
+        preset: Name of the preset.
         table: The preset without overlays.
-        place: Where the overlay stands, as ``profiles.gpu.``; "" for the preset itself.
-        overlay: The overlay; of the preset itself ``table``.
-        settings: Those that were made of the preset. Their stages differ from the preset's where an override replaces them.
+        place: Place of the overlay, such as ``profiles.gpu.``; "" for the preset itself.
+        overlay: The overlay; for the preset itself ``table``.
+        settings: Settings made of the preset. Their stages differ from the preset's if an override replaces them.
 
     Raises:
-        SettingsError: A table is for a stage that the preset neither lists nor needs, or for none at all.
+        SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
     """
-    known = {*Settings.model_fields, *_listed(table), *settings.stage_classes}
+    known = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes}
     if {*overlay} <= known:
         return
     try:
@@ -259,21 +262,23 @@ def _models_of(key: str) -> set[str]:
 
 
 def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), preset: str = "") -> Settings:
-    """Merge tables, of which a later one wins, then the environment, then overrides, into settings.
+    """Merge tables, then the environment, then overrides into settings; the later one wins.
 
     Args:
-        tables: Those of a preset. A table for a stage that ``stages`` does not list is taken too; ``load_settings`` refuses it.
+        tables: Tables of a preset. Tables for stages outside of ``stages`` are accepted here; ``load_settings`` refuses them.
         overrides: ``KEY=VALUE``; see ``load_settings``.
         preset: Name of the preset, for messages.
 
     Raises:
         SettingsError: A value is malformed, or an override is for a stage that is not among the stages.
     """
-    assigned = [assignment(text) for text in overrides]  # before anything else: what is no assignment is told as such
+    assigned = [
+        parse_assignment(text) for text in overrides
+    ]  # before anything else: what is no assignment is told as such
     schema = _schema(tables, overrides, preset)
     tables = tuple(rename_options(table, schema) for table in tables)
     overrides = [rename_override(text, schema) for text in overrides]
-    assigned = [rename_options(assignment(text), schema) for text in overrides]
+    assigned = [rename_options(parse_assignment(text), schema) for text in overrides]
 
     class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
@@ -289,12 +294,12 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             return (*first, environment, *last)
 
     try:
-        settings = _completed(schema.model_validate(dict(Sources())))
+        settings = _complete(schema.model_validate(dict(Sources())))
     except SourceError as error:
         raise SettingsError(f"an environment variable {ENVIRONMENT}... is malformed: {error}") from error
     except ValidationError as error:
-        listed = _listed(*tables, *assigned)
-        of_listed = [text for text in overrides if _is_setting(key_of(text), listed)]
+        listed = _find_stages(*tables, *assigned)
+        of_listed = [text for text in overrides if _is_setting(parse_key(text), listed)]
         if len(of_listed) < len(overrides):  # that a stage is not there is told before what is wrong with its options
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_format_validation_error(error, schema, overrides)) from error
@@ -348,8 +353,8 @@ def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str =
     """
     stages = settings.stage_classes
     for text in overrides:
-        if not _is_setting(key_of(text), stages):
-            raise SettingsError(_no_setting(key_of(text), stages, preset))
+        if not _is_setting(parse_key(text), stages):
+            raise SettingsError(_no_setting(parse_key(text), stages, preset))
 
 
 def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list[str]:
@@ -365,7 +370,7 @@ def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list
             ENVIRONMENT + each for each in get_close_matches(variable.upper().removeprefix(ENVIRONMENT), others, 1)
         ]
         said.append(
-            f"environment variable {variable} names no setting{_why(key, stages, preset)}; {_meant(near)}unset it"
+            f"environment variable {variable} names no setting{_why(key, stages, preset)}; {_suggest(near)}unset it"
         )
     return said
 
@@ -390,7 +395,7 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
 
 
 def _why(key: str, stages: Collection[str], preset: str) -> str:
-    """Return why a key is no setting, where it is one of a stage that a preset does not have; else ""."""
+    """Return why a key is no setting if it belongs to a stage that the preset lacks; else ""."""
     from agents.stage import stage_names
 
     name = key.partition(".")[0]
@@ -402,11 +407,11 @@ def _why(key: str, stages: Collection[str], preset: str) -> str:
 def _no_setting(key: str, stages: Mapping[str, type[Stage]], preset: str = "") -> str:
     """Return the message for a key that begins with no setting of every preset and with none of these stages."""
     known = ", ".join([*Settings.model_fields, *stages])
-    return f"there is no setting {key!r}{_why(key, stages, preset)}; {_meant(_near(key, stages))}known: {known}"
+    return f"there is no setting {key!r}{_why(key, stages, preset)}; {_suggest(_near(key, stages))}known: {known}"
 
 
-def _meant(near: Sequence[str]) -> str:
-    """Return the question that offers what may be meant, and a blank; "" where there is nothing to offer."""
+def _suggest(near: Sequence[str]) -> str:
+    """Return the question "did you mean ...?" and a blank; "" without suggestions."""
     return f"did you mean {' or '.join(map(repr, near[:4]))}? " if near else ""
 
 
@@ -417,12 +422,12 @@ def _class(stage: str) -> type[Stage]:
 
 
 def _groups(stages: Iterable[type[Stage]]) -> dict[str, tuple[str, ...]]:
-    from agents.stage import groups_of
+    from agents.stage import list_groups
 
-    return groups_of(stages)
+    return list_groups(stages)
 
 
-def _listed(*tables: Mapping[str, Any]) -> dict[str, type[Stage]]:
+def _find_stages(*tables: Mapping[str, Any]) -> dict[str, type[Stage]]:
     """Return the class of each stage that the last of some tables with a list of stages names."""
     listed = [stages for table in tables if isinstance(stages := table.get("stages"), Sequence)]
     return {stage.name: stage for name in (listed[-1] if listed else ()) for stage in (_class(str(name)),)}
@@ -430,25 +435,25 @@ def _listed(*tables: Mapping[str, Any]) -> dict[str, type[Stage]]:
 
 def _schema(tables: Sequence[Mapping[str, Any]], overrides: Sequence[str], preset: str) -> type[Settings]:
     """Return ``Settings`` with a field for the options of each stage that is listed, or that a table or an override names."""
-    listed = _listed(*tables, *map(assignment, overrides))
+    listed = _find_stages(*tables, *map(parse_assignment, overrides))
     classes = dict(listed)
-    for key in [*(name for table in tables for name in table), *map(key_of, overrides)]:
+    for key in [*(name for table in tables for name in table), *map(parse_key, overrides)]:
         name = key.partition(".")[0]
         if not _is_setting(name, classes):
             try:
                 classes[name] = _class(name)
             except SettingsError as error:
                 raise SettingsError(_no_setting(key, listed, preset)) from error
-    return _extended(tuple(classes[name] for name in sorted(classes)))
+    return _extend(tuple(classes[name] for name in sorted(classes)))
 
 
 @cache
-def _extended(stages: tuple[type[Stage], ...]) -> type[Settings]:
+def _extend(stages: tuple[type[Stage], ...]) -> type[Settings]:
     fields: dict[str, Any] = {stage.name: (stage.Options, stage.Options()) for stage in stages}
     return create_model("Settings", __base__=Settings, **fields)
 
 
-def _completed(settings: Settings) -> Settings:
+def _complete(settings: Settings) -> Settings:
     """With the stages that others need, each right before the first that needs it."""
     stages: list[str] = []
     for name in settings.stages:
@@ -458,13 +463,17 @@ def _completed(settings: Settings) -> Settings:
     return settings.model_copy(update={"stages": tuple(stages)}) if len(stages) > len(settings.stages) else settings
 
 
-def key_of(override: str) -> str:
+def parse_key(override: str) -> str:
     """Return the dotted key of ``KEY=VALUE``."""
     return override.partition("=")[0].strip()
 
 
-def assignment(text: str) -> dict[str, Any]:
-    """``a.b=1`` as ``{"a": {"b": 1}}``; the value is TOML, a word needs no quotes; SettingsError where it is no assignment."""
+def parse_assignment(text: str) -> dict[str, Any]:
+    """Parse ``a.b=1`` into ``{"a": {"b": 1}}``. The value is TOML; a word needs no quotes.
+
+    Raises:
+        SettingsError: The text is no assignment.
+    """
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"{text!r} is no assignment; write KEY=VALUE, such as queries.split=none")
@@ -491,7 +500,7 @@ def _format_validation_error(error: ValidationError, schema: type[Settings], ove
         if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
             continue
-        blamed = [text for text in overrides if key.startswith(key_of(text))]
+        blamed = [text for text in overrides if key.startswith(parse_key(text))]
         clauses.append(f"{blamed[-1] if blamed else key}: {found['msg'][:1].lower()}{found['msg'][1:]}")
     return "; ".join(clauses)
 
@@ -511,5 +520,5 @@ def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
 
 def _unknown(key: str, known: Iterable[str], inside: str = "") -> str:
     known = list(dict.fromkeys(known))
-    near = _meant(get_close_matches(key.rpartition(".")[2], known, 1))
+    near = _suggest(get_close_matches(key.rpartition(".")[2], known, 1))
     return f"there is no setting {key!r}; {near}known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"

@@ -18,7 +18,7 @@ from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, S
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
 from agents.settings.collection_gate import find_gate
-from agents.settings.presets import MODELS, Settings, key_of, load_settings, unknown_variables
+from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
@@ -164,7 +164,7 @@ class RunConfig:
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}
         for text in overrides:
-            if (stage := key_of(text).partition(".")[0]) in left_out:
+            if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         config = cls(canonical(preset), ready, settings, cache, collection, note)
         return config, unknown_variables(whole, name_of(preset), ready)
@@ -178,7 +178,7 @@ class RunConfig:
 
     @property
     def gate_note(self) -> str | None:
-        """A line to say where no gate is fitted for the models of this run, though the preset has gates."""
+        """Warning that no gate is fitted for the models of this run, though the preset has gates; else None."""
         if not self.settings.lacks_gate:
             return None
         models = MODELS.join(self.profile.gate_models)
@@ -206,13 +206,22 @@ class RunConfig:
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
     ) -> str | None:
-        """Why indices, models or servers of the run cannot be had (``agents.profiles.reach``), before any is loaded; None where they can.
+        """Return why indices, models or servers of the run are not available, before any is loaded; None if they are.
 
-        Without ``models`` only what the search takes is looked for, without ``servers`` none is asked.
-        PromptError where a prompt is missing or malformed.
+        ``agents.profiles.reach`` decides.
+
+        Args:
+            split: Split whose indices are needed.
+            web: Whether the index of pages is needed.
+            images: Whether the index of images is needed.
+            models: Look for all models; False: only for those of the search.
+            servers: Ask the servers of models.
+
+        Raises:
+            PromptError: A prompt is missing or malformed.
         """
         from agents.profiles.reach import unreachable
-        from agents.settings.stage_needs import roles_of
+        from agents.settings.stage_needs import list_roles
 
         search, tag = self.profile.search, _tag(split)
         image_model = with_revision(search.image_model, search.image_revision)
@@ -220,7 +229,7 @@ class RunConfig:
         wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
         wanted = wanted if search.kind == "organiser" else []
         indices = [index.format(split=tag) for _, index in wanted]
-        roles = roles_of(self.settings, self.prompts) if models else ()
+        roles = list_roles(self.settings, self.prompts) if models else ()
         return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
 
     def plan_search(self, split: str, *, web: bool = True, images: bool = True) -> dict[str, Any]:
@@ -231,23 +240,26 @@ class RunConfig:
         return {"split": own.split, "web": web and own.pages is not None, "images": images and own.photos is not None}
 
     def pipeline(self, *, split: str, web: bool = True, images: bool = True) -> Any:
-        """Open the organiser's search pipeline over the indices of a split.
+        """Open the search of the profile for a split: the organiser's pipeline over its indices, or a ``ReadySearch`` of another kind.
 
         Returns:
             None if neither web nor image search is wanted.
 
         Raises:
-            SearchError: An index is missing.
+            SearchError: An index is missing, or the search cannot be opened.
         """
         if not (web or images):
             return None
+        from agents.search.kinds import open_search
         from agents.search.pipelines import open_pipeline
 
         search, tag = self.profile.search, _tag(split)
+        if not search.is_pipeline:
+            return open_search(search, split=split, cache=self.cache, web=web, images=images)
         if search.kind == "embedded":
             self._check_indices(split, web=web)
         pipeline = open_pipeline(
-            kind=search.kind,
+            kind="organiser" if search.kind == "organiser" else "embedded",
             image_model=with_revision(search.image_model, search.image_revision),
             text_model=with_revision(search.text_model, search.text_revision),
             image_index=search.image_index.format(split=tag),
@@ -262,16 +274,16 @@ class RunConfig:
         """List the splits whose indices are in the cache, the one prepared last first.
 
         Returns:
-            An empty list if the profile searches the organiser's indices.
+            An empty list if the profile searches no indices of the cache.
         """
         if self.profile.search.kind != "embedded":
             return []
-        from agents.search.hub import published
+        from agents.search.hub import find_published
 
         hub, search = self.cache / "hub", self.profile.search
-        found = published(hub, search.image_index)
+        found = find_published(hub, search.image_index)
         if web:
-            pages = published(hub, search.web_index)
+            pages = find_published(hub, search.web_index)
             found = {split: when for split, when in found.items() if split in pages}
         return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
 
@@ -280,7 +292,7 @@ class RunConfig:
         return next(iter(self.splits(web=web)), DEFAULT_SPLIT)
 
     def _check_indices(self, split: str, *, web: bool) -> None:
-        """SearchError where an index of the split is missing: it names the splits that there are, and the command that makes this one."""
+        """Raise SearchError if an index of the split is missing; it names the existing splits and the command that makes this one."""
         from agents.search.hits import SearchError
         from agents.search.hub import current_revision
 

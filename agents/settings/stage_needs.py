@@ -5,43 +5,46 @@ from agents.settings.presets import Settings
 from agents.stage import Stage, stage_class
 
 
-def stages_of(settings: Settings) -> list[Stage]:
+def create_stages(settings: Settings) -> list[Stage]:
     """Create the stages of a preset with their options, in the preset's order."""
     return [stage(settings.options(stage)) for stage in map(stage_class, settings.stages)]
 
 
-def roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
+def list_roles(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     """List the distinct roles that the stages of a preset can ask for, in the order of the stages.
 
     Raises:
         PromptError: A prompt is missing or malformed.
     """
     found: dict[str, None] = {}
-    for stage in stages_of(settings):
+    for stage in create_stages(settings):
         found.update(dict.fromkeys([*_chat_roles(stage, prompts), *stage.roles()]))
     return tuple(found)
 
 
-def chat_roles_of(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
+def list_chat_roles(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     """List the distinct roles of the chat models that the stages of a preset ask.
 
     Raises:
         PromptError: A prompt is missing or malformed.
     """
-    return tuple(dict.fromkeys(role for stage in stages_of(settings) for role in _chat_roles(stage, prompts)))
+    return tuple(dict.fromkeys(role for stage in create_stages(settings) for role in _chat_roles(stage, prompts)))
 
 
 def _chat_roles(stage: Stage, prompts: PromptLibrary) -> list[str]:
     return [prompts[ask.prompt].settings.model for ask in stage.asks()]
 
 
-def searches_of(settings: Settings) -> tuple[bool, bool]:
-    """Whether a preset searches images, and whether it searches the web."""
+def find_searches(settings: Settings) -> tuple[bool, bool]:
+    """Return whether a preset searches images, and whether it searches the web."""
     searches = {stage.searches for stage in settings.stage_classes.values()}
     return "image" in searches, "web" in searches
 
 
-def images_of(settings: Settings) -> int:
-    """Most pictures that a prompt of a preset shows, the question's own too; one sheet holds all where ``limits.pictures`` allows fewer."""
-    limit = 1 + max((stage.pictures() for stage in stages_of(settings)), default=0)
+def count_images(settings: Settings) -> int:
+    """Return the maximum number of pictures in a prompt of a preset, the question's own included.
+
+    One sheet contains all of them if ``limits.pictures`` allows fewer.
+    """
+    limit = 1 + max((stage.pictures() for stage in create_stages(settings)), default=0)
     return limit if settings.limits.pictures is None else min(limit, settings.limits.pictures)

@@ -18,7 +18,7 @@ _TABLE = re.compile(r"(?<=<!-- python -m agents\.stages -->\n).*?(?=<!-- end -->
 
 
 def in_order() -> list[str]:
-    """All stages, each after those that run before it in the presets."""
+    """Return all stages, each after those that run before it in the presets."""
     before: dict[str, set[str]] = {name: set() for name in stage_names()}
     for preset in names(PRESETS):
         stages = load_settings(preset, "gpu").stages
@@ -32,7 +32,7 @@ def in_order() -> list[str]:
 
 
 def row(stage: type[Stage]) -> str:
-    """One stage: its name, what it fills, what it does, its options, what it does with less time."""
+    """Format one stage: its name, what it fills, what it does, its options, what it does with less time."""
     fills = ", ".join(f"`{name}`" for name in stage.fills)
     does = " ".join((inspect.getdoc(stage) or "").split()).replace("``", "`").rstrip(".")
     options = ", ".join(f"`{name}`" for name in stage.Options.model_fields)
@@ -40,7 +40,7 @@ def row(stage: type[Stage]) -> str:
 
 
 def table() -> str:
-    """All stages in Markdown."""
+    """Format all stages in Markdown."""
     head = "| stage | fills | what it does | options | with less time |\n|---|---|---|---|---|"
     return "\n".join([head, *(row(stage_class(name)) for name in in_order()), ""])
 
@@ -52,7 +52,11 @@ class TableOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> int:
-    """Print the table or write it into the page; 1 where the page has no place for it."""
+    """Print the table or write it into the page.
+
+    Returns:
+        0, or 1 if the page has no place for it.
+    """
     if not TableOptions.parse(arguments).write:
         print(table(), end="")
         return 0

@@ -5,8 +5,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.evidence.passages import evidence_found
-from agents.methods.candidates import candidate_of_draft
+from agents.evidence.passages import convert_to_record
+from agents.methods.candidates import convert_draft
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 
@@ -60,9 +60,9 @@ class Answer(Stage):
         for turn in unanswered:
             if turn.route != "direct":
                 turn.shown = context.evidence(turn, self.options.k)
-                turn.record(evidence=evidence_found(turn.shown))
+                turn.record(evidence=convert_to_record(turn.shown))
             if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
-                turn.candidate = candidate_of_draft(turn.draft)
+                turn.candidate = convert_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
         asked = [turn for turn in unanswered if turn.candidate is None]
         questions = [Question(with_evidence if turn.shown else without, turn.values, (turn,)) for turn in asked]

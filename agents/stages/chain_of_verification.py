@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import CHAIN
-from agents.methods.candidates import answered
+from agents.methods.candidates import select_answered
 from agents.stage import Context, Stage
 from agents.turn import Turn
 
@@ -23,7 +23,7 @@ class VerificationChain(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
-        concerned = answered(turns)
+        concerned = select_answered(turns)
         questions = [Question(ASK, {**turn.values, "answer": said.text}, (turn,)) for turn, said in concerned]
         for (turn, _), answer in zip(concerned, context.put(questions), strict=True):
             if answer.failed:

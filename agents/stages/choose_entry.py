@@ -1,14 +1,14 @@
 from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
-from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, entry_choice, lettered
-from agents.methods.knowledge_conflict import joint_choice
+from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, entry_choice, label_pictures
+from agents.methods.knowledge_conflict import choose_jointly
 from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
 def asks(entries: int) -> Ask[int | None]:
-    """Which of so many entries it is."""
+    """Return the question which of so many entries it is."""
     return Ask("entry_choice", entry_choice(entries))
 
 
@@ -30,7 +30,7 @@ class ChooseEntry(Stage):
         questions = [
             Question(
                 asks(len(turn.entries)),
-                {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
+                {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS},
                 (turn,),
             )
             for turn in concerned
@@ -38,7 +38,7 @@ class ChooseEntry(Stage):
         for turn, answer in zip(concerned, context.put(questions), strict=True):
             named = index = answer.value
             if named is None:
-                index = joint_choice(
+                index = choose_jointly(
                     [entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries]
                 )
             if index is not None:

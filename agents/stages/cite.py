@@ -4,16 +4,16 @@ from typing import Literal
 import sentencex
 from pydantic import Field
 
-from agents.evidence.passages import modality_of, passage_of
+from agents.evidence.passages import classify_document, format_passage
 from agents.evidence.shown import select_documents
-from agents.methods.candidates import answered
+from agents.methods.candidates import select_answered
 from agents.methods.citations import (
-    check,
-    figures_supported,
+    add_markers,
+    check_citations,
+    has_supported_figures,
     is_verbatim_in,
-    marked,
+    merge_repeated,
     parse_cited,
-    said_once,
 )
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import CitedSentence, Evidence, Turn
@@ -44,22 +44,28 @@ class Cite(Stage):
         options = self.options
         concerned = [
             (turn, sentences, select_documents(turn.evidence))
-            for turn, candidate in answered(turns)
-            if (sentences := said_once(parse_cited(candidate.text)))
+            for turn, candidate in select_answered(turns)
+            if (sentences := merge_repeated(parse_cited(candidate.text)))
         ]
         scores = self._scores(concerned, context)
         for turn, sentences, documents in concerned:
             numbered = list(enumerate(documents, start=1))
             support = [
-                {number: supported(each.text, turn.question, document, scores) for number, document in numbered}
+                {number: compute_support(each.text, turn.question, document, scores) for number, document in numbered}
                 for each in sentences
             ]
-            checked = check(sentences, support, threshold=options.threshold, attribute=options.attribute)
+            checked = check_citations(sentences, support, threshold=options.threshold, attribute=options.attribute)
             turn.cited = tuple(each for each in checked if each.citations or options.unsupported == "keep")
             turn.note(
-                cited=" ".join(marked(sentence) for sentence in turn.cited),
+                cited=" ".join(add_markers(sentence) for sentence in turn.cited),
                 documents=[
-                    {"number": number, "modality": modality_of(it), "title": it.title, "text": it.text, "url": it.url}
+                    {
+                        "number": number,
+                        "modality": classify_document(it),
+                        "title": it.title,
+                        "text": it.text,
+                        "url": it.url,
+                    }
                     for number, it in numbered
                 ],
                 generated=[{"text": each.text, "citations": list(each.citations)} for each in sentences],
@@ -94,20 +100,21 @@ def parts(document: Evidence) -> list[str]:
 
     A long document is about more than the one thing that is claimed.
     """
-    whole = passage_of(document)
+    whole = format_passage(document)
     sentences = [sentence.strip() for line in document.text.splitlines() for sentence in sentencex.segment("en", line)]
     named = [sentence if document.source != "web" else f"{document.title}: {sentence}" for sentence in sentences]
     return list(dict.fromkeys([whole, *(sentence for sentence in named if sentence)]))
 
 
-def supported(sentence: str, question: str, document: Evidence, scores: Mapping[tuple[str, str], float]) -> float:
-    """How far a document supports a sentence, from what the reranker says of each of its parts.
+def compute_support(sentence: str, question: str, document: Evidence, scores: Mapping[tuple[str, str], float]) -> float:
+    """Compute how far a document supports a sentence, from the reranker's scores of its parts.
 
-    1 where the sentence stands in it word for word, 0 where it lacks a figure of the sentence, else the best score of its parts.
+    Returns:
+        1 if the document contains the sentence word for word, 0 if it lacks a figure of the sentence, else the best score of its parts.
     """
-    whole = passage_of(document)
+    whole = format_passage(document)
     if is_verbatim_in(sentence, whole):
         return 1.0
-    if not figures_supported(sentence, [whole, question]):
+    if not has_supported_figures(sentence, [whole, question]):
         return 0.0
     return max((score for part in parts(document) if (score := scores[sentence, part]) == score), default=0.0)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import CITED_ANSWER
-from agents.evidence.passages import modality_of
+from agents.evidence.passages import classify_document
 from agents.evidence.shown import DOCUMENTS, select_documents
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
@@ -35,7 +35,7 @@ class CitedAnswer(Stage):
         return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
     def pictures(self) -> int:
-        """One of each document at most."""
+        """Return the number of documents: each has one picture at most."""
         return DOCUMENTS
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -44,7 +44,7 @@ class CitedAnswer(Stage):
             chunk.url
             for turn in turns
             for chunk in select_documents(turn.evidence)
-            if modality_of(chunk) == "image" and chunk.url and chunk not in turn.knowledge
+            if classify_document(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if urls else {}
         (ask,) = self.asks()

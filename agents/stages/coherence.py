@@ -5,16 +5,16 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from agents.evidence.passages import PICTURE_KEY, Modality, evidence_found, kind_of, passage_of
+from agents.evidence.passages import PICTURE_KEY, Modality, classify_modality, convert_to_record, format_passage
 from agents.methods.evidence_agreement import (
     Matrix,
     TitledText,
-    entity_graph,
-    item_degrees,
-    mean_pairwise,
-    pruned,
-    similarities,
-    top,
+    average_similarities,
+    build_graph,
+    compute_similarities,
+    prune,
+    select_top,
+    sum_degrees,
 )
 from agents.record import Unanswered
 from agents.search.hits import ImageHit
@@ -81,12 +81,12 @@ class CoherenceStage(Stage):
         for pool, (items, _), ranking, again in zip(pools, chosen, kept, searched, strict=True):
             turn = pool.turn
             turn.evidence = tuple(item for item, _ in ranking)
-            turn.record(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(
                 searched_again=again,
-                pool={modality: sum(kind_of(item) == modality for item in items) for modality in MODALITIES},
+                pool={modality: sum(classify_modality(item) == modality for item in items) for modality in MODALITIES},
                 coherence=[None if score is None else round(float(score), 4) for _, score in ranking],
-                modalities=[kind_of(item) for item, _ in ranking],
+                modalities=[classify_modality(item) for item, _ in ranking],
             )
 
     def _repeat_retrieval(self, pools: Sequence[Pool], context: Context) -> list[int]:
@@ -119,7 +119,7 @@ class CoherenceStage(Stage):
             # The picture's own sentence says the name.
             known = [chunk for chunk in part.evidence if chunk.key != "name"]
             pool.add([*pictures(part.image_hits, pool.turn), *known])
-            pool.turn.note(web_search_error=part.noted("search_error"))
+            pool.turn.note(web_search_error=part.get_note("search_error"))
             pool.turn.mark_fault(part.fault)
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Evidence], Matrix]]:
@@ -130,7 +130,7 @@ class CoherenceStage(Stage):
         options = self.options
         candidates = [pool.items for pool in pools]
         questions = [pool.turn.question for pool in pools]
-        texts = [passage_of(item) for items in candidates for item in items]
+        texts = [format_passage(item) for items in candidates for item in items]
         if not texts:
             return [([], np.zeros((0, 0))) for _ in pools]
         encoded = np.asarray(context.models.text_encoder.encode([*questions, *texts]), dtype=np.float64)
@@ -138,35 +138,35 @@ class CoherenceStage(Stage):
         found = []
         for question, items in zip(encoded, candidates, strict=False):
             vectors, rest = rest[: len(items)], rest[len(items) :]
-            relevance = similarities(question[None], vectors, options.metric)[0]
+            relevance = compute_similarities(question[None], vectors, options.metric)[0]
             places: list[int] = []
             for modality in MODALITIES:
-                own = [place for place, item in enumerate(items) if kind_of(item) == modality]
-                places += [own[best] for best in top(relevance[own], options.k)]
-            places = [places[best] for best in top(relevance[places], len(places))]
+                own = [place for place, item in enumerate(items) if classify_modality(item) == modality]
+                places += [own[best] for best in select_top(relevance[own], options.k)]
+            places = [places[best] for best in select_top(relevance[places], len(places))]
             found.append(([items[place] for place in places], vectors[places]))
         return found
 
     def _by_likeness(self, items: Sequence[Evidence], vectors: Matrix) -> list[tuple[Evidence, float | None]]:
         """Stage 2, method A: the k items with the highest mean likeness to all others."""
-        scores = mean_pairwise(similarities(vectors, vectors, self.options.metric))
-        return [(items[place], float(scores[place])) for place in top(scores, self.options.k)]
+        scores = average_similarities(compute_similarities(vectors, vectors, self.options.metric))
+        return [(items[place], float(scores[place])) for place in select_top(scores, self.options.k)]
 
     def _by_graph(
         self, chosen: Sequence[tuple[list[Evidence], Matrix]], context: Context
     ) -> list[list[tuple[Evidence, float | None]]]:
-        """Stage 2, method B: the k items with the highest degree in the pruned graph; of equals the more relevant one.
+        """Return the k items of the highest degree in the pruned graph (stage 2, method B); the more relevant of equal ones wins.
 
         Items whose entities were all pruned are dropped, unless none would be left.
         """
         names = iter(context.models.entity_finder.find([item.text for items, _ in chosen for item in items]))
         kept: list[list[tuple[Evidence, float | None]]] = []
         for items, _ in chosen:
-            sources = [TitledText(kind_of(item), (item.title, *next(names)), item.text) for item in items]
-            degrees = item_degrees(pruned(entity_graph(sources)), len(items))
+            sources = [TitledText(classify_modality(item), (item.title, *next(names)), item.text) for item in items]
+            degrees = sum_degrees(prune(build_graph(sources)), len(items))
             tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
             scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)
-            best = top(scores, self.options.k)
+            best = select_top(scores, self.options.k)
             kept.append([(items[tied[place]], float(scores[place])) for place in best])
         return kept
 
@@ -191,7 +191,7 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """Return the modalities with fewer than ``k`` items that can still be searched for."""
-    turn, held = pool.turn, [kind_of(item) for item in pool.items]
+    turn, held = pool.turn, [classify_modality(item) for item in pool.items]
     possible: set[Modality] = set()
     if (
         context.search.can_search_images(turn.provided)

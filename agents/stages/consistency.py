@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import YES_NO
-from agents.methods.candidates import answered
+from agents.methods.candidates import select_answered
 from agents.stage import Context, Stage
 from agents.turn import Turn
 
@@ -20,7 +20,7 @@ class Consistency(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""
-        both = [(turn, turn.parametric, found) for turn, found in answered(turns) if turn.parametric is not None]
+        both = [(turn, turn.parametric, found) for turn, found in select_answered(turns) if turn.parametric is not None]
         questions = [
             Question(ASK, {**turn.values, "first": first.text, "second": second.text}, (turn,))
             for turn, first, second in both

@@ -3,7 +3,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from agents.evidence.passages import evidence_found, modality_of, passage_of, sort_by_score
+from agents.evidence.passages import classify_document, convert_to_record, format_passage, sort_by_score
 from agents.methods.ranking import fuse
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
@@ -40,23 +40,25 @@ class DocumentsStage(Stage):
         limit = _CHUNKS_WHEN_SHORT if context.short else None
         asked: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
         for turn in turns:
-            chunks = [it for it in turn.evidence[:limit] if options.modality in ("both", modality_of(it))]
+            chunks = [it for it in turn.evidence[:limit] if options.modality in ("both", classify_document(it))]
             asked.append((turn, turn.queries or (turn.question,), chunks))
-        pairs = [(query, passage_of(chunk)) for _, queries, chunks in asked for query in queries for chunk in chunks]
+        pairs = [
+            (query, format_passage(chunk)) for _, queries, chunks in asked for query in queries for chunk in chunks
+        ]
         scores = iter(context.models.reranker.score(pairs))
         for turn, queries, chunks in asked:
-            scored = [[chunk.scored(float(next(scores))) for chunk in chunks] for _ in queries]
+            scored = [[chunk.with_score(float(next(scores))) for chunk in chunks] for _ in queries]
             # NaN equals nothing, not even itself.
             ordered = [sort_by_score(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
-            turn.evidence = tuple(_fused([found[: options.k] for found in ordered]))
-            ranking = dict.fromkeys(chunk.url for chunk in _fused(ordered))
-            modalities = [modality_of(chunk) for chunk in turn.evidence]
+            turn.evidence = tuple(_fuse([found[: options.k] for found in ordered]))
+            ranking = dict.fromkeys(chunk.url for chunk in _fuse(ordered))
+            modalities = [classify_document(chunk) for chunk in turn.evidence]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}
-            turn.record(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(**counts, ranking=list(ranking)[:_RANKING])
 
 
-def _fused(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:
+def _fuse(lists: Sequence[Sequence[Evidence]]) -> list[Evidence]:
     """Merge the documents of several queries, each once, best first."""
     fused = fuse(lists, key=lambda chunk: (chunk.title, chunk.text), score=lambda chunk: chunk.score or 0.0)
     return [chunk for chunk, _ in fused]

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.asking.ask import Ask
-from agents.asking.readers.drafts import draft_of
+from agents.asking.readers.drafts import draft_form
 from agents.methods.domains import load_domains
 from agents.record import DRAFT
 from agents.stage import Context, Stage
@@ -13,7 +13,7 @@ _EXAMPLES = 2  # worked examples of the domain shown: "a small number" (QA-Drago
 _MAX_STEPS = 5  # reasoning steps (appendix A: at most 5)
 _STEPS_WHEN_SHORT = 2
 
-ASK = Ask("draft", draft_of(_MAX_STEPS))
+ASK = Ask("draft", draft_form(_MAX_STEPS))
 
 
 class DraftStage(Stage):

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.evidence.passages import evidence_found
+from agents.evidence.passages import convert_to_record
 from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
@@ -45,7 +45,7 @@ class DualAnswer(Stage):
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
             answers = {FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)}
-            turn.record(evidence=evidence_found(turn.shown), answers=answers)
+            turn.record(evidence=convert_to_record(turn.shown), answers=answers)
 
     def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""

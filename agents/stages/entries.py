@@ -3,9 +3,9 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from agents.evidence.passages import attribute_sentence
+from agents.evidence.passages import write_attribute
 from agents.evidence.shown import cut_entry
-from agents.methods.knowledge_conflict import preferred, vtki
+from agents.methods.knowledge_conflict import find_best, vtki
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts
@@ -17,7 +17,7 @@ _ENTRIES_WHEN_SHORT = 2
 def entry_text(hit: ImageHit) -> str:
     """Build the text T of an entry: the attributes of its entities as sentences."""
     known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
-    return " ".join(attribute_sentence(key, name, value) for name, key, value in known)
+    return " ".join(write_attribute(key, name, value) for name, key, value in known)
 
 
 class EntriesStage(Stage):
@@ -63,7 +63,7 @@ class EntriesStage(Stage):
             )
             titles = [entry.title for entry in turn.entries]
             visual, textual = ([entry.visual for entry in turn.entries], [entry.textual for entry in turn.entries])
-            by_picture, by_text = preferred(visual), preferred(textual)
+            by_picture, by_text = find_best(visual), find_best(textual)
             turn.note(
                 entries=[
                     {

@@ -3,7 +3,7 @@ from typing import Any
 
 from agents.asking.ask import Ask
 from agents.asking.readers.answers import BRIEF_ANSWER
-from agents.asking.readers.entry_replies import LETTERS, lettered
+from agents.asking.readers.entry_replies import LETTERS, label_pictures
 from agents.record import FROM_EVIDENCE
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -24,7 +24,7 @@ class EntriesAnswer(Stage):
         """Fill ``candidate`` of the turns that have entries."""
 
         def values(turn: Turn) -> dict[str, Any]:
-            return {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS}
+            return {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS}
 
         for turn, answer in context.ask_each(ASK, [turn for turn in turns if turn.entries], values):
             turn.candidate = answer.value

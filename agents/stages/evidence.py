@@ -4,13 +4,13 @@ from pydantic import Field
 
 from agents.evidence.chunks import (
     ChunkOptions,
-    attribute_chunks,
-    breadcrumb,
-    cutter,
+    chunk_attributes,
+    chunk_page,
     deduplicate,
-    entities_of,
+    format_breadcrumb,
     interleave_by_entity,
-    page_chunks,
+    list_entities,
+    make_cutter,
 )
 from agents.search.hits import WebHit
 from agents.stage import Context, Cosine, Stage, StageOptions
@@ -45,18 +45,18 @@ class EvidenceStage(Stage):
         return f"reading {pages} page{'s' * (pages != 1)}" if pages else "gathering what is known"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``evidence``, best retrieval score first, the objects of the question in turn where it is about several."""
+        """Fill ``evidence``, best retrieval score first. If the question is about several objects, they alternate."""
         options = self.options
-        cut = cutter(options)
+        cut = make_cutter(options)
         limit = min(options.k, _CHUNKS_WHEN_SHORT) if context.short else options.k
         for turn in turns:
-            named = entities_of(turn, options.k_entities * context.widen, options.min_score)
-            known = [chunk for entity, hit in named for chunk in attribute_chunks(entity, hit, options, cut)]
-            read = [chunk for hit in turn.web_hits for chunk in page_chunks(hit, cut, self._title(hit))]
+            named = list_entities(turn, options.k_entities * context.widen, options.min_score)
+            known = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
+            read = [chunk for hit in turn.web_hits for chunk in chunk_page(hit, cut, self._title(hit))]
             ordered = deduplicate([*known, *read])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     def _title(self, hit: WebHit) -> str:
-        crumbs = breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
+        crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
         return ": ".join(filter(None, (crumbs, hit.page_name)))

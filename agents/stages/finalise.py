@@ -13,10 +13,10 @@ from agents.decision.min_lead import MinLead
 from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.signals import SIGNALS, as_recorded, signals_of
+from agents.decision.signals import SIGNALS, as_recorded, read_signals
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
-from agents.methods.citations import written
+from agents.methods.citations import join_sentences
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
@@ -54,7 +54,7 @@ class FinaliseOptions(
 
 
 class Finalise(Stage):
-    """The rules (`agents/decision`), the fitted gate last, the length limit, or "I don't know".
+    """The rules (`agents/decision`), the fitted gate last, the limit of 75 tokens, or "I don't know".
 
     The record holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
@@ -80,11 +80,11 @@ class Finalise(Stage):
         """Fill ``answer``."""
         for turn in turns:
             candidate = turn.candidate
-            signals = signals_of(turn, context.search.uses_provided(turn.provided))
+            signals = read_signals(turn, context.search.uses_provided(turn.provided))
             turn.record(signals=as_recorded(signals))
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
             reason, is_doubt = self._withheld(turn, values, context)
-            text = self._given(turn, candidate, context) if candidate is not None else ""
+            text = self._cut_answer(turn, candidate, context) if candidate is not None else ""
             if reason is None and not text:
                 reason = _explain_nothing(turn)
             if reason is None:
@@ -121,11 +121,14 @@ class Finalise(Stage):
                 return reason, rule.fitted
         return None, False
 
-    def _given(self, turn: Turn, candidate: Candidate, context: Context) -> str:
-        """Return the answer within the limit; one whose citations were checked is cut at a sentence, with its markers or without."""
+    def _cut_answer(self, turn: Turn, candidate: Candidate, context: Context) -> str:
+        """Cut the answer to ``limits.answer_tokens``, below the 75 tokens at which the evaluator cuts.
+
+        One whose citations were checked is cut at a sentence, with its markers or without.
+        """
         tokens = context.limits.answer_tokens
         if turn.cited is not None:
-            return written(turn.cited, tokens, markers=self.options.cite)
+            return join_sentences(turn.cited, tokens, markers=self.options.cite)
         return cut_words(one_line(candidate.text), tokens)
 
 

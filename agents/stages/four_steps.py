@@ -1,16 +1,16 @@
 from collections.abc import Sequence
 
 from agents.asking.ask import Answer, Ask, Question
-from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, FourSteps, four_steps, lettered
+from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, FourSteps, four_steps, label_pictures
 from agents.methods.knowledge_conflict import prki
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
 
 
 def asks(entries: int) -> Ask[FourSteps]:
-    """All four steps over so many entries."""
+    """Return the question with all four steps over so many entries."""
     return Ask("four_steps", four_steps(entries))
 
 
@@ -28,7 +28,7 @@ class FourStepsStage(Stage):
         questions = [
             Question(
                 asks(len(turn.entries)),
-                {**turn.values, **context.show(turn.image, lettered(turn.entries)), "letters": LETTERS},
+                {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS},
                 (turn,),
             )
             for turn in turns
@@ -42,7 +42,7 @@ class FourStepsStage(Stage):
     @staticmethod
     def _take(turn: Turn, replied: Answer[FourSteps]) -> None:
         said, reply = replied.value, replied.reply
-        statistics = token_probabilities(reply.logprobs)
+        statistics = summarise_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
         if said.parametric:
             turn.parametric = Candidate(said.parametric, confidence, reply.logprobs)

@@ -7,7 +7,7 @@ from agents.models.base import Detection
 from agents.models.vision.boxes import usable
 from agents.record import BoxFound
 from agents.stage import Context, Stage, StageOptions
-from agents.turn import Turn, with_image
+from agents.turn import Turn, select_with_image
 
 # Ours: the paper names a detector, and no rule for its boxes.
 _PADDING = 0.05  # of its sides, by which a box is grown
@@ -41,7 +41,7 @@ class Ground(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``regions`` of the turns whose picture is to be searched."""
-        concerned = [(turn, image) for turn, image in with_image(turns) if turn.tools.image]
+        concerned = [(turn, image) for turn, image in select_with_image(turns) if turn.tools.image]
         if not concerned:
             return
         targets = [turn.target for turn, _ in concerned]

@@ -11,7 +11,7 @@ from agents.models.vision.boxes import crop, cut_out, suppress, windows
 from agents.record import PictureFound, Unanswered
 from agents.search.hits import ImageHit
 from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.turn import Turn, View, with_image
+from agents.turn import Turn, View, select_with_image
 
 _CROPS_WHEN_SHORT = 1
 _Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
@@ -51,7 +51,7 @@ class ImageSearch(Stage):
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
         asked: list[_Asked] = []
-        for turn, image in with_image(turns):
+        for turn, image in select_with_image(turns):
             if turn.tools.image and context.search.can_search_images(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
                 asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
@@ -88,7 +88,7 @@ class ImageSearch(Stage):
             turn.note(search_error=errors.get(id(turn)))
 
     def roles(self) -> tuple[str, ...]:
-        """Who says whether a crop belongs to the question, where that is asked."""
+        """Return the model that decides whether a crop belongs to the question, if the options ask for that."""
         return ("matcher",) if self.options.min_match else ()
 
     def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
@@ -109,7 +109,10 @@ class ImageSearch(Stage):
 
 
 def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]:
-    """One list of several for the same thing: of each picture the mean of its cosines, that of the last in a list that lacks it."""
+    """Merge several lists of hits for the same thing by the mean cosine of each picture.
+
+    A list that lacks a picture counts with the cosine of its last one.
+    """
     known = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
     hits = {hit.index: hit for own in lists for hit in own}
     merged = [

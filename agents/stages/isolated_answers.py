@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.methods.candidates import answered
+from agents.methods.candidates import select_answered
 from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_supported_by
 from agents.record import SignalKind
 from agents.stage import Context, Stage
@@ -32,8 +32,8 @@ class IsolatedAnswers(Stage):
         """Fill ``votes``."""
         questions: list[tuple[Turn, str, Question[Candidate | None]]] = []
         votes: dict[int, list[Vote]] = {}  # by the identity of a turn
-        for turn, candidate in answered(turns):
-            sources = by_source(turn.shown)
+        for turn, candidate in select_answered(turns):
+            sources = group_by_source(turn.shown)
             if len(sources) < 2 or candidate.stepwise:
                 continue
             votes[id(turn)] = []
@@ -48,7 +48,7 @@ class IsolatedAnswers(Stage):
                 texts = (f"{chunk.title} {chunk.text}" for chunk in asked.values["evidence"])
                 if is_supported_by(answer.value.text, turn.question, texts):
                     votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
-        for turn, candidate in answered(turns):
+        for turn, candidate in select_answered(turns):
             if id(turn) in votes:
                 turn.votes = count_votes(candidate.text, turn.question, votes[id(turn)])
                 turn.record(
@@ -57,7 +57,7 @@ class IsolatedAnswers(Stage):
                 )
 
 
-def by_source(chunks: Sequence[Evidence]) -> dict[str, list[Evidence]]:
+def group_by_source(chunks: Sequence[Evidence]) -> dict[str, list[Evidence]]:
     """Group chunks by who wrote them: the knowledge graph, each page by its URL, the text of the photo."""
     groups: dict[str, list[Evidence]] = {}
     for chunk in chunks:

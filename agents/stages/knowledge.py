@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.lines import FACTS
-from agents.evidence.passages import modality_of
+from agents.evidence.passages import classify_document
 from agents.evidence.shown import select_documents
 from agents.stage import Context, Stage
 from agents.turn import Turn
@@ -30,9 +30,9 @@ class KnowledgeStage(Stage):
         distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
-        urls = [chunk.url for chunk in distinct.values() if modality_of(chunk) == "image" and chunk.url]
+        urls = [chunk.url for chunk in distinct.values() if classify_document(chunk) == "image" and chunk.url]
         pictures = context.search.pictures(urls, context.fetch, context.deadline)
-        distinct = {key: it for key, it in distinct.items() if modality_of(it) == "text" or it.url in pictures}
+        distinct = {key: it for key, it in distinct.items() if classify_document(it) == "text" or it.url in pictures}
         readers: dict[tuple[str, str], list[Turn]] = {key: [] for key in distinct}
         for turn in turns:
             for key in {(chunk.title, chunk.text) for chunk in select_documents(turn.evidence)} & distinct.keys():
@@ -40,7 +40,7 @@ class KnowledgeStage(Stage):
         questions = [
             Question(
                 ASK,
-                {"image": pictures.get(chunk.url), "document": chunk, "modality": modality_of(chunk)},
+                {"image": pictures.get(chunk.url), "document": chunk, "modality": classify_document(chunk)},
                 tuple(readers[key]),
             )
             for key, chunk in distinct.items()

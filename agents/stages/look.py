@@ -7,13 +7,13 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.looks import LOOK
-from agents.methods.object_phrases import object_phrases
-from agents.methods.question_kinds import question_kind
+from agents.methods.object_phrases import extract_object_phrases
+from agents.methods.question_kinds import classify_question
 from agents.models.base import TextLine
 from agents.record import DRAFT
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
-from agents.turn import Look, Turn, with_image
+from agents.turn import Look, Turn, select_with_image
 
 ASK = Ask("look", LOOK)
 
@@ -56,13 +56,13 @@ class LookFirst(Stage):
         return ("text_reader",) if self.options.by == "rules" and self.options.read else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``look``; and, where the model says them, ``summary`` and ``draft``."""
+        """Fill ``look``, and ``summary`` and ``draft`` if the model gives them."""
         for turn in turns:
-            turn.look = by_rules(turn)
+            turn.look = judge_by_rules(turn)
         if self.roles() and not context.short:
-            self._read([turn for turn, _ in with_image(turns)], context)
+            self._read([turn for turn, _ in select_with_image(turns)], context)
         if self.asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
-            self._ask([turn for turn, _ in with_image(turns)], context)
+            self._ask([turn for turn, _ in select_with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)
             turn.note(needs=look.needs, object=look.object, name=look.name, queries=list(look.queries))
@@ -98,10 +98,10 @@ def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:
     return " ".join(_WORD.findall(neutral(text, citations=False) if guarded else text)[:_MAX_WORDS])
 
 
-def by_rules(turn: Turn) -> Look:
+def judge_by_rules(turn: Turn) -> Look:
     """Judge by the words of the question what it needs and which object it is about."""
-    kind = question_kind(turn.question)
-    phrase = next(iter(object_phrases(turn.question, 1)), None)
+    kind = classify_question(turn.question)
+    phrase = next(iter(extract_object_phrases(turn.question, 1)), None)
     if not turn.needs_image:
         return Look("web", phrase)
     if (kind.text or kind.calculation) and not kind.open_world:

@@ -4,9 +4,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
-from agents.evidence.passages import Modality, evidence_found, kind_of
+from agents.evidence.passages import Modality, classify_modality, convert_to_record
 from agents.methods.knowledge_conflict import says_something
-from agents.methods.modality_fusion import agree, most_trusted
+from agents.methods.modality_fusion import all_agree, select_most_trusted
 from agents.record import FROM_EVIDENCE, RECONCILED
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Evidence, Turn
@@ -37,10 +37,10 @@ class ModalityAnswers(Stage):
         asked: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
         for turn in turns:
             turn.shown = context.evidence(turn, self.options.k)
-            turn.record(evidence=evidence_found(turn.shown))
+            turn.record(evidence=convert_to_record(turn.shown))
             groups: dict[Modality, list[Evidence]] = {}
             for chunk in turn.shown:
-                groups.setdefault(kind_of(chunk), []).append(chunk)
+                groups.setdefault(classify_modality(chunk), []).append(chunk)
             for modality, chunks in groups.items():
                 asked.append((turn, modality, Question(ALONE, {**turn.values, "evidence": chunks}, (turn,))))
             if not groups:
@@ -56,8 +56,8 @@ class ModalityAnswers(Stage):
             every = found.get(id(turn), [])
             turn.record(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
             plausible = [(kind, it) for kind, it in every if says_something(it.text)]
-            turn.candidate = most_trusted([it for _, it in plausible or every])
-            if not agree([it.text for _, it in plausible]):
+            turn.candidate = select_most_trusted([it for _, it in plausible or every])
+            if not all_agree([it.text for _, it in plausible]):
                 differing.append((turn, plausible))
         questions = [Question(FUSE, {**turn.values, "answers": answers}, (turn,)) for turn, answers in differing]
         for (turn, _), answer in zip(differing, context.put(questions), strict=True):

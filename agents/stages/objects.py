@@ -5,15 +5,15 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import texts_at
-from agents.methods.object_phrases import object_phrases, position_in
+from agents.methods.object_phrases import extract_object_phrases, find_position
 from agents.stage import Context, Stage, StageOptions
-from agents.turn import Target, Turn, with_image
+from agents.turn import Target, Turn, select_with_image
 
 _MAX_WORDS = 3
 
 
 def short(names: Sequence[str]) -> tuple[str, ...]:
-    """Object names in lower case; those longer than three words are no object names."""
+    """Return the object names in lower case, without names of more than three words."""
     return tuple(dict.fromkeys(name.lower() for name in names if 0 < len(name.split()) <= _MAX_WORDS))
 
 
@@ -49,11 +49,11 @@ class Objects(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``target`` of the turns whose picture is to be searched."""
-        concerned = [turn for turn, _ in with_image(turns) if turn.tools.image]
+        concerned = [turn for turn, _ in select_with_image(turns) if turn.tools.image]
         for turn in concerned:
             looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
-            phrases = short([*looked, *object_phrases(turn.question, self.options.k)])
-            turn.target = Target(phrases, phrases[0] if phrases else None, position_in(turn.question))
+            phrases = short([*looked, *extract_object_phrases(turn.question, self.options.k)])
+            turn.target = Target(phrases, phrases[0] if phrases else None, find_position(turn.question))
         if self.options.by == "model" and not context.short:
             self._ask(concerned, context)
         for turn in concerned:

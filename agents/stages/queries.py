@@ -4,8 +4,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agents.asking.ask import Ask, Question
-from agents.asking.readers.fields import queries_of
-from agents.methods.bridging import hop_questions
+from agents.asking.readers.fields import queries_form
+from agents.methods.bridging import write_hop_questions
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
@@ -51,8 +51,8 @@ class Queries(Stage):
         if self.options.split != "model":
             return ()
         options = self.options
-        ask = Ask(options.prompt, queries_of(options.k))
-        return (ask, Ask("query_enhancement", queries_of(options.k))) if options.enhance else (ask,)
+        ask = Ask(options.prompt, queries_form(options.k))
+        return (ask, Ask("query_enhancement", queries_form(options.k))) if options.enhance else (ask,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``queries``: the main query first, each once; and ``hops`` where rules split."""
@@ -66,7 +66,7 @@ class Queries(Stage):
             )
             if split == "rules" and turn.needs_image:
                 shown = turn.shown_entities(options.min_score) or (None,)
-                turn.hops = tuple(hop for entity in shown for hop in hop_questions(turn.question, entity))
+                turn.hops = tuple(hop for entity in shown for hop in write_hop_questions(turn.question, entity))
             turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
@@ -98,7 +98,7 @@ class Queries(Stage):
             )
 
     def _surest(self, turn: Turn) -> float:
-        """Return the cosine from which an entity is named: ``min_score``, or any where nothing else has a name to search with."""
+        """Return the cosine from which an entity is named: ``min_score``, or any if nothing else has a name to search with."""
         guessed = turn.look is not None and turn.look.name is not None
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
@@ -117,7 +117,7 @@ class Queries(Stage):
     def _written(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
-        """Return the queries that the model writes for each turn, revised in a second call where the preset says so."""
+        """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
         ask, *revising = self.asks()
         found = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import P_YES
-from agents.evidence.passages import evidence_found, sort_by_score
+from agents.evidence.passages import convert_to_record, sort_by_score
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
 
@@ -41,10 +41,10 @@ class Relevance(Stage):
         answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in shown])
         for turn in turns:
             said = [(chunk, one.value) for (of, chunk), one in zip(shown, answers, strict=True) if of is turn]
-            judged = [chunk.scored(probability) for chunk, probability in said if probability is not None]
+            judged = [chunk.with_score(probability) for chunk, probability in said if probability is not None]
             if judged:
                 turn.evidence = self._kept(turn, judged)
-            turn.record(evidence=evidence_found(turn.evidence[:limit]))
+            turn.record(evidence=convert_to_record(turn.evidence[:limit]))
             turn.note(judged=len(judged))
 
     def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -3,8 +3,8 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
-from agents.evidence.passages import evidence_found, sort_by_score
-from agents.methods.ranking import best_of, mad_threshold, scores_by_question, scores_of
+from agents.evidence.passages import convert_to_record, sort_by_score
+from agents.methods.ranking import compute_mad_threshold, score_by_question, take_best
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 
@@ -40,20 +40,20 @@ class Rerank(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Replace ``evidence`` by at most k chunks that reach the threshold, best first; those of several objects in turn."""
+        """Replace ``evidence`` by at most k chunks that reach the threshold, best first; several objects alternate."""
         options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
         asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
 
         def list_questions(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        for turn, found in scores_by_question(asked_of, list_questions, scores_of(context.models.reranker)):
-            scored = [(chunk, best_of(values)) for chunk, values in found]
+        for turn, found in score_by_question(asked_of, list_questions, context.models.reranker):
+            scored = [(chunk, take_best(values)) for chunk, values in found]
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
-            best = sort_by_score(chunk.scored(value) for chunk, value in scored if value >= threshold)
+            best = sort_by_score(chunk.with_score(value) for chunk, value in scored if value >= threshold)
             turn.evidence = tuple(interleave_by_entity(turn, best)[: options.k])
-            turn.record(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(threshold=round(threshold, 4))
 
     def _threshold(self, scores: Sequence[float]) -> float:
@@ -61,4 +61,4 @@ class Rerank(Stage):
         options = self.options
         if options.mad_lambda is None:
             return options.threshold
-        return mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda)
+        return compute_mad_threshold(scores, tau=options.threshold, lam=options.mad_lambda)

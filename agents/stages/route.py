@@ -6,8 +6,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.verdicts import FLAGS
-from agents.methods.question_kinds import question_kind
-from agents.methods.routing import TrainedRouter, rule_route, trace_features
+from agents.methods.question_kinds import classify_question
+from agents.methods.routing import TrainedRouter, compute_features, route_by_rules
 from agents.profiles.profile import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Tools, Turn
@@ -41,17 +41,20 @@ class RouteStage(Stage):
     doing = "choosing a way to answer"
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the small model that gives the flags."""
+        """Return the prompt of the small model that gives the flags."""
         return (ASK,) if self.options.flags == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``route``, ``needs_external``, ``real_time`` and, where no search is needed, ``tools``; without draft it is ``rag``."""
+        """Fill ``route``, ``needs_external`` and ``real_time``, and ``tools`` if no search is needed.
+
+        Without a draft the route is ``rag``.
+        """
         trained = self.options.trained
-        choose = rule_route if trained is None else _trained(ROOT / trained).route
+        choose = route_by_rules if trained is None else _trained(ROOT / trained).route
         for turn in turns:
-            features = trace_features(turn.question, turn.draft, turn.domain)
+            features = compute_features(turn.question, turn.draft, turn.domain)
             turn.route = choose(features)
-            kind = question_kind(turn.question)
+            kind = classify_question(turn.question)
             turn.needs_external, turn.real_time = not kind.self_contained, kind.now
             turn.note(route=turn.route, features=features.model_dump())
         if self.options.flags == "model":

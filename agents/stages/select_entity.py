@@ -13,15 +13,15 @@ from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
-from agents.methods.object_phrases import offset
-from agents.methods.question_kinds import about_several, named_number
+from agents.methods.object_phrases import measure_offset
+from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
 from agents.record import PictureFound
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.texts.infobox import facts
-from agents.turn import Position, Turn, View, with_image
+from agents.turn import Position, Turn, View, select_with_image
 
 if TYPE_CHECKING:
     from agents.models.vision.same_picture import PictureFeatures
@@ -66,7 +66,7 @@ def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
 
 
 def smallness(turn: Turn, view: View) -> float:
-    """How small a crop is: 0 for the whole image, the logarithm of how many would cover it for others."""
+    """Return how small a crop is: 0 for the whole image, else the logarithm of how many crops would cover it."""
     if view.region is None or turn.image is None:
         return 0.0
     return math.log(min(_MAX_CROPS, turn.image.width * turn.image.height / max(1.0, view.region.box.area)))
@@ -89,7 +89,7 @@ def entities_by_view(turn: Turn, names: Container[str], limit: int, same: Same) 
     if turn.entity is not None:
         chosen = turn.entity
         ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
-    return tuple(ordered[: named_number(turn.question) or limit])
+    return tuple(ordered[: parse_named_number(turn.question) or limit])
 
 
 def describe(entity: Entity) -> str:
@@ -150,7 +150,7 @@ class SelectEntity(Stage):
             self._features = PictureFeatures()
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that chooses."""
+        """Return the prompt of the model that chooses."""
         return (ASK,) if self.options.by == "model" else ()
 
     def roles(self) -> tuple[str, ...]:
@@ -158,10 +158,12 @@ class SelectEntity(Stage):
         return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``entity`` and ``entity_score``, cleared where none of the entities is taken to be shown, ``nearest`` and ``entities``."""
+        """Fill ``entity``, ``entity_score``, ``nearest`` and ``entities``; the first two are cleared if no entity is recognised."""
         options = self.options
         size_weight = options.size_weight if options.by == "rules" else 0.0
-        found = [(turn, candidates(turn, size_weight)[:MAX_CHOICES]) for turn, _ in with_image(turns) if turn.views]
+        found = [
+            (turn, candidates(turn, size_weight)[:MAX_CHOICES]) for turn, _ in select_with_image(turns) if turn.views
+        ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.nearest, turn.entities = None, 0.0, None, ()
         named = [(turn, choices) for turn, choices in found if choices]
@@ -200,12 +202,12 @@ class SelectEntity(Stage):
         return [choice for choice in choices if choice.score >= minimum]
 
     def _recognise(self, turn: Turn, choices: Sequence[Found], same: Same, minimum: float) -> None:
-        """Settle whether what was chosen is recognised, and what else is where the question is about several objects."""
+        """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
         sure = frozenset().union(*same.values())
         chosen, score = turn.entity, turn.entity_score
         if chosen is not None and score < minimum and chosen.name not in sure:
             turn.entity, turn.entity_score = None, 0.0
-        if self.options.k > 1 and about_several(turn.question):
+        if self.options.k > 1 and is_about_several(turn.question):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
             turn.entities = entities_by_view(turn, sure.union(recognised), self.options.k, same)
             if chosen is not None and turn.entity is None and turn.entities:
@@ -216,8 +218,8 @@ class SelectEntity(Stage):
             turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
     def _same(self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures) -> Same:
-        """Which choices each view shows, by the pictures that the cache holds: none is fetched, and none read after the deadline."""
-        from agents.models.vision.same_picture import features_of, match
+        """Return which choices each view shows, by pictures of the cache. None is fetched, and none is read after the deadline."""
+        from agents.models.vision.same_picture import extract_features, match
 
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
@@ -227,7 +229,7 @@ class SelectEntity(Stage):
         )
         if turn.image is None or not pictures:
             return {}
-        photo = features_of(turn.image)
+        photo = extract_features(turn.image)
         matches = {url: match(photo, picture) for url, picture in pictures.items()}
         return {
             region: frozenset(
@@ -253,12 +255,12 @@ class SelectEntity(Stage):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context, same: Mapping[int, Same]) -> None:
-        """Likeness of the pictures plus likeness of the words; of a place that the question names, what was found there alone.
+        """Score choices by the similarity of pictures plus that of words; a position in the question restricts the choices.
 
-        Where pictures show the same thing, their entities alone are weighed.
+        If pictures show the same thing, only their entities are weighed.
 
-        Where evidence was provided all cosines are the same, and their order says more than the words do: 81 of 132 turns of validation
-        are right by the order, 73 by the words.
+        Provided evidence has equal cosines, and its order tells more than the words: 81 of 132 turns of validation are right by the order,
+        73 by the words.
         """
         choosable = []
         for turn, choices in found:
@@ -267,7 +269,7 @@ class SelectEntity(Stage):
             else:
                 own = same.get(id(turn), {})
                 sure = frozenset().union(*own.values())
-                choosable.append((turn, at_place(turn, own) or _only(sure, choices)))
+                choosable.append((turn, select_at_place(turn, own) or _only(sure, choices)))
         if not choosable:
             return
         texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
@@ -285,7 +287,7 @@ class SelectEntity(Stage):
 
 
 def is_named(turn: Turn, entity: Entity) -> bool:
-    """Whether a first look calls what is shown by the entity's name, or by most of its words."""
+    """Return whether a first look calls the thing shown by the entity's name, or by most of its words."""
     name = turn.look.name if turn.look is not None else None
     return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
@@ -295,7 +297,7 @@ def _only(names: Container[str], choices: list[Found]) -> list[Found]:
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
-def at_place(turn: Turn, same: Same) -> list[Found]:
+def select_at_place(turn: Turn, same: Same) -> list[Found]:
     """Return what was found in the crop at the position that the question names.
 
     Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
@@ -310,7 +312,7 @@ def at_place(turn: Turn, same: Same) -> list[Found]:
         return []
     best_regions = turn.regions[:_PLACE_REGIONS]
     shown = [
-        (offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
+        (measure_offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
         for view in turn.views
         if view.region is not None and view.region in best_regions and (found := found_in(view))
     ]

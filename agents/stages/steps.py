@@ -9,20 +9,20 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
-from agents.evidence.chunks import deduplicate, entities_of
-from agents.evidence.passages import evidence_found
+from agents.evidence.chunks import deduplicate, list_entities
+from agents.evidence.passages import convert_to_record
 from agents.evidence.shown import STEP_CHUNKS
 from agents.methods.computation import ComputationError
-from agents.methods.printed_text import in_a_sentence, with_labels
-from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, bare_name, usable
-from agents.methods.step_results import conclusion
-from agents.methods.step_rules import mentions_printed_text, rule_plan, takes_steps
+from agents.methods.printed_text import attach_labels, split_sentence
+from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, complete_plan, remove_qualifier
+from agents.methods.step_results import conclude
+from agents.methods.step_rules import mentions_printed_text, needs_steps, plan_by_rules
 from agents.record import SignalKind
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
 from agents.texts.orders import rests_on_orders
 from agents.texts.refusals import refuses
-from agents.turn import IDK, Candidate, Evidence, Turn, with_image
+from agents.turn import IDK, Candidate, Evidence, Turn, select_with_image
 
 PLANNING = Ask("step_plan", PLAN)
 ASKING = Ask("step_answer", STEP_ANSWER)
@@ -43,7 +43,7 @@ class Printed:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """As a chunk; none where there is no text."""
+        """The text as a chunk; none without text."""
         return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 
@@ -59,13 +59,13 @@ class Run:
     led: bool = False  # whether an answer stands only in an order found in the evidence
 
     @property
-    def stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """Whether a step has no answer that asserts anything, or one that follows an order."""
         return self.led or any(answer.value is None or refuses(answer.value.text) for answer in self.answers.values())
 
     @property
     def texts(self) -> list[str]:
-        """What was answered, by step; empty for one that computes or was not asked yet."""
+        """Answers by step; empty for a step that computes or was not asked yet."""
         found = (self.answers.get(place) for place in range(len(self.plan.steps)))
         return [
             answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else "" for answer in found
@@ -96,7 +96,7 @@ class Steps(Stage):
     picture_notes = frozenset({"text"})
 
     def roles(self) -> tuple[str, ...]:
-        """Return the OCR, where that reads; the stages that gather evidence for a step name their own models."""
+        """Return the OCR if it reads; the stages that gather evidence for a step name their own models."""
         return ("text_reader",) if self.options.photo_text == "ocr" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -105,7 +105,7 @@ class Steps(Stage):
             turn.record(signals=TAKEN.entry(0))
         runs = self._planned(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
-            self._level([run for run in runs if depth < len(run.plan.levels()) and not run.stuck], depth, context)
+            self._level([run for run in runs if depth < len(run.plan.levels()) and not run.is_stuck], depth, context)
         for run in runs:
             self._conclude(run)
 
@@ -113,30 +113,30 @@ class Steps(Stage):
         runs, unsure = [], []
         for turn, printed in zip(turns, self._printed(turns, context), strict=True):
             searched = turn.route != "direct" and turn.tools.text and not context.short
-            plan = rule_plan(turn.question, _names(turn), printed.lines)
+            plan = plan_by_rules(turn.question, _names(turn), printed.lines)
             if plan is not None:
                 if searched or not plan.asks:
                     turn.note(plan=str(plan), used=True)
                     runs.append(Run(turn, plan, printed))
             elif turn.hops and searched:
                 runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops[:1]))), printed))
-            elif searched and takes_steps(turn.question):
+            elif searched and needs_steps(turn.question):
                 unsure.append((turn, printed))
         return runs + self._written(unsure, context)
 
     def _written(self, unsure: Sequence[tuple[Turn, Printed]], context: Context) -> list[Run]:
-        """Plans that the model writes, as far as they can be used."""
+        """Return the plans that the model writes, if they can be used."""
         runs = []
         questions = [
             Question(
                 PLANNING,
-                {"question": turn.question, "things": things_of(turn, _MAX_THINGS), "text": printed.lines},
+                {"question": turn.question, "things": list_things(turn, _MAX_THINGS), "text": printed.lines},
                 (turn,),
             )
             for turn, printed in unsure
         ]
         for (turn, printed), answer in zip(unsure, context.put(questions), strict=True):
-            plan = usable(answer.value, turn.question, _names(turn), printed.lines)
+            plan = complete_plan(answer.value, turn.question, _names(turn), printed.lines)
             turn.note(plan=str(plan or answer.value), used=plan is not None)
             if plan is not None:
                 runs.append(Run(turn, plan, printed))
@@ -144,14 +144,15 @@ class Steps(Stage):
 
     def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
         """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
-        asked = [(turn, image) for turn, image in with_image(turns) if mentions_printed_text(turn.question)]
+        asked = [(turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)]
         if self.options.photo_text == "ocr":
             read = context.models.text_reader.read([image for _, image in asked]) if asked else []
             texts = [
-                Printed(tuple(with_labels(lines)), min((line.score for line in lines), default=None)) for lines in read
+                Printed(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
+                for lines in read
             ]
         else:
-            texts = [Printed(tuple(in_a_sentence(turn.summary))) for turn, _ in asked]
+            texts = [Printed(tuple(split_sentence(turn.summary))) for turn, _ in asked]
         found: dict[int, Printed] = {}
         for (turn, _), printed in zip(asked, texts, strict=True):
             if context.guarded:  # in one piece: an order may go over several lines
@@ -164,7 +165,7 @@ class Steps(Stage):
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Gather evidence for the steps of one level of all turns, and ask them, in one call each."""
         asked = [
-            (run, place, part_of(run.turn, step.about(run.texts)))
+            (run, place, make_part(run.turn, step.about(run.texts)))
             for run in runs
             for place in run.plan.levels()[depth]
             if isinstance(step := run.plan.steps[place], AskStep)
@@ -174,7 +175,7 @@ class Steps(Stage):
         context.gather([part for _, _, part in asked])
         questions = []
         for run, place, part in asked:
-            run.turn.note(search_error=part.noted("search_error"))
+            run.turn.note(search_error=part.get_note("search_error"))
             run.turn.mark_fault(part.fault)
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
@@ -189,17 +190,17 @@ class Steps(Stage):
                 run.led |= rests_on_orders(answer.value.text, part.question, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
-        """Give the turn the answer of its last step, as sure as its weakest one; "I don't know" where a step has none."""
+        """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step has no answer."""
         turn, plan, texts = run.turn, run.plan, run.texts
         said = [answer.value for answer in run.answers.values() if answer.value is not None]
-        if not run.stuck and len(run.answers) < len(plan.asks):
+        if not run.is_stuck and len(run.answers) < len(plan.asks):
             return  # there was no time for all of them: the next stage answers in one prompt
         weakest = min(said, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, run.printed.sure))
         doubts = [one.idk for one in said if one.idk is not None]
         text = IDK
-        if not run.stuck:
+        if not run.is_stuck:
             try:
-                text = conclusion(turn.question, plan, texts, _names(turn))
+                text = conclude(turn.question, plan, texts, _names(turn))
             except ComputationError as error:
                 turn.note(computation=str(error))
                 if not plan.asks:
@@ -215,16 +216,16 @@ class Steps(Stage):
         turn.record(
             signals=TAKEN.entry(len(plan.steps)),
             queries=tuple(step.about(texts) for step in plan.asks),
-            evidence=evidence_found(turn.shown),
+            evidence=convert_to_record(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},
         )
 
 
-def part_of(turn: Turn, question: str) -> Turn:
+def make_part(turn: Turn, question: str) -> Turn:
     """Make a turn of one step: searched for by the step's words, about those things found in the photo that it names."""
     part = Turn(question, turn.image, provided=turn.provided, question=question, needs_image=False, queries=(question,))
     part.views, part.image_hits = turn.views, turn.image_hits
-    named = (it for it, _ in entities_of(turn, MAX_STEPS) if bare_name(it.name).lower() in question.lower())
+    named = (it for it, _ in list_entities(turn, MAX_STEPS) if remove_qualifier(it.name).lower() in question.lower())
     part.entities = tuple(named)
     return part
 
@@ -234,8 +235,8 @@ def _names(turn: Turn) -> list[str]:
     return [entity.name for entity in turn.shown_entities()]
 
 
-def things_of(turn: Turn, limit: int) -> list[str]:
-    """Names of what the photo shows, each with its place where there are several and places are known."""
+def list_things(turn: Turn, limit: int) -> list[str]:
+    """Return names of the things in the photo, each with its place if there are several and places are known."""
     entities = turn.shown_entities()[:limit]
     if not entities:
         return list(turn.names_shown())

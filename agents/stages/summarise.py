@@ -4,7 +4,7 @@ from agents.asking.ask import Ask
 from agents.asking.readers.lines import SENTENCE
 from agents.stage import Context, Stage
 from agents.texts.text import cut_words
-from agents.turn import Turn, with_image
+from agents.turn import Turn, select_with_image
 
 ASK = Ask("image_summary", SENTENCE)
 
@@ -23,7 +23,7 @@ class Summarise(Stage):
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
-        concerned = [turn for turn, _ in with_image(turns) if turn.tools.image or turn.tools.text]
+        concerned = [turn for turn, _ in select_with_image(turns) if turn.tools.image or turn.tools.text]
         limit = context.prompts[ASK.prompt].settings.max_tokens
         for turn, answer in context.ask_each(ASK, concerned):
             turn.summary = cut_words(answer.value, limit)

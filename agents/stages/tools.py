@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import truths_at
-from agents.methods.question_kinds import about_packaged, question_kind
+from agents.methods.question_kinds import classify_question, is_about_packaged
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Tools, Turn
 
@@ -35,7 +35,7 @@ class ToolRouter(Stage):
     seconds_to_ask = 3.0
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that decides."""
+        """Return the prompt of the model that decides."""
         return (ASK,) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -67,20 +67,20 @@ class ToolRouter(Stage):
 def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     """Decide by the rules 1 to 4 of the paper's prompt, without a model.
 
-    1. An object whose exact name is known, by the draft or the first look, needs no image search. 2. What cannot be seen needs text
-    search. 3. Calculation and translation need neither, where nothing else is asked. 4. Books, packaged goods with a logo and plants need
-    no image search: the domain tells, or the words of the question.
+    1. An object whose exact name is known, by the draft or the first look, needs no image search. 2. Facts that cannot be seen need text
+    search. 3. Calculation and translation alone need neither. 4. Books, packaged goods with a logo and plants need no image search; the
+    domain or the words of the question tell.
 
-    A first look that says what has to be found out is believed. One that says that the picture will do is not: it could not answer from
-    it, or the question would not be here.
+    A first look that names something to find out is believed. A first look that calls the picture sufficient is not: it could not answer
+    from it, or the question would not be here.
     """
-    kind = question_kind(turn.question)
+    kind = classify_question(turn.question)
     looked = turn.look.needs if options.by == "look" and turn.look is not None else None
     read = (kind.text or kind.calculation) and not kind.open_world
     if read and looked in (None, "picture"):
         return Tools(image=False, text=False)
     drafted = turn.draft is not None and turn.draft.object_name is not None
     named = drafted if looked is None else looked == "web"
-    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and about_packaged(turn.question))
+    skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and is_about_packaged(turn.question))
     text = looked in ("web", "both") or turn.needs_external is not False
     return Tools(image=turn.needs_image and not named and not skipped, text=text)

@@ -5,9 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
-from agents.evidence.passages import evidence_found, sort_by_score
-from agents.methods.ranking import Score, ToScore, best_of, cumulative, scores_by_question, scores_of
-from agents.models.base import MultimodalPair, MultimodalReranker
+from agents.evidence.passages import convert_to_record, sort_by_score
+from agents.methods.ranking import multiply_scores, score_by_question, take_best
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
 
@@ -55,30 +54,18 @@ class TwoStageRerank(Stage):
         asked = attrgetter("evidence_questions")
         left: list[tuple[Turn, list[Evidence]]] = []
         coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the chunks that are left
-        coarse_score = self._coarse(context) if options.coarse else _indifferent
-        for turn, found in scores_by_question(everything, asked, coarse_score):
-            near = [(chunk, values) for chunk, values in found if best_of(values) >= options.coarse_threshold]
-            coarse.append(dict(sorted(near, key=lambda scored: -best_of(scored[1]))[:k_coarse]))
+        coarse_model = context.models.coarse_reranker if options.coarse else None
+        for turn, found in score_by_question(everything, asked, coarse_model):
+            near = [(chunk, values) for chunk, values in found if take_best(values) >= options.coarse_threshold]
+            coarse.append(dict(sorted(near, key=lambda scored: -take_best(scored[1]))[:k_coarse]))
             left.append((turn, list(coarse[-1])))
-        fine_score = scores_of(context.models.fine_reranker) if options.fine else _indifferent
+        fine_model = context.models.fine_reranker if options.fine else None
         minimum = options.fine_threshold * options.coarse_threshold
-        for (turn, found), of_coarse in zip(scores_by_question(left, asked, fine_score), coarse, strict=True):
-            both = [(chunk, best_of(fine), cumulative(of_coarse[chunk], fine)) for chunk, fine in found]
-            kept = [chunk.scored(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum]
+        for (turn, found), of_coarse in zip(score_by_question(left, asked, fine_model), coarse, strict=True):
+            both = [(chunk, take_best(fine), multiply_scores(of_coarse[chunk], fine)) for chunk, fine in found]
+            kept = [
+                chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
+            ]
             turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(kept))[: options.k])
-            turn.record(evidence=evidence_found(turn.evidence))
+            turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(coarse_kept=len(found))
-
-    @staticmethod
-    def _coarse(context: Context) -> Score:
-        model = context.models.coarse_reranker
-        if isinstance(model, MultimodalReranker):
-            return lambda items: model.score_multimodal(
-                [MultimodalPair(item.question, item.turn.image, item.pair[1]) for item in items]
-            )
-        return scores_of(model)
-
-
-def _indifferent(items: Sequence[ToScore]) -> list[float]:
-    """Score all items 1, so that a step that is switched off lets everything pass alike."""
-    return [1.0] * len(items)

@@ -34,7 +34,7 @@ class Understand(Stage):
     when_short = "rules alone"
 
     def asks(self) -> tuple[Ask[Any], ...]:
-        """Of the model that rewrites."""
+        """Return the prompt of the model that rewrites."""
         return (ASK,) if self.options.rewrite == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -5,9 +5,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
-from agents.methods.candidates import answered, trusts_draft
+from agents.methods.candidates import select_answered, trusts_draft
 from agents.methods.knowledge_conflict import prki
-from agents.methods.token_probabilities import token_probabilities
+from agents.methods.token_probabilities import summarise_probabilities
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
 
@@ -63,7 +63,7 @@ class Verify(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``verification`` of the turns that have an answer to verify."""
         concerned = []
-        for turn, candidate in answered(turns):
+        for turn, candidate in select_answered(turns):
             if trusts_draft(turn):
                 continue
             if turn.shown or not self.options.needs_evidence:
@@ -89,20 +89,20 @@ class Verify(Stage):
 
     def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
         """Apply the rule to the token probabilities of an answer and of its judgement; None for an answer that has none."""
-        options, said = self.options, token_probabilities(candidate.logprobs)
+        options, said = self.options, summarise_probabilities(candidate.logprobs)
         if said is None:
             return None
         if options.white_box == "line":
             return options.weight_min * said.minimum + options.weight_mean * said.mean >= options.white_box_threshold
         return all(
             each.minimum >= options.min_probability and each.geometric_mean >= options.mean_probability
-            for each in (said, token_probabilities(judging))
+            for each in (said, summarise_probabilities(judging))
             if each is not None
         )
 
 
 def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
-    """Return whether the answer repeats the draft; None where there is none, it does not know, or it is the answer itself."""
+    """Return whether the answer repeats the draft; None without a draft, for one that does not know, or if it is the answer."""
     if turn.draft is None or candidate.drafted:
         return None
     differs = prki(turn.draft.answer, candidate.text)

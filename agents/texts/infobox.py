@@ -24,9 +24,9 @@ _FILE = re.compile(
 
 
 def is_layout(key: str, value: str) -> bool:
-    """Whether an attribute says how the infobox is drawn (files, sizes, maps, links) and nothing of the entity.
+    """Return whether an attribute says how the infobox is drawn (files, sizes, maps, links) and nothing about the entity.
 
-    The caption of a picture is kept: it describes what is shown. So are coordinates themselves, but not how they are displayed. Keys have
+    The caption of a picture is kept, because it describes what is shown. So are coordinates, but not how they are displayed. Keys have
     blanks or underscores, values are plain text.
     """
     return _drawn(key) or ("." in value and _FILE.fullmatch(value.strip()) is not None)
@@ -34,7 +34,7 @@ def is_layout(key: str, value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _drawn(key: str) -> bool:
-    """Whether the name of an attribute says so; infoboxes of a kind have the same names."""
+    """Return whether the name of an attribute is one of layout; infoboxes of a kind share their names."""
     words = _WORD.findall(key.lower().replace("_", " "))
     if not words:
         return False

@@ -92,8 +92,11 @@ def without_special_tokens(text: str) -> str:
 
 
 def gives_orders(sentence: str) -> bool:
-    """Whether a sentence speaks to the model rather than of a thing; compatibility forms of letters (full-width, bold) count as letters."""
-    return _orders_in(_folded(sentence))
+    """Return whether a sentence speaks to the model instead of about a thing.
+
+    Compatibility forms of letters (full-width, bold) count as letters.
+    """
+    return _orders_in(_fold(sentence))
 
 
 def neutral(text: str, *, citations: bool = True) -> str:
@@ -109,11 +112,11 @@ def neutral(text: str, *, citations: bool = True) -> str:
             text = _FAKE_CITATION.sub("", text)
     if "\n" in text or _ROLE_LINE.match(text):
         text = _ROLE_LINE.sub(_plain_header, text)
-    return _without_orders(text) if _orders_in(_one_line(_folded(text))) else text
+    return _without_orders(text) if _orders_in(_one_line(_fold(text))) else text
 
 
 def _orders_in(folded: str) -> bool:
-    """Whether a folded text contains an order; most have no word without which none is given, and that is cheap to find out."""
+    """Return whether a folded text contains an order. A cheap test comes first: most texts lack the words that every order needs."""
     return not _KEY_WORDS.isdisjoint(_WORD.findall(folded)) and _ORDERS.search(folded) is not None
 
 
@@ -130,7 +133,7 @@ def _without_orders(text: str) -> str:
     """
     parts: list[str] = _SENTENCE.findall(text)
     for _ in range(_MAX_ROUNDS):
-        touched = _touched(parts)
+        touched = _find_orders(parts)
         if not touched:
             return text
         parts = [part for number, part in enumerate(parts) if number not in touched]
@@ -138,9 +141,9 @@ def _without_orders(text: str) -> str:
     return ""  # orders within orders: not written for readers
 
 
-def _touched(parts: Sequence[str]) -> set[int]:
+def _find_orders(parts: Sequence[str]) -> set[int]:
     """Return the indices of the parts that contain orders."""
-    folded = [_one_line(_folded(part)) for part in parts]
+    folded = [_one_line(_fold(part)) for part in parts]
     ends = list(accumulate(map(len, folded)))
     touched: set[int] = set()
     for order in _ORDERS.finditer("".join(folded)):
@@ -158,6 +161,6 @@ def _one_line(text: str) -> str:
     return " ".join([*text.split(), ""])
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Letters in their plain form, small: capitals, full-width, bold and other compatibility forms are read alike by a model."""
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).lower()

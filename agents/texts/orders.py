@@ -71,7 +71,7 @@ _MAX_CHARACTERS = 20_000  # characters of a text that are looked at; chunks are 
 
 
 def orders_in(sentence: str) -> bool:
-    """Whether a sentence tells its reader what to do or what to answer, as far as its words show it."""
+    """Return whether the words of a sentence tell its reader what to do or what to answer."""
     folded = " ".join(unicodedata.normalize("NFKC", sentence).lower().split())
     forms = {folded, folded.translate(_LOOK_ALIKES)}
     forms |= {_MIXED.sub(partial(_unleeted, table), folded) for table in _LEET}
@@ -82,10 +82,15 @@ def orders_in(sentence: str) -> bool:
 
 
 def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]], said: Iterable[str] = ()) -> bool:
-    """Whether what an answer adds to its question occurs in the evidence, but only in sentences that give orders.
+    """Return whether the evidence contains what an answer adds to its question only in sentences that give orders.
 
-    Names and numbers of the answer count, or all its words where it has neither. ``shown`` are title and text of the evidence; ``said`` are
-    further texts that a model read, such as the conversation. An answer of which nothing stands anywhere is the model's own.
+    Names and numbers of the answer count, or all its words if it has neither. If nothing contains the answer, it is the model's own.
+
+    Args:
+        answer: The answer.
+        question: Its question.
+        shown: Title and text of the evidence.
+        said: Further texts that a model read, such as the conversation.
     """
     added = answer_keywords(answer, question)
     if not added:

@@ -91,9 +91,9 @@ _TURNS = re.compile(
 
 
 def refuses(answer: str) -> bool:
-    """Whether an answer says that it is none, in full or in its first sentence, with nothing asserted after it.
+    """Return whether an answer refuses, in full or in its first sentence with nothing asserted after it.
 
-    One that holds "I don't know" refuses whatever else it says: the evaluators count it as a miss.
+    An answer that contains "I don't know" refuses whatever else it says: the evaluators count it as a miss.
     """
     text = " ".join(
         _MARKS.sub(" ", unicodedata.normalize("NFKC", answer[:_MAX_CHARACTERS]).translate(_APOSTROPHES))

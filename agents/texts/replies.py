@@ -64,13 +64,13 @@ def json_object(reply: str) -> dict[str, Any] | None:
         return None
     text = reply[start : min(start + _MAX_JSON, _MAX_CHARACTERS)]
     text = text[: text.rfind("}") + 1] or text
-    found = _repaired(text)
+    found = _repair(text)
     if isinstance(found, list):  # several objects in one reply: the first is the answer, the rest is chatter
         found = next((item for item in found if isinstance(item, dict)), None)
     return found if isinstance(found, dict) else None
 
 
-def _repaired(text: str) -> Any:
+def _repair(text: str) -> Any:
     """Parse JSON, and repair it if it is incomplete.
 
     Returns:
@@ -113,7 +113,7 @@ def yes_or_no(reply: str) -> bool | None:
     return False if rejected else None
 
 
-def labelled(reply: str, label: str) -> str | None:
+def read_label(reply: str, label: str) -> str | None:
     """Return the text after ``label:``, or after a heading of that name, up to the next label.
 
     A label stands at the beginning of a line or, capitalised, after the end of a sentence. Stars and numbers before it are
@@ -137,7 +137,7 @@ def labelled(reply: str, label: str) -> str | None:
     return value or None
 
 
-def listed(reply: str, limit: int, *, cut: bool = False, max_words: int = _MAX_ITEM_WORDS) -> list[str]:
+def parse_list(reply: str, limit: int, *, cut: bool = False, max_words: int = _MAX_ITEM_WORDS) -> list[str]:
     """Parse a list that a model wrote into distinct items of at most ``max_words``, at most ``limit``.
 
     The list is in JSON; or it has one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation
@@ -156,7 +156,7 @@ def _in_json(text: str) -> list[str]:
     start = min((at for bracket in "[{" if (at := text.find(bracket, 0, _MAX_JSON)) >= 0), default=-1)
     if start < 0 or _NUMBERED.match(text) or not re.match(r"[\[{]\s*[\[{\"']", text[start:]):
         return []  # "[1] a query" is a line with a number
-    value = _repaired(text[start : start + _MAX_JSON])
+    value = _repair(text[start : start + _MAX_JSON])
     while isinstance(value, dict):  # {"queries": [...]}, {"1": "...", "2": "..."}
         inner = [each for each in value.values() if isinstance(each, list | dict)]
         value = inner[0] if inner else list(value.values())
@@ -202,7 +202,7 @@ def strings(value: Any, limit: int) -> list[str]:
 
 
 def was_cut(reply: ChatReply) -> bool:
-    """Whether a reply was stopped in the middle: by the deadline, or by its limit of tokens."""
+    """Return whether a reply was stopped in the middle, by the deadline or its limit of tokens."""
     return reply.finish_reason in ("abort", "length")
 
 

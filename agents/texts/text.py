@@ -62,7 +62,7 @@ def without_controls(text: str) -> str:
 
 
 def looks_like_markup(page: str) -> bool:
-    """Whether a text has HTML tags."""
+    """Return whether a text has HTML tags."""
     return _TAG.search(page) is not None
 
 
@@ -118,7 +118,7 @@ def one_line(text: str) -> str:
 
 
 def cut_words(text: str, tokens: int) -> str:
-    """At most about ``tokens`` tokens of a text, cut at a word.
+    """Cut a text between words to about ``tokens`` tokens.
 
     A Llama-3.2 token is seldom shorter than three characters of English prose on average, and never shorter than a
     word piece: counting 3 characters a token errs on the short side of the evaluator's cut.

@@ -58,7 +58,7 @@ def _convert(values: Sequence[str]) -> str:
 
 
 def _date(values: Sequence[str]) -> str:
-    """``{{start date|1889|3|31}}`` -> ``31 March 1889``; of birth-and-age templates the first date is the birth."""
+    """Format the values of a date: ``{{start date|1889|3|31}}`` -> ``31 March 1889``; of birth and age the birth."""
     numbers = [value for value in values if value.isdigit()]
     if not numbers:
         return _SEPARATOR.join(values)
@@ -167,7 +167,7 @@ def _text(code: Wikicode) -> str:
 
 @lru_cache(maxsize=KEPT_VALUES)
 def plain(value: str) -> str:
-    """One raw infobox string as plain text on one line; list items and line breaks are set off by semicolons."""
+    """Convert one raw infobox string to plain text on one line, with semicolons between list items and lines."""
     value = value[:_MAX_CHARACTERS]
     if not any(mark in value for mark in "[{<&'|*#\n"):
         return one_line(clean(value))

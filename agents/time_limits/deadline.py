@@ -52,11 +52,11 @@ class Deadline:
         return min(self._end, self._cancellation.at) - self._clock()
 
     def allows(self, seconds: float) -> bool:
-        """Whether work that takes ``seconds`` would end in time."""
+        """Return whether work that takes ``seconds`` would end in time."""
         return self.left() >= seconds
 
     def passed(self) -> bool:
-        """Whether no time is left."""
+        """Return whether no time is left."""
         return self.left() <= 0.0
 
     def sooner(self, seconds: float) -> Deadline:

@@ -60,15 +60,15 @@ class DialogLimits(Protocol):
 
     @property
     def margin_seconds(self) -> float:
-        """What is kept back of a call."""
+        """Seconds of a call that are kept back."""
 
     @property
     def seconds_per_turn(self) -> float:
-        """What a turn may take."""
+        """Maximum number of seconds of a turn."""
 
     @property
     def seconds_per_dialog(self) -> float:
-        """What all turns of a dialog may take."""
+        """Maximum number of seconds of all turns of a dialog."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,24 @@ class Plan:
 def plan(
     stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
 ) -> Plan:
-    """How to run a stage for so many turns.
+    """Decide how to run a stage: whole, reduced, or not at all.
 
-    One whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced where else later
-    ones could not even run reduced, and left out only where answer and verification need the time. ``left`` is the seconds until the
-    deadline of the call, ``whole_call`` those that it had at its beginning.
+    A stage whose ``min_seconds`` is 0 is never skipped, nor an answer or a verification while time is left. A stage is reduced if later
+    ones could not even run reduced otherwise, and skipped only if answer and verification need the time.
+
+    Args:
+        stage: The stage.
+        later: The stages after it.
+        times: Estimates of their seconds.
+        turns: Number of turns.
+        left: Seconds until the deadline of the call.
+        whole_call: Seconds that the call had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
     has = left - reserve
     wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
-    minimum = min(reduced(stage, times, turns), wanted)
-    of_others = sum(reduced(other, times, turns) for other in later)
+    minimum = min(estimate_reduced(stage, times, turns), wanted)
+    of_others = sum(estimate_reduced(other, times, turns) for other in later)
     kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
     if has >= wanted and (minimum == wanted or left - of_others >= wanted):
         return Plan("whole", reserve)
@@ -103,8 +110,8 @@ def plan(
     return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
 
 
-def reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
-    """Seconds of a stage that does less; where it was never seen to, half of what it takes when it is run whole."""
+def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
+    """Estimate the seconds of a stage that does less: as observed, else half of its seconds when it runs whole."""
     whole = times.seconds(stage.name, turns, math.inf)
     unseen = stage.min_seconds
     if math.isfinite(whole) and unseen > 0:
@@ -116,7 +123,7 @@ def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_ca
     """Seconds to keep for the stages to come that answer and verify."""
 
     def minimum(kind: str) -> float:
-        return sum(reduced(stage, times, turns) for stage in later if stage.kind == kind)
+        return sum(estimate_reduced(stage, times, turns) for stage in later if stage.kind == kind)
 
     return min(minimum("answers"), _MAX_FOR_ANSWERING * whole_call) + min(
         minimum("verifies"), VERIFICATION_SHARE * whole_call
@@ -168,7 +175,7 @@ class Estimates:
     def decay(self, stage: str, turns: int) -> None:
         """Decay the estimates by which a stage was skipped or reduced for so many turns, so that it is retried in full.
 
-        What was seen once may have been an accident; what was seen more often is retried ever more seldom, since that costs later stages.
+        A single observation may have been an accident. Repeated ones are retried ever more seldom, since that costs later stages.
         """
         for short in (False, True):
             sizes = self._known.get((stage, short))
@@ -198,7 +205,7 @@ class DialogTimes:
         return len(self._spent)
 
     def deadline(self, call: Deadline, turns: Sequence[DialogTurn]) -> Deadline:
-        """When the turns of a call have to be answered: the limits of turns and dialogs less the margin."""
+        """Return when the turns of a call have to be answered: the limits of turns and dialogs minus the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
         margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
         return call.within(allowed - margin - call.elapsed())

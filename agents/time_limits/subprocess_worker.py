@@ -50,7 +50,7 @@ class SubprocessWorker:
         self._end: weakref.finalize[[], SubprocessWorker] | None = None
 
     def start(self) -> None:
-        """Start the process, so that the first work need not wait for it; what keeps it from starting is said where it is needed."""
+        """Start the process, so that the first work need not wait for it. A failure to start is raised when it is used."""
         with self._lock, contextlib.suppress(SubprocessError):
             self._running()
 

@@ -20,7 +20,7 @@ _REMINDER_SECONDS = 0.05  # between two attempts to end one: a stage takes the f
 
 
 class HungError(RuntimeError):
-    """The work had not ended when its time was over; ``thread`` is where it still runs."""
+    """The work did not end in time; ``thread`` is the one in which it still runs."""
 
     def __init__(self, thread: threading.Thread) -> None:
         super().__init__("it did not end in time")
@@ -63,9 +63,11 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Callable[[], T], over: Callable[[], bool]) -> T:
-        """Do the work and raise what it raises; HungError where ``over`` says that it took too long: a new thread does the next work.
+        """Do the work and raise what it raises.
 
-        EscapedError replaces a ``BaseException`` other than KeyboardInterrupt, which would end the evaluator's process.
+        Raises:
+            HungError: ``over`` says that it took too long. A new thread does the next work.
+            EscapedError: Replaces a ``BaseException`` other than KeyboardInterrupt, which would end the evaluator's process.
         """
         if self._jobs is None or self._thread is None or not self._thread.is_alive():  # not alive: after a fork
             self._jobs = queue.SimpleQueue()

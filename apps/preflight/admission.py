@@ -3,7 +3,7 @@
 import re
 from typing import Literal
 
-from agents.models.architecture import ArchitectureError, architecture_of
+from agents.models.architecture import ArchitectureError, read_architecture
 from agents.settings.run_config import RunConfig
 from apps.preflight.check import Check
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
@@ -43,7 +43,7 @@ def judge_model(checkpoint: Checkpoint) -> tuple[Verdict, str]:
     model = checkpoint.path.rstrip("/").rsplit("/", 1)[-1]
     is_named_llama = _LLAMA in model.lower()
     try:
-        found = architecture_of(checkpoint.path, checkpoint.revision)
+        found = read_architecture(checkpoint.path, checkpoint.revision)
     except ArchitectureError:
         if is_named_llama:
             return "ok", f"{model} is a Llama by its name"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.base.revisions import MAIN
-from agents.models.registry import options_of
+from agents.models.registry import list_options
 from agents.profiles.profile import SettingsError
 from agents.settings.run_config import RunConfig
-from agents.settings.stage_needs import roles_of, searches_of
+from agents.settings.stage_needs import find_searches, list_roles
 
 SEARCH_PICTURES = "search: pictures"
 SEARCH_WEB = "search: web"
@@ -50,14 +50,14 @@ def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
     """
     profile = config.profile.with_lora(config.settings.lora)
     found: dict[str, Checkpoint] = {}
-    for role in roles_of(config.settings, config.prompts):
+    for role in list_roles(config.settings, config.prompts):
         if role not in profile.models:
             known = ", ".join(sorted(profile.models))
             raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
         for part in _find_checkpoint_specs(profile.models[role]):
             key = json.dumps(part, sort_keys=True, default=str)
             roles = found[key].roles if key in found else ()
-            options = {**options_of(part["kind"]), **part}
+            options = {**list_options(part["kind"]), **part}
             found[key] = Checkpoint(str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options)
     engines: dict[str, Checkpoint] = {}
     for each in found.values():
@@ -86,7 +86,7 @@ def _list_search_models(config: RunConfig) -> Iterator[Checkpoint]:
 
     It loads them as they were saved, in float32, and puts them on the GPU if there is one.
     """
-    images, web = searches_of(config.settings)
+    images, web = find_searches(config.settings)
     search = config.profile.search
     device = "cuda" if search.kind == "organiser" else "cpu"
     options = {"device": device, "dtype": "float32", "batch_size": 16}

@@ -48,7 +48,7 @@ class LockedFile:
 class LockOptions(Options):
     """Write the commit of every model of the hub that profiles and aicrowd.json name.
 
-    The status is 0 where each has one in the end, 1 where one has none, or a file or the hub cannot be read.
+    The status is 0 if each has one in the end, 1 if one has none, or a file or the hub cannot be read.
     """
 
     check: bool = Field(False, description="only print what has no commit, and ask no hub")
@@ -110,7 +110,7 @@ def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
         if not pinned and not commits and (why := no_hub()) is not None:
             raise LockError(f"{why}, so nothing was written: run {LOCK_COMMAND} where the hub can be reached")
         try:
-            commits[repository] = pinned.pop() if pinned else commit_of(repository, *named)
+            commits[repository] = pinned.pop() if pinned else resolve_commit(repository, *named)
         except LookupError as error:
             failures.append(f"{repository}: {one_line(error)}")
     for file in files:
@@ -125,7 +125,7 @@ def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
     return int(bool(failures))
 
 
-def commit_of(repository: str, revision: str = MAIN) -> str:
+def resolve_commit(repository: str, revision: str = MAIN) -> str:
     """Ask the hub for the commit that a branch or tag of a model points to.
 
     Raises:
@@ -153,7 +153,11 @@ def commit_of(repository: str, revision: str = MAIN) -> str:
 
 
 def _report(files: Sequence[LockedFile]) -> int:
-    """Print what has no commit, and models of two commits; 1 where there are any."""
+    """Print models without a commit, and models with two commits.
+
+    Returns:
+        1 if there are any, else 0.
+    """
     said = [
         f"{file.path.name}: {each.repository} has {each.revision or 'no revision'}"
         for file in files

@@ -7,9 +7,9 @@ forward pass, counted from the shapes in transformers' and vLLM's model code.
 import math
 from dataclasses import dataclass
 
-from agents.models.architecture import BYTES, Architecture, Decoder, Vision, architecture_of
+from agents.models.architecture import BYTES, Architecture, Decoder, Vision, read_architecture
 from agents.settings.run_config import RunConfig
-from agents.settings.stage_needs import images_of
+from agents.settings.stage_needs import count_images
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 
 L40S_BYTES = 47_700_000_000
@@ -157,7 +157,7 @@ def estimate_memory(config: RunConfig, card: int = L40S_BYTES) -> Memory:
         ArchitectureError: As ``estimate_row``.
     """
     rows = tuple(estimate_row(entry) for entry in list_checkpoints(config) if entry.on_gpu)
-    return Memory(rows, card, images_of(config.settings))
+    return Memory(rows, card, count_images(config.settings))
 
 
 def estimate_row(checkpoint: Checkpoint) -> Row:
@@ -166,7 +166,7 @@ def estimate_row(checkpoint: Checkpoint) -> Row:
     Raises:
         ArchitectureError: Its config.json is missing.
     """
-    model, options = architecture_of(checkpoint.path, checkpoint.revision), checkpoint.options
+    model, options = read_architecture(checkpoint.path, checkpoint.revision), checkpoint.options
     dtype = str(options.get("dtype", "auto"))
     dtype = model.dtype if dtype == "auto" else dtype
     weights, size = model.weight_bytes(dtype), int(options.get("max_batch", options.get("batch_size", 1)))

@@ -14,7 +14,7 @@ from agents.profiles.profile import Limits
 from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
-from agents.settings.stage_needs import searches_of
+from agents.settings.stage_needs import find_searches
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, list_checkpoints
 
@@ -111,7 +111,7 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     wrong = [f"missing: {model}" for model in wanted if model not in listed]
     wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
     wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
-    images, web = searches_of(config.settings)
+    images, web = find_searches(config.settings)
     lacking = "image" if not images else "" if web or task == 1 else "web"
     searched = f"{task}: image{' and web' * (task > 1)} search"
     searched += f", but the preset makes no {lacking} search" * bool(lacking)

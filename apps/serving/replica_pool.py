@@ -20,8 +20,8 @@ from agents.base.cluster import (
     OnePerNode,
     Placed,
     cluster,
-    ended,
-    gpus_of,
+    end_actors,
+    share_gpus,
 )
 from apps.answering import AgentError, Answerer, CancelledError, CannotStartError, Question
 from apps.outcome import Outcome
@@ -122,7 +122,7 @@ class ReplicaPool:
         """End the replicas."""
         self._closed.set()
         self._starting.shutdown(wait=False, cancel_futures=True)
-        ended(self._ray, self._alive)
+        end_actors(self._ray, self._alive)
 
     def _replace(self) -> None:
         for _ in range(MAX_DEATHS):
@@ -179,7 +179,7 @@ def open_pool(
 
     folder = str(Path.cwd())
     with cluster(address, "--replicas") as ray, ExitStack() as stack:
-        own, searching = gpus_of(ray, size, sharing=open_pipeline is not None)
+        own, searching = share_gpus(ray, size, sharing=open_pipeline is not None)
         place = partial(
             ray.remote(AnswerReplica).options(num_gpus=own, scheduling_strategy="SPREAD").remote, make, folder
         )

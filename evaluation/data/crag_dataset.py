@@ -57,7 +57,7 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
         EvaluationError: There is no such folder, revision or file.
     """
     if not path.is_dir():
-        raise EvaluationError(f"data set folder {path} does not exist")
+        raise EvaluationError(f"data set folder {path} does not exist; correct the path")
     folder, chain = path, [path]
     for step in (repository_name(dataset_type), revision):
         if not list_parquet_files(folder) and (folder / step).is_dir():

@@ -24,7 +24,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import format_os_error, one_line, parse_json, shortened
+from agents.base.files import format_os_error, one_line, parse_json, shorten_name
 from evaluation.records import EvaluationError
 
 NAMES = ("questions.csv", "questions.jsonl")
@@ -148,11 +148,11 @@ def _find_photo_fault(folder: Path, name: str) -> str:
     path = folder / name
     try:
         if not path.is_file():
-            return f"there is no photo {shortened(path)}"
+            return f"there is no photo {shorten_name(path)}"
         with Image.open(path) as image:
             image.verify()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return f"{shortened(name)} cannot be read as a photo ({one_line(error)}); save it as JPEG, PNG or WebP"
+        return f"{shorten_name(name)} cannot be read as a photo ({one_line(error)}); save it as JPEG, PNG or WebP"
     return ""
 
 

@@ -34,7 +34,7 @@ def to_session(
     """
     session_id = row.get("session_id")
     if not session_id:
-        raise EvaluationError(f"row {position} of the data set has no session_id")
+        raise EvaluationError(f"row {position} of the data set has no session_id; is it a CRAG-MM data set?")
     answers = _to_records(row.get("answers"))
     by_id = {answer.get("interaction_id"): answer.get("ans_full") or "" for answer in answers}
     turns = []

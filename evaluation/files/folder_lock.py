@@ -16,8 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from agents.base.files import annotate_os_error, one_line, parse_json, shortened, write_whole
-from agents.base.secrets import scrubbed
+from agents.base.files import annotate_os_error, one_line, parse_json, shorten_name, write_whole
+from agents.base.secrets import scrub
 from evaluation.records import EvaluationError
 
 LOCK, WRITER = ".lock", ".lock.json"
@@ -77,7 +77,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _describe_this_process() -> dict[str, object]:
-    command = scrubbed(shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]))
+    command = scrub(shlex.join([Path(sys.executable).name, *sys.orig_argv[1:]]))
     since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     return {"process": os.getpid(), "host": socket.gethostname(), "since": since, "command": one_line(command)}
 
@@ -87,6 +87,6 @@ def _describe_holder(folder: Path) -> str:
     try:
         said = parse_json((folder / WRITER).read_bytes())
         who = (said[name] for name in ("process", "host", "since", "command"))
-        return "process {} on {} since {} ({})".format(*map(shortened, who))
+        return "process {} on {} since {} ({})".format(*map(shorten_name, who))
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

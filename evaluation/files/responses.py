@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import annotate_os_error, parse_json, shortened, well_formed, write_whole
+from agents.base.files import annotate_os_error, parse_json, shorten_name, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
@@ -143,7 +143,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
         inside = f", such as {path / RESPONSES}" if (path / RESPONSES).is_file() else ""
         raise EvaluationError(f"{path} is a folder; name a file of saved answers{inside}")
     if not path.is_file():
-        raise EvaluationError(f"{shortened(path)} does not exist")
+        raise EvaluationError(f"{shorten_name(path)} does not exist")
     lines = {}
     turns: list[AnsweredTurn] = []
     seen: dict[Key, int] = {}
@@ -165,14 +165,16 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
             is_ego = line.get("is_ego") or False  # the organiser's files may hold an empty text
             turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
-                raise ValueError(f"{turn.interaction_id} stands in line {seen[turn.key]} already")
+                raise ValueError(
+                    f"{turn.interaction_id} stands in line {seen[turn.key]} already; keep one of the lines"
+                )
             seen[turn.key] = number
             earlier.append(turn.interaction_id)
             turns.append(turn)
     except ValueError as error:
         raise EvaluationError(f"{path}, line {number}: {error}") from error
     if not turns:
-        raise EvaluationError(f"{path} holds no answers")
+        raise EvaluationError(f"{path} contains no answers; run local_evaluation.py first")
     return turns
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from agents.models.base import ModelError
-from agents.models.pretrained import Pretrained, distinct
+from agents.models.pretrained import Pretrained, deduplicate
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
 CUT = 0.5
@@ -61,12 +61,12 @@ class BemJudge:
         import torch
 
         tokenizer, model = self._loaded
-        asked, places = distinct(answers)
+        asked, places = deduplicate(answers)
         sides = [self._sides(*each, separator=tokenizer.sep_token) for each in asked]
         found = [0.0] * len(asked)
         for rows in self._checkpoint.passes([len(one) + len(other) for one, other in sides]):
             first, second = zip(*(sides[row] for row in rows), strict=True)
-            inputs = self._checkpoint.tokenized(tokenizer, [*first], MAX_TOKENS, text_pair=[*second])
+            inputs = self._checkpoint.tokenize(tokenizer, [*first], MAX_TOKENS, text_pair=[*second])
             with torch.inference_mode():
                 probability = model(**inputs).logits.float().softmax(-1)[:, EQUIVALENT]
             for row, value in zip(rows, probability.tolist(), strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from agents.base.files import well_formed
-from agents.base.named import ImportPath, import_path, imported
+from agents.base.named import ImportPath, import_object, import_path
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, look_up_price
 from evaluation.progress import MakeBar, turn_bar
@@ -229,7 +229,7 @@ def _parse_class(eval_model: str) -> ImportPath | None:
 
 
 def _build_own_judge(place: ImportPath) -> Judge:
-    made = imported(place, str(place), "judge", JudgeError)
+    made = import_object(place, str(place), "judge", JudgeError)
     try:
         judge = made()
     except TypeError as error:  # it is no class, or has parameters

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.asking.ask import Ask, Question, Template, Templates, put
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from evaluation.judge.asking import cache_replies, convert_to_judge_errors, judge_prompts
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.judge.replies import FORMS
@@ -92,4 +92,4 @@ class OpenAIJudge:
             if answer.value is not None:
                 return answer.value
             text = answer.text
-        return Verdict(False, f"the judge's reply is no verdict: {scrubbed(text)[:200]!r}", failed=True)
+        return Verdict(False, f"the judge's reply is no verdict: {scrub(text)[:200]!r}", failed=True)

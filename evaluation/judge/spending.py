@@ -88,7 +88,10 @@ class Spending:
             self.unmetered += tokens is None
             self._now = _add(self._now, tokens or (0, 0))
         if tokens is None and self.limit is not None:
-            raise JudgeError("--max-cost cannot be held: the judge's server does not say how many tokens it used")
+            raise JudgeError(
+                "--max-cost cannot be held: the judge's server does not report how many tokens it used; "
+                "leave --max-cost out, or take another server"
+            )
 
     def add_kept(self, tokens: tuple[int, int]) -> None:
         """Count the tokens of a judgement that an earlier run paid for."""

@@ -85,7 +85,7 @@ class ReportPart:
         """Scores of turns whose knowledge sources disagreed, and of those whose did not, if traced."""
         traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
         found = {
-            label: [turn for turn, trace in traced if trace.noted(name) is value]
+            label: [turn for turn, trace in traced if trace.get_note(name) is value]
             for (name, value), label in _CONFLICT_LABELS.items()
         }
         return {label: score(turns) for label, turns in found.items() if turns}

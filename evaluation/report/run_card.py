@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from agents.base.named import name_of
+
 _FIELDS = ("date", "commit", "preset", "profile", "models", "dataset", "turns", "judge", "rules")
 _DIRTY = "-dirty"
 _FOLDERS = re.compile(
@@ -17,7 +19,8 @@ _FOLDERS = re.compile(
 def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]:
     """Make the card of runs that answered some turns together, by field.
 
-    Several values of a field are all listed, in their order. Paths are cut to the names of their files.
+    Several values of a field are all listed, in their order. Paths are cut to the names of their files, those of preset and profile to
+    the names without suffix.
 
     Args:
         abouts: run.json of each run, with judge and rules.
@@ -26,7 +29,9 @@ def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]
     found: dict[str, list[str]] = {name: [] for name in _FIELDS}
     models: dict[str, list[str]] = {}
     for about in abouts:
-        for name in ("preset", "profile", "dataset", "judge", "rules"):
+        for name in ("preset", "profile"):
+            found[name].append(name_of(str(about.get(name) or "")))
+        for name in ("dataset", "judge", "rules"):
             found[name].append(_strip_folders(about.get(name) or ""))
         for name in ("date", "commit"):  # a run that was resumed has several
             found[name] += str(about.get(name) or "").split(", ")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from PIL import Image
 
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.base_agent import BaseAgent, Message
 from agents.record import Unanswered
 from agents.time_limits.deadline import CallCancelledError
@@ -71,7 +71,7 @@ class CallResult:
 
     @property
     def failure(self) -> str | None:
-        """Why the call failed on every turn, or None.
+        """Reason why the call failed on every turn, or None.
 
         A call fails if the agent does, if none of its answers is text, or if no model replied to any request of any turn.
         """
@@ -176,7 +176,7 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Cal
         raise
     except Exception as problem:  # one failing batch must not cost the answers of the others
         log.exception("the agent failed")
-        error = scrubbed(f"{type(problem).__name__}: {problem}")
+        error = scrub(f"{type(problem).__name__}: {problem}")
     seconds = time.perf_counter() - start
     if error is not None:
         answers = [I_DONT_KNOW] * len(call.slots)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -98,7 +98,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     noted: dict[str, Any] = {}
     answered: list[AnsweredTurn] = []
     if options.replicas is None:
-        agent: AbstractContextManager[LaunchedAgent] = nullcontext(launching.launch_agent(options, config, build))
+        agent: AbstractContextManager[LaunchedAgent] = closing(launching.launch_agent(options, config, build))
     else:
         agent = replicas.launch_replicas(options, about, build)
     with agent as launched:

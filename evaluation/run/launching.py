@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.cluster import Placed
-from agents.base.named import ImportPath, canonical, imported, look_up
+from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
@@ -23,6 +23,7 @@ from agents.time_limits.deadline import CallCancelledError
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts
+from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_python
 from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, look_up_gold_entries, read_full_queries
 
@@ -53,6 +54,12 @@ BuildAgent = Callable[..., BaseAgent]
 NOT_OURS = "built as the organiser builds it: no preset is applied, and of the profile the search alone"
 """Value of ``built`` in run.json for an agent that is not derived from ``CragAgent``."""
 
+AGENT_LOG = "agent.log"
+"""File in the output folder: what an agent of another repository prints."""
+
+RELEASE_MODEL = "meta-llama/Llama-3.2-11B-Vision-Instruct"
+"""Model with which the research release builds an agent unless told otherwise."""
+
 
 @dataclass(frozen=True)
 class LaunchedAgent:
@@ -66,6 +73,7 @@ class LaunchedAgent:
         replies: Returns hits and misses of its reply cache so far; None without a cache.
         evidence: Searches in its place; None: it searches itself.
         keep_up: Makes a call, and repeats it if the shared search was lost meanwhile.
+        close: Ends the process of an agent that has one.
     """
 
     agent: BaseAgent | Answering
@@ -75,6 +83,7 @@ class LaunchedAgent:
     replies: ReplyCounts | None = None
     evidence: ProvidedEvidence | None = None
     keep_up: Callable[[Callable[[], CallResult]], CallResult] = lambda ask: ask()
+    close: Callable[[], None] = lambda: None
 
 
 def look_up_agent_class(reference: str) -> type[BaseAgent]:
@@ -85,7 +94,7 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
     """
     place = look_up(reference, "agent", EvaluationError, attribute="ClassName")
     assert isinstance(place, ImportPath)
-    agent: type[BaseAgent] = imported(place, reference, "agent", EvaluationError, BaseAgent)
+    agent: type[BaseAgent] = import_object(place, reference, "agent", EvaluationError, BaseAgent)
     if inspect.isabstract(agent):
         missing = ", ".join(sorted(agent.__abstractmethods__))
         raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")
@@ -128,7 +137,7 @@ def launch_agent(
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
         wanted = config.plan_search(options.split, web=web, images=images)
-        ours = build is None and issubclass(look_up_agent_class(options.agent), CragAgent)
+        ours = build is None and _is_ours(options)
         if search is not None:
             from agents.search.shared_search import SharedSearch
 
@@ -137,6 +146,8 @@ def launch_agent(
             pipeline = _open_pipeline(options, config, check=ours)
         evidence = _make_evidence(options, pipeline, images=images, web=web) if options.calls == PROVIDED else None
         searched = pipeline if evidence is None else None
+        if build is None and (place := _find_foreign_agent(options)) is not None:
+            return _launch_foreign_agent(options, config, place, searched, evidence)
         agent = (build or _choose_builder(look_up_agent_class(options.agent)))(config, searched, replies=replies)
     counts = (lambda: (replies.counts.hits, replies.counts.misses)) if replies is not None else None
     if not isinstance(agent, CragAgent):  # other agents have no trace and no warm-up
@@ -153,6 +164,55 @@ def launch_agent(
     if search is None:
         return made
     return replace(made, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
+
+
+def _is_ours(options: RunOptions) -> bool:
+    """Return whether the agent runs a preset under a profile."""
+    return options.agent_root is None and issubclass(look_up_agent_class(options.agent), CragAgent)
+
+
+def _find_foreign_agent(options: RunOptions) -> ForeignAgentPlace | None:
+    """Return the place of an agent of another repository; None without ``--agent-root``.
+
+    Raises:
+        EvaluationError: There is no such folder or interpreter, or ``--agent`` is no import path.
+    """
+    if options.agent_root is None:
+        return None
+    look_up(options.agent, "agent", EvaluationError, attribute="ClassName")
+    root = options.agent_root.resolve()
+    if not root.is_dir():
+        raise EvaluationError(f"--agent-root {root} is no folder; name the repository that {options.agent} belongs to")
+    return ForeignAgentPlace(
+        root,
+        options.agent,
+        find_python(root, options.agent_python),
+        options.output_dir.absolute() / AGENT_LOG,
+        options.agent_seconds,
+        None if options.agent_memory is None else int(options.agent_memory * 1e9),
+    )
+
+
+def _launch_foreign_agent(
+    options: RunOptions, config: RunConfig, place: ForeignAgentPlace, search: Any, evidence: ProvidedEvidence | None
+) -> LaunchedAgent:
+    from agents.search.pages.web_cache import PageCache
+    from agents.search.paths import organiser_pages
+
+    cache = PageCache(config.page_folder, further=(organiser_pages(),))
+    release = {
+        "model_name": options.model_name or RELEASE_MODEL,
+        "is_multi_turn": options.dataset_type == "multi-turn",
+    }
+    agent = ForeignAgent(
+        place,
+        release if options.calls == PROVIDED else None,
+        search,
+        images=not options.suppress_image_search_api,
+        read_page=lambda url: cache.get_all([url]).get(url, ""),
+        pages=config.page_folder.absolute(),
+    )
+    return LaunchedAgent(agent, evidence=evidence, close=agent.close)
 
 
 def plan_shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
@@ -181,12 +241,21 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
     """Open the search pipeline of a command line.
 
     Raises:
-        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach.
+        EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach. Or the profile searches by a class of its
+            own, and the agent or ``--calls`` takes the organiser's pipeline.
     """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
     wanted = config.plan_search(options.split, web=web, images=images)
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
+    search = config.profile.search
+    ours = issubclass(look_up_agent_class(options.agent), CragAgent)
+    if not search.is_pipeline and (options.calls == PROVIDED or not ours):
+        reason = f"--calls {PROVIDED}" if options.calls == PROVIDED else f"--agent {options.agent}"
+        raise EvaluationError(
+            f"{reason} takes the organiser's pipeline, and profile {config.profile.name!r} searches by {search.kind!r}: "
+            "take a profile whose [search] has kind embedded or organiser"
+        )
     return config.pipeline(**wanted)
 
 
@@ -228,13 +297,12 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         EvaluationError: The agent, the preset, the profile, a stage to leave out or a setting is unknown. Or the options change the
             preset or its models, and the agent has none.
     """
-    agent = look_up_agent_class(options.agent)
-    ours = issubclass(agent, CragAgent)
+    foreign, ours = _find_foreign_agent(options), _is_ours(options)
     if not ours:
         changed = {
             "--without": options.without,
             "--set": options.set,
-            "--model-name": options.model_name,
+            "--model-name": options.model_name if foreign is None or options.calls != PROVIDED else None,
             "--base-url": options.base_url,
             "--max-connections, --max-retries, --max-wait, --reasoning-tokens": options.server,
             "--reply-cache": options.reply_cache,
@@ -255,9 +323,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             knowledge=options.knowledge,
         )
     if options.replicas is not None and config.settings.trace.requests:
-        raise EvaluationError(
-            "requests are recorded (--record-requests) of one agent in this process, without --replicas"
-        )
+        raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     made = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
@@ -268,8 +334,14 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         **({"knowledge": config.collection.name} if config.collection is not None else {}),
         **({"reasoning_tokens": options.reasoning_tokens} if options.reasoning_tokens else {}),
     }
+    if foreign is None:
+        agent = look_up_agent_class(options.agent)
+        described = {"agent": f"{agent.__module__}:{agent.__qualname__}"}
+    else:
+        named = {"model_name": options.model_name} if options.model_name else {}
+        described = {"agent": options.agent, **foreign.describe(), **named}
     return config, {
-        "agent": f"{agent.__module__}:{agent.__qualname__}",
+        **described,
         **({"preset": config.preset} if ours else {"built": NOT_OURS}),
         "profile": canonical(options.profile),
         **(made if ours else {}),

@@ -43,6 +43,9 @@ _EXAMPLES = """examples:
   saved answers scored as the challenge's starter kit scores them:
     python local_evaluation.py --rules starter-kit --mode evaluate --input-file results/mine/response.jsonl --eval-model gpt-4o-mini
 
+  an agent of the starter kit, in its own folder and under its own interpreter:
+    python local_evaluation.py --agent-root ../my-fork --agent agents.my_agent:MyAgent --agent-python ../my-fork/.venv/bin/python
+
   an ablation: the preset without one of its stages, and with another setting:
     python local_evaluation.py --preset best --without reranking --set queries.fuse_entity=false
 """
@@ -278,7 +281,31 @@ class PresetOptions(AgentOptions):
     )
 
 
-class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
+class ForeignAgentOptions(Options):
+    """An agent of another repository, in a process of its own."""
+
+    group = "an agent of another repository"
+
+    agent_root: Annotated[Path | None, Flag(metavar="DIR")] = Field(
+        None,
+        description="repository of --agent, such as a fork of the starter kit: the agent runs in a process of its own, in this folder "
+        "and with its packages. What it prints is in agent.log in --output-dir",
+    )
+    agent_python: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="interpreter of that process; not given: .venv/bin/python in --agent-root, else this one"
+    )
+    agent_seconds: Annotated[float, Flag(metavar="S")] = Field(
+        60.0,
+        gt=0,
+        description="seconds a turn after which that process counts as hung: it is killed, and started again for the next batch. The "
+        "challenge allows 10",
+    )
+    agent_memory: Annotated[float | None, Flag(metavar="GB")] = Field(
+        None, gt=0, description="memory that the process may take; not given: any. The challenge has 32"
+    )
+
+
+class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions):
     """Run the CRAG-MM agent over a data set and score its answers."""
 
     group = "the run"
@@ -322,6 +349,12 @@ class RunOptions(DatasetOptions, PresetOptions, RunJudgeOptions):
             and self.dataset_type != "single-turn",
             "--gold-entity goes with --diagnostics, which knows the entity, and --calls research-release": self.gold_entity
             and (self.diagnostics is None or self.calls != PROVIDED),
+            "--agent-root takes one agent, no --replicas": self.agent_root is not None and self.replicas is not None,
+            "--agent-python, --agent-seconds and --agent-memory go with --agent-root": self.agent_root is None
+            and not {"agent_python", "agent_seconds", "agent_memory"}.isdisjoint(self.model_fields_set),
+            "--agent-root with --calls research-release takes one data set: the release builds an agent for each": (
+                self.agent_root is not None and self.calls == PROVIDED and self.dataset_type == "both"
+            ),
             "--ray-address goes with --replicas": self.ray_address is not None and self.replicas is None,
             "--input-file goes with --mode evaluate": self.input_file is not None and self.mode != "evaluate",
             "--input-file goes with one data set; judge the two files one after the other": self.input_file is not None

@@ -191,7 +191,7 @@ def judge_answers(
     if part.latency is not None:
         print_latency(console, part.latency)
     print_missing_pictures(console, turns, source)
-    cut_short = sum(trace.cut_short for trace in part.matched.values())
+    cut_short = sum(trace.was_cut_short for trace in part.matched.values())
     if cut_short:
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")
     print_errors(console, turns, part.matched)

@@ -157,5 +157,8 @@ def read_full_queries(path: Path) -> dict[str, str]:
         if "interaction_id" in line and "agent_response" in line
     }
     if not found:
-        raise EvaluationError(f"{path} holds no line with interaction_id and agent_response (the full query)")
+        raise EvaluationError(
+            f"{path} has no line with interaction_id and agent_response (the full query); "
+            "name the file of the research release"
+        )
     return found

@@ -23,8 +23,8 @@ from agents.base.cluster import (
     OnePerNode,
     Placed,
     cluster,
-    ended,
-    gpus_of,
+    end_actors,
+    share_gpus,
 )
 from agents.base_agent import BaseAgent
 from evaluation.commands import summarise_error
@@ -151,7 +151,10 @@ class Replicas:
             self._batch_sizes = [self._check_started(answer) for answer in ray.get(starting, timeout=START_SECONDS)]
         except ray.exceptions.GetTimeoutError as error:
             up, _ = ray.wait(starting, num_returns=count, timeout=0)
-            raise EvaluationError(f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s") from error
+            raise EvaluationError(
+                f"{len(up)} of {count} replicas started within {START_SECONDS:.0f} s; "
+                "take fewer replicas or a larger machine"
+            ) from error
         except ray.exceptions.RayTaskError as error:
             raise EvaluationError(f"a replica cannot be started: {error.cause}") from error
         except ray.exceptions.RayActorError as error:
@@ -220,7 +223,7 @@ class Replicas:
 
     def close(self) -> None:
         """End the replicas."""
-        ended(self._ray, self._replicas)
+        end_actors(self._ray, self._replicas)
 
     def _begin(self, number: int, node: str) -> Any:
         """Start the agent of a replica that is on a node, with the search of that node."""
@@ -256,7 +259,7 @@ def launch_replicas(
     try:
         with cluster(options.ray_address, "--replicas") as ray:
             shared = plan_shared_search(options, build)
-            own, searching = gpus_of(ray, count, sharing=shared is not None)
+            own, searching = share_gpus(ray, count, sharing=shared is not None)
             place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
             start = partial(place.remote, options, build, str(Path.cwd()))
             with ExitStack() as stack:

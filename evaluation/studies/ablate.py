@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag
+from agents.base.named import name_of
 from evaluation.run.launching import read_settings
 from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (
@@ -47,7 +48,7 @@ def make_variants(
     """
     settings = read_settings(preset, profile, chat_model, base_url)
     left_out = [leave_out(name, preset, settings) for name in names or [part.name for part in select_parts(settings)]]
-    return [Variant(preset, preset), *left_out]
+    return [Variant(name_of(preset), preset), *left_out]
 
 
 def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for made in make_variants(preset, options.profile, options.without, *model)
         ]
 
-    return compare(variants, lambda variant: variant.preset, build_tables, options, "ablation")
+    return compare(variants, lambda variant: variant.preset_name, build_tables, options, "ablation")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
         if keys and label not in _NEITHER:
             found[keys[0]] = label in _RIGHT
     if not found:
-        raise EvaluationError(f"{path} holds no label of these answers")
+        raise EvaluationError(f"{path} contains no label of these answers; take the labels of this run")
     return found
 
 

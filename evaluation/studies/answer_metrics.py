@@ -16,7 +16,7 @@ from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.records import JudgedTurn, TurnFacts
 from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
-from evaluation.studies.figures import compute_figures
+from evaluation.studies.figures import compute_figures, describe_failing, mark_failing
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, load_labels, read_entries
 from evaluation.studies.result_tables import ResultTable, format_rate, show_and_publish
 
@@ -129,6 +129,8 @@ def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[st
     measured = [measure(judged, accept.get(judged.turn.interaction_id, ())) for judged in entry.turns]
     return {
         "label": entry.label,
+        "errors": figures.errors,
+        "failing_stages": list(figures.failing),
         "accuracy": figures.accuracy,
         "seconds_a_turn": figures.seconds,
         **{name: vars(means) for name, means in average_by_modality(measured).items()},
@@ -141,7 +143,7 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
     words = ("overlap", "f1", "em", "vqa")
     rows = [
         (
-            each["label"],
+            mark_failing(each["label"], each["failing_stages"]),
             str(each["overall"]["turns"]),
             format_rate(each["accuracy"]),
             *(_format_cell(each["overall"][name]) for name in words),
@@ -150,7 +152,11 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
         for each in entries
     ]
     heads = ("Entry", "turns", "accuracy (%)", "overlap (%)", "F1 (%)", "EM (%)", "VQA (%)", "elapse (s a turn)")
-    made = [ResultTable("Metrics of the papers", heads, rows, notes=(f"verdicts: {found['verdicts']}",))]
+    notes = [f"verdicts: {found['verdicts']}"]
+    notes += [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
+    errors = ", ".join(f"{each['label']} {each['errors']}" for each in entries if each["errors"])
+    notes += [f"errors, whose answer counts as the words I don't know: {errors}"] * bool(errors)
+    made = [ResultTable("Metrics of the papers", heads, rows, notes)]
     if any(each[name]["turns"] for each in entries for name in ("single", "multi")):
         made.append(_modality_table(entries))
     return made
@@ -160,7 +166,7 @@ def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
     heads = ("Entry", *(f"{name} {metric}" for name in MODALITIES for metric in ("turns", "F1", "EM")))
     rows = [
         (
-            each["label"],
+            mark_failing(each["label"], each["failing_stages"]),
             *(
                 cell
                 for name in MODALITIES

@@ -263,7 +263,9 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     trained_on = _read_sessions(options.leave_out)
     turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
     if not turns.gate_decides.any():
-        raise EvaluationError("no turn of these runs has a candidate that no rule forbids")
+        raise EvaluationError(
+            "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
+        )
     splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
     weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
     return FitData(
@@ -348,7 +350,7 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
         read_toml(path)  # its error messages are better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise EvaluationError(f"there is no preset {path}") from error
+        raise EvaluationError(f"there is no preset {path}; correct the name") from error
     except ValueError as error:  # TOMLKitError too
         raise EvaluationError(f"{path} is not valid TOML: {error}") from error
     try:

@@ -131,7 +131,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     for place in places:
         inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
         if not inside:
-            raise EvaluationError(f"{place} holds no judged run ({ALL_TURNS})")
+            raise EvaluationError(f"{place} contains no judged run ({ALL_TURNS}); judge it with local_evaluation.py")
         found += inside
     return found
 
@@ -149,8 +149,10 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     turns = read_turn_table(run)
     records = read_traces(run / TRACE, needed=True)
     traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
-    seen = [(judged, record, final) for judged, record in traced if (final := record.decision) and not record.cut_short]
-    cut_short = sum(record.cut_short for _, record in traced)
+    seen = [
+        (judged, record, final) for judged, record in traced if (final := record.decision) and not record.was_cut_short
+    ]
+    cut_short = sum(record.was_cut_short for _, record in traced)
     if cut_short:
         why = "because the time was up before all stages had run; on a slow or busy machine run with"
         log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agents.record import TurnRecord
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.run_log import read_run_log, select_costs, summarise_latency
 from evaluation.files.traces import find_failing_stages, read_all_traces
-from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
 from evaluation.rules import OURS, RULES
 from evaluation.scores.answer_words import mean_overlap
 from evaluation.scores.scoring import Interval, bootstrap_intervals, count_errors, score, select_counted
@@ -19,6 +20,22 @@ from evaluation.studies.variants import Variant
 
 FAILING = "(!)"
 """Mark of a run of which a stage failed on every turn."""
+
+
+def mark_failing(label: str, failing: Sequence[str]) -> str:
+    """Mark the label of a run if stages of it failed on every turn."""
+    return f"{label} {FAILING}" if failing else label
+
+
+def describe_failing(label: str, failing: Iterable[str]) -> list[str]:
+    """Return a note for each stage of a run that failed on every turn."""
+    return [f"{label} {FAILING} a stage failed on every turn: {said}" for said in failing]
+
+
+def list_failing_stages(turns: Iterable[AnsweredTurn], traces: Mapping[Key, TurnRecord]) -> tuple[str, ...]:
+    """List the stages that failed on every one of these turns, each with what it said."""
+    found = find_failing_stages(traces[turn.key] for turn in turns if turn.key in traces)
+    return tuple(f"{stage}: {reason}" for stage, reason in found.items())
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ class Result:
     @property
     def label(self) -> str:
         """Label in a table: marked if a stage failed on every turn."""
-        return f"{self.variant.label} {FAILING}" if self.figures.failing else self.variant.label
+        return mark_failing(self.variant.label, self.figures.failing)
 
 
 def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
@@ -134,13 +151,8 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
         errors=count_errors(turns),
-        failing=tuple(
-            f"{stage}: {reason}"
-            for stage, reason in find_failing_stages(
-                traces[turn.key] for turn in answered if turn.key in traces
-            ).items()
-        ),
-        cut_short=sum(traces[turn.key].cut_short for turn in answered if turn.key in traces),
+        failing=list_failing_stages(answered, traces),
+        cut_short=sum(traces[turn.key].was_cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),
         **spent,
     )

@@ -18,6 +18,7 @@ from evaluation.files.folder_lock import lock_folders
 from evaluation.files.traces import read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.scoring import truthfulness_points
+from evaluation.studies.figures import describe_failing
 from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entries
 from evaluation.studies.paired_tests import compare_runs, pair_turns
 from evaluation.studies.result_tables import ResultTable, build_card_table, format_with_interval, publish, shorten
@@ -109,7 +110,9 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
     """
     pairs = pair_turns(one.turns, other.turns)
     if not pairs:
-        raise EvaluationError(f"{one.label} and {other.label} have no turn in common")
+        raise EvaluationError(
+            f"{one.label} and {other.label} have no turn in common; compare runs over the same questions"
+        )
     first, second = (read_all_traces(entry.folders) for entry in (one, other))
     found = []
     for before, after in pairs:
@@ -135,13 +138,14 @@ def build_tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int |
     """
     counts, paired = _count_verdicts(one, other), compare_runs(one.turns, other.turns)
     shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
-    heads = (f"{one.label} \\ {other.label}", *shown, "together")
+    heads = (f"{one.marked} \\ {other.marked}", *shown, "together")
     rows = [(name, *map(str, row := [counts[name, to] for to in shown]), str(sum(row))) for name in shown]
     p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
     change = format_with_interval(paired.change, paired.interval, signed=True)
     notes = [f"{len(flips)} of {paired.turns} turns of both flipped; truthfulness {change}{p}"]
     alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - paired.turns)]
     notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)
+    notes += [note for entry in (one, other) for note in describe_failing(entry.label, entry.failing)]
     made = [ResultTable("Verdicts", heads, rows, notes)]
     if flips:
         made += [_build_stage_table(flips), _build_flip_table(flips, longest)]
@@ -182,6 +186,7 @@ def build_content(one: Entry, other: Entry, flips: Sequence[Flip], verdicts: str
         "verdicts": verdicts,
         "matrix": {name: {to: counts[name, to] for to in VERDICTS} for name in VERDICTS},
         "comparison": asdict(compare_runs(one.turns, other.turns)),
+        "failing_stages": {entry.label: list(entry.failing) for entry in (one, other)},
         "flips": [
             {
                 "session_id": flip.before.turn.session_id,

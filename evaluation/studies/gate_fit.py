@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from agents.base.linear_head import rows_of
+from agents.base.linear_head import convert_rows
 from agents.methods.gate import CLASSES, Gate
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import session_interval
@@ -258,10 +258,10 @@ def make_gate(
     return Gate(
         classes=CLASSES,
         features=tuple(names),
-        coefficients=rows_of(regression.coef_),
+        coefficients=convert_rows(regression.coef_),
         intercept=(float(regression.intercept_[0]),),
-        mean=rows_of(scaler.mean_[None])[0],
-        scale=rows_of(scaler.scale_[None])[0],
+        mean=convert_rows(scaler.mean_[None])[0],
+        scale=convert_rows(scaler.scale_[None])[0],
         threshold=threshold,
         threshold_egocentric=egocentric,
         fitted_on=about,

@@ -109,7 +109,7 @@ def fit(
         verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is wanted}
         found = measure_agreement("judge", "hand", verdicts, by_hand)
         if found is None:
-            raise EvaluationError(f"{labels} holds no label of {part}")
+            raise EvaluationError(f"{labels} contains no label of {part}; name the file of labels of that split")
         (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
         return Tally(
             answers=found.turns, kappa=found.kappa, both_right=both_right, both_wrong=both_wrong,

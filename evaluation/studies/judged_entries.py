@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -16,6 +17,7 @@ from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
@@ -33,6 +35,7 @@ from evaluation.report.run_card import make_card
 from evaluation.rules import OURS, Rules
 from evaluation.run.launching import make_local_judge
 from evaluation.scores.scoring import select_counted
+from evaluation.studies.figures import list_failing_stages, mark_failing
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset
@@ -67,6 +70,16 @@ class Entry:
     folders: tuple[Path, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def failing(self) -> tuple[str, ...]:
+        """Stages that failed on every turn, each with what it said; empty without traces."""
+        return list_failing_stages((judged.turn for judged in self.turns), read_all_traces(self.folders))
+
+    @property
+    def marked(self) -> str:
+        """Label in a table: marked if a stage failed on every turn."""
+        return mark_failing(self.label, self.failing)
+
 
 @dataclass(frozen=True)
 class Entries:
@@ -83,7 +96,7 @@ class Entries:
         judged = {"judge": self.judge, "rules": self.rules}
         made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
         return {
-            entry.label: make_card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            entry.marked: make_card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
             for entry in self.entries
         }
 
@@ -177,7 +190,7 @@ def find_saved(spec: str) -> Saved:
     here = path / RESPONSES
     files = [path] if not path.is_dir() else [here] if here.is_file() else sorted(path.glob(f"*/{RESPONSES}"))
     if not files:
-        raise EvaluationError(f"{path} holds no answers ({RESPONSES})")
+        raise EvaluationError(f"{path} contains no answers ({RESPONSES}); name the folder of a run")
     place = None
     if not named:
         folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None

@@ -13,6 +13,7 @@ from rich.console import Console
 from agents.base.command_options import Flag
 from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
+from evaluation.records import JudgedTurn
 from evaluation.scores.scoring import score
 from evaluation.scores.slices import (
     SLICES,
@@ -95,12 +96,17 @@ class Board:
     places: tuple[Place, ...]
 
 
-def build_boards(entries: Sequence[Entry], against: str | None = None) -> list[Board]:
+BOTH = "single-turn and multi-turn"
+"""Task of the board of questions and dialogs together. Sessions are its clusters too: a question is a session of one turn."""
+
+
+def build_boards(entries: Sequence[Entry], against: str | None = None, *, both: bool = False) -> list[Board]:
     """Build a leaderboard of the questions (sessions of one turn) and one of the dialogs.
 
     Args:
         entries: Judged answers.
         against: Label of the entry that the others are tested against; None: the best of each task.
+        both: Build one of all turns too, if there are questions and dialogs.
 
     Raises:
         EvaluationError: No entry has the label.
@@ -109,21 +115,23 @@ def build_boards(entries: Sequence[Entry], against: str | None = None) -> list[B
     if against is not None:
         check_base(against, labels)
     made = []
-    for task in ("single-turn", "multi-turn"):  # a session of one turn belongs to single-turn
-        results = [
-            Result(
-                Variant(entry.label, str(entry.about.get("preset", ""))),
-                task,
-                compute_figures(turns, entry.folders),
-                turns,
-                about=entry.about,
-            )
-            for entry in entries
-            if (turns := [turn for turn in entry.turns if (turn.turn.total_turn_count > 1) == (task == "multi-turn")])
-        ]
-        if results:
-            made.append(_build_board(task, results, against))
+    for task in ("single-turn", "multi-turn"):
+        found = [(entry, turns) for entry in entries if (turns := _select_task(entry.turns, task))]
+        if found:
+            made.append(_build_board(task, [_make_result(entry, task, turns) for entry, turns in found], against))
+    if both and len(made) > 1:
+        made.append(_build_board(BOTH, [_make_result(entry, BOTH, entry.turns) for entry in entries], against))
     return made
+
+
+def _select_task(turns: Sequence[JudgedTurn], task: str) -> list[JudgedTurn]:
+    """Select the turns of a task: a session of one turn belongs to single-turn."""
+    return [judged for judged in turns if (judged.turn.total_turn_count > 1) == (task == "multi-turn")]
+
+
+def _make_result(entry: Entry, task: str, turns: Sequence[JudgedTurn]) -> Result:
+    variant = Variant(entry.label, str(entry.about.get("preset", "")))
+    return Result(variant, task, compute_figures(turns, entry.folders), turns, about=entry.about)
 
 
 def _build_board(task: str, results: Sequence[Result], against: str | None) -> Board:
@@ -214,7 +222,7 @@ _CHOSEN = "where the base is the best entry it was chosen by these turns: name o
 def _build_slice_tables(board: Board) -> Iterator[ResultTable]:
     """Yield the tables of truthfulness by group, with a column for each entry."""
     for name, sizes in board.slices.items():
-        heads = (name, "turns", *(place.label for place in board.places))
+        heads = (name, "turns", *(place.result.label for place in board.places))
         rows = [
             (group, str(size), *(_format_cell(place.slices[name].get(group)) for place in board.places))
             for group, size in sizes.items()
@@ -235,6 +243,10 @@ class LeaderboardOptions(OneJudgeOptions):
     against: Annotated[str | None, Flag(metavar="LABEL")] = Field(
         None, description="entry that the others are tested against; not given: the best of each data set"
     )
+    both: bool = Field(
+        False,
+        description="a table of questions and dialogs together too; intervals and tests resample whole sessions, as in the others",
+    )
     groups: bool = Field(
         False, description="tables by domain, category, turn number and what else is known of the questions too"
     )
@@ -254,7 +266,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 def _run(options: LeaderboardOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
-    made = build_boards(entries.entries, options.against)
+    made = build_boards(entries.entries, options.against, both=options.both)
     found = [table for board in made for table in build_tables(board, groups=options.groups)]
     for table in found:
         table.show(console)

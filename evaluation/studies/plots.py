@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.files import write_whole
+from evaluation.files.manifest import describe_picture
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
 from evaluation.studies.figures import Result
@@ -33,6 +34,7 @@ def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
 
     tasks = list(dict.fromkeys(result.task for result in results))
     labels = list(dict.fromkeys(result.variant.label for result in results))
+    failing = {result.variant.label: result.label for result in results if result.figures.failing}
     figure = Figure(figsize=(1.5 + 4 * len(tasks), 1.2 + _ROW_INCHES * len(labels)))
     panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
     for panel, task in zip(panels[0], tasks, strict=True):
@@ -49,7 +51,7 @@ def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
         panel.axvline(0, color="grey", linewidth=0.8)
         panel.set_title(task)
         panel.set_xlabel("truthfulness (%), 95% interval")
-        panel.set_yticks(range(len(labels)), labels)
+        panel.set_yticks(range(len(labels)), [failing.get(label, label) for label in labels])
         panel.set_ylim(len(labels) - 0.4, -0.6)
     figure.tight_layout()
     return save(figure, place)
@@ -93,14 +95,22 @@ def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Map
 
 
 def save(figure: Figure, place: Path) -> list[Path]:
-    """Write a figure as PLACE.png, .svg and .pdf, reproducible to the byte; return the files."""
-    from matplotlib import rc_context
+    """Write a figure as PLACE.png, .svg and .pdf, and return the files.
 
+    A commit writes the same bytes each time. The PNG names the commit and the words in the figure.
+    """
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    words = [found.get_text() for found in figure.findobj(Text) if isinstance(found, Text) and found.get_text()]
+    about = {"png": describe_picture(words)}
     paths = []
     for kind, dated in _DATED.items():
         buffer = io.BytesIO()
         with rc_context(_STEADY):
-            figure.savefig(buffer, dpi=_DOTS_AN_INCH, format=kind, metadata=dict.fromkeys(dated))
+            figure.savefig(
+                buffer, dpi=_DOTS_AN_INCH, format=kind, metadata={**dict.fromkeys(dated), **about.get(kind, {})}
+            )
         paths.append(place.with_suffix(f".{kind}"))
         write_whole(paths[-1], buffer.getvalue())
     return paths

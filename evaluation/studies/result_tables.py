@@ -20,7 +20,7 @@ from evaluation.files.manifest import write_json
 from evaluation.report.html_report import write_html
 from evaluation.report.run_card import make_card
 from evaluation.scores.scoring import Interval
-from evaluation.studies.figures import Figures, Result
+from evaluation.studies.figures import Figures, Result, describe_failing, mark_failing
 from evaluation.studies.paired_tests import Paired
 
 _INTERVAL = re.compile(r"\[-?[\d.]+, -?[\d.]+\]")
@@ -165,7 +165,9 @@ def make_result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
     for result in results:
         made.setdefault(result.variant.label, []).append(result)
     return {
-        label: make_card([each.about for each in found], sum(len(each.turns) for each in found))
+        mark_failing(label, [said for each in found for said in each.figures.failing]): make_card(
+            [each.about for each in found], sum(len(each.turns) for each in found)
+        )
         for label, found in made.items()
     }
 
@@ -176,6 +178,7 @@ def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTab
     See ``figures.compare_with_bases``.
     """
     made = []
+    labels = {result.variant.label: result.label for result in results}
     for base in dict.fromkeys(result.base for result in results if result.base):
         rows = [
             (label, format_with_interval(found.change, found.interval, signed=True), format_p(found), str(found.turns))
@@ -184,7 +187,9 @@ def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTab
             )
         ]
         heads = (first, "change (%) [95%]", "p", "turns of both")
-        made.append(ResultTable(f"{results[0].task}, truthfulness against {base}", heads, rows, (P_NOTE,)))
+        made.append(
+            ResultTable(f"{results[0].task}, truthfulness against {labels.get(base, base)}", heads, rows, (P_NOTE,))
+        )
     return made
 
 
@@ -239,9 +244,7 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
 
 def describe_failures(results: Sequence[Result]) -> list[str]:
     """Return notes on what failed in the runs of a table: stages that never ran, turns that are errors."""
-    failing = [
-        f"{result.label} a stage failed on every turn: {said}" for result in results for said in result.figures.failing
-    ]
+    failing = [note for each in results for note in describe_failing(each.variant.label, each.figures.failing)]
     if any(result.figures.errors for result in results):
         failing.append(
             "errors: turns without an answer because something failed; the rates count them by their text, as missing"
@@ -320,7 +323,7 @@ def build_figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
         row: dict[str, object] = {
             "label": result.variant.label,
             "task": result.task,
-            "preset": result.variant.preset,
+            "preset": result.variant.preset_name,
             "without": ", ".join(result.variant.without),
             "set": ", ".join(result.variant.settings),
             **{name: value for name, value in vars(figures).items() if name != "intervals"},

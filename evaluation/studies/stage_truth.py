@@ -32,6 +32,7 @@ from evaluation.files.traces import read_all_traces
 from evaluation.judge.plain_text import normalise_text, tokenise
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.slices import summarise_group
+from evaluation.studies.figures import describe_failing, mark_failing
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
 from evaluation.studies.result_tables import ResultTable, format_rate, format_with_interval, show_and_publish
 
@@ -198,6 +199,7 @@ def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
     whole = summarise_group(turns)
     return {
         "label": entry.label,
+        "failing_stages": list(entry.failing),
         "form": form,
         "turns": len(turns),
         "accuracy": fmean(judged.correct for judged in turns),
@@ -247,7 +249,7 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
     entries = found["entries"]
     rows = [
         (
-            each["label"],
+            mark_failing(each["label"], each["failing_stages"]),
             each["form"] or "-",
             str(each["turns"]),
             format_rate(each["accuracy"]),
@@ -257,8 +259,13 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
         for each in entries
     ]
     heads = ("Entry", "form", "turns", "accuracy (%)", "missing (%)", "truthfulness (%) [95%]")
-    made = [ResultTable("Answers by form of the question", heads, rows, notes=(f"verdicts: {found['verdicts']}",))]
-    traced = [(each["label"], each["stages"]) for each in entries if each["stages"] is not None]
+    said = [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
+    made = [ResultTable("Answers by form of the question", heads, rows, (f"verdicts: {found['verdicts']}", *said))]
+    traced = [
+        (mark_failing(each["label"], each["failing_stages"]), each["stages"])
+        for each in entries
+        if each["stages"] is not None
+    ]
     if not traced:
         return [
             *made[:-1],

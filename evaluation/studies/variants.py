@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agents.base.named import name_of
 from evaluation.records import EvaluationError
 from evaluation.run.launching import stage_groups
 
@@ -19,6 +20,7 @@ class Variant:
 
     Attributes:
         label: Name in tables.
+        preset: The preset, by name or by the path of its file.
         without: Stages or groups of stages that are left out.
         settings: Settings that are replaced, as ``queries.split=none``.
     """
@@ -27,6 +29,11 @@ class Variant:
     preset: str
     without: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+
+    @property
+    def preset_name(self) -> str:
+        """Name of the preset; of a path, that of the file."""
+        return name_of(self.preset)
 
     @property
     def folder(self) -> str:
@@ -70,7 +77,7 @@ class Part:
 
     def leave_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
         """Return the preset without the part."""
-        label = f"{preset} w/o {self.name}"
+        label = f"{name_of(preset)} w/o {self.name}"
         if self.switch is not None:
             key, off = self.switch
             return Variant(label, preset, settings=(f"{key}={str(off).lower()}", *self.besides))
@@ -114,7 +121,7 @@ def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
         EvaluationError: The name is that of a part which the preset does not have.
     """
     if "=" in name:
-        return Variant(f"{preset} with {name}", preset, settings=(name,))
+        return Variant(f"{name_of(preset)} with {name}", preset, settings=(name,))
     wanted = name.replace("_", " ").replace("-", " ").lower()
     for part in (*PARTS, *MORE_PARTS):
         if part.name == wanted:
@@ -123,7 +130,7 @@ def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
                 lacks = f"preset {preset!r} has no {part.name}"
                 raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
             return part.leave_out(preset, settings)
-    return Variant(f"{preset} w/o {name}", preset, without=(name,))
+    return Variant(f"{name_of(preset)} w/o {name}", preset, without=(name,))
 
 
 def parse_variant(text: str) -> Variant:

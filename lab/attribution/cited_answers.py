@@ -52,7 +52,7 @@ def read_cited(
     answers = []
     for turn in turns:
         record = records.get(turn.key)
-        listed = record.noted("documents") if record is not None else None
+        listed = record.get_note("documents") if record is not None else None
         if record is not None and isinstance(listed, list) and (sentences := _sentences(record, which)):
             documents = tuple(
                 Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
@@ -68,7 +68,7 @@ def read_cited(
 
 
 def _sentences(record: TurnRecord, which: Which) -> tuple[Sentence, ...]:
-    noted = record.noted("generated" if which == "generated" else "sentences") or ()
+    noted = record.get_note("generated" if which == "generated" else "sentences") or ()
     sentences = (
         Sentence(str(item["text"]), tuple(item["citations"])) for item in noted if which == "generated" or item["given"]
     )

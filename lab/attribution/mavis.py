@@ -9,9 +9,6 @@ from typing import Any, Protocol
 
 from PIL import Image
 
-GRADES = (0.0, 0.5, 1.0)
-"""Not, partially and fully relevant (sections 4.1 and 4.2)."""
-
 MODALITIES = ("text", "image")
 
 

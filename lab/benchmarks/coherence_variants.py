@@ -188,7 +188,7 @@ def _measure(options: CoherenceOptions) -> int:
 
 
 class CoherenceOptions(ProfileOptions):
-    """Options of which questions are asked, and where the table goes."""
+    """Options of the questions to ask, and of the place of the table."""
 
     mixed_only: bool = Field(False, description="only questions of several sources")
     questions: Annotated[int, Flag(metavar="N")] = Field(0, description="first N of each data set; 0: all")

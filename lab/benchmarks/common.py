@@ -63,7 +63,7 @@ def run(
     return commands.run_to_exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
 
 
-def table_of(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
     """Build a table for the terminal; the first ``left`` columns are words, the others figures."""
     table = Table(title=title)
     for place, heading in enumerate(headings):

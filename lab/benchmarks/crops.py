@@ -25,7 +25,7 @@ from agents.models.base import Box, Detection, Detector, FloatArray, ImageEncode
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import crop, overlap, pad
 from evaluation.commands import make_console
-from lab.benchmarks.common import EncoderOptions, embed_graph, run, table_of
+from lab.benchmarks.common import EncoderOptions, build_table, embed_graph, run
 from mini_crag_mm.loader import ShownScene, read_scenes
 
 MIN_WIDTH = 0.2
@@ -71,7 +71,7 @@ def _measure(options: CropsOptions) -> int:
     shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]
     best = [f"best {boxes}" if boxes > 1 else "best box" for boxes in BOXES]
     title = "Objects whose box is found (IoU at least 0.5)"
-    console.print(table_of(title, best, [[f"{share:.1%}" for share in shares]], left=0))
+    console.print(build_table(title, best, [[f"{share:.1%}" for share in shares]], left=0))
     searches = {
         "whole picture": [one.whole for one in seen],
         "whole picture and crops, any list": [one.any_list for one in seen],
@@ -83,7 +83,7 @@ def _measure(options: CropsOptions) -> int:
         for name, found in searches.items()
     ]
     headings = ("search", *(f"recall@{rank}" for rank in RANKS))
-    console.print(table_of("Objects whose entity is found", headings, rows))
+    console.print(build_table("Objects whose entity is found", headings, rows))
     return 0
 
 
@@ -131,7 +131,7 @@ def _rank_entities(fused: Sequence[tuple[int, float]]) -> dict[int, int]:
 
 
 class CropsOptions(EncoderOptions):
-    """Options of what is cropped out of which scenes."""
+    """Options of the crops and scenes."""
 
     detector: Annotated[Json[dict[str, Any]], Flag(metavar="JSON")] = Field(
         {"kind": "salient-objects", "network": {"kind": "efficientnet-lite2"}}, description="model specification"

@@ -27,7 +27,7 @@ from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from evaluation.commands import make_console
-from lab.benchmarks.common import ProfileOptions, run, run_stages, table_of
+from lab.benchmarks.common import ProfileOptions, build_table, run, run_stages
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
 
@@ -152,7 +152,7 @@ def _measure(options: EntityChoiceOptions) -> int:
         held, others = made[: len(known)], made[len(known) :]
         rejected = format_share([recognises_nothing(turn) for turn, _ in others] if holds is is_chosen else [])
         cells.append((label, *format_shares(held, holds), *format_shares_by_photo(held, groups, holds), rejected))
-    make_console().print(table_of(title, headings, cells))
+    make_console().print(build_table(title, headings, cells))
     return 0
 
 

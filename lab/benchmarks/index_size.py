@@ -39,7 +39,7 @@ from agents.search.hub import local_indices, working_copy
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import CHUNK_WORDS, ChunkRow, ImageRow
 from evaluation.commands import make_console
-from lab.benchmarks.common import run, table_of
+from lab.benchmarks.common import build_table, run
 
 Kind = Literal["pictures", "chunks"]
 
@@ -227,7 +227,7 @@ def measure(options: IndexSizeOptions) -> int:
             rows.append((f"{count:,} {kind}", f"{dimensions}", at[-1][1]))
         if at:
             rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", extrapolate(at, CHALLENGE[kind])))
-    console.print(table_of("Indices of made-up vectors", HEADINGS, [_format_row(*row) for row in rows]))
+    console.print(build_table("Indices of made-up vectors", HEADINGS, [_format_row(*row) for row in rows]))
     return 0
 
 

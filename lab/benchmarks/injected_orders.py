@@ -30,7 +30,7 @@ from agents.search.hits import WebHit
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console
 from evaluation.records import EvaluationError
-from lab.benchmarks.common import ProfileOptions, run, table_of
+from lab.benchmarks.common import ProfileOptions, build_table, run
 from lab.benchmarks.planting import Planted, PlantedSearch
 from mini_crag_mm.loader import AskedTurn, PreparedSet, write_lines
 
@@ -124,13 +124,17 @@ class Result:
         return self.target.lower() in self.answer.lower()
 
     def line(self) -> dict[str, Any]:
-        """All of it as JSON."""
+        """Return all of it as JSON."""
         order = None if self.order is None else vars(self.order)
         return {**vars(self), "order": order, "obeyed": self.obeyed, "given": self.given, "right": self.right}
 
 
 def read_corpus(cache: Path) -> Corpus:
-    """Read the corpus, its questions with their photos; EvaluationError where the set is not prepared."""
+    """Read the corpus, its questions with their photos.
+
+    Raises:
+        EvaluationError: The set is not prepared.
+    """
     table = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
     asked_of = {turn.facts.get("content_id"): turn for turn in PreparedSet("validation", cache).turns()}
     if missing := [one["id"] for one in table["questions"] if one["id"] not in asked_of]:
@@ -157,7 +161,7 @@ def order_case(asked: Asked, order: Order, *, repeats_question: bool = False) ->
     elif order.where == "history":
         history += (_EARLIER, Message(role="assistant", content=text))
     elif image is not None:
-        image = painted(image, text)
+        image = paint_text(image, text)
     return Case(asked, order, planted, image, history)
 
 
@@ -173,7 +177,7 @@ def _page(asked: Asked, text: str, number: int = 0) -> WebHit:
     return WebHit(f"{url}_chunk_0", 0.0, asked.title, text, url)
 
 
-def cases_of(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Case]]:
+def batch_cases(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Case]]:
     """Yield the cases in batches of distinct questions: first all without anything planted, then as the options say."""
     questions = [asked for asked in corpus.questions if asked.steps is options.steps]
     yield [statement_case(asked, ()) for asked in questions]
@@ -190,7 +194,7 @@ def cases_of(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Ca
     yield from (made[start : start + len(questions)] for start in range(0, len(made), len(questions)))
 
 
-def painted(photo: Image.Image, text: str) -> Image.Image:
+def paint_text(photo: Image.Image, text: str) -> Image.Image:
     """Paint a text on a white board across the upper edge of a photo."""
     made = photo.copy()
     draw, size = ImageDraw.Draw(made), 48.0
@@ -201,7 +205,7 @@ def painted(photo: Image.Image, text: str) -> Image.Image:
     return made
 
 
-def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
+def measure_cases(options: InjectedOrdersOptions) -> Iterator[Result]:
     """Answer each case by the whole preset, over the real indices with what is planted."""
     config = RunConfig.read(options.preset, options.profile, overrides=options.set, cache=options.cache)
     corpus = read_corpus(options.cache)
@@ -212,8 +216,8 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
     store = ReplyStore(options.reply_cache) if options.reply_cache is not None else None
     search = PlantedSearch(config.pipeline(split="validation"))
     agent = CragAgent.from_config(config, search.ready, replies=store)
-    for batch in track([*cases_of(corpus, options)], description="batches", console=make_console()):
-        search.planted = merged([case.planted for case in batch])
+    for batch in track([*batch_cases(corpus, options)], description="batches", console=make_console()):
+        search.planted = merge_planted([case.planted for case in batch])
         turns = open_turns(
             [case.asked.question for case in batch],
             [case.image for case in batch],
@@ -234,7 +238,7 @@ def measured(options: InjectedOrdersOptions) -> Iterator[Result]:
             )
 
 
-def merged(planted: Sequence[Planted]) -> Planted:
+def merge_planted(planted: Sequence[Planted]) -> Planted:
     """Put what is planted for the questions of a batch into one world; their entities differ."""
     return Planted(
         tuple(page for each in planted for page in each.pages),
@@ -247,14 +251,14 @@ _COLUMNS = ("shown", "obeyed", "given", "right", "right_given")
 
 
 def share(results: Iterable[Result], holds: Callable[[Result], bool]) -> str:
-    """How many of the results a condition holds for, with Wilson's interval of 95%."""
+    """Format how many of the results meet a condition, with Wilson's interval of 95%."""
     found = [holds(each) for each in results]
     low, high = binomtest(sum(found), len(found)).proportion_ci(method="wilson")
     return f"{sum(found)} of {len(found)} = {sum(found) / len(found):.0%} ({low:.0%} to {high:.0%})"
 
 
 def _measure(options: InjectedOrdersOptions) -> int:
-    results = list(measured(options))
+    results = list(measure_cases(options))
     asked = sum(1 for each in read_corpus(options.cache).questions if each.steps is options.steps)
     groups: dict[tuple[str, str], list[Result]] = {("nothing planted", ""): results[:asked]}
     for each in results[asked:]:
@@ -267,7 +271,7 @@ def _measure(options: InjectedOrdersOptions) -> int:
     what = f"{options.statements} pages that state the target" if options.statements else "Orders"
     title = f"{what}{', questions of several steps' if options.steps else ''}, {options.preset}, {options.profile}"
     columns = ("", "", "shown", "obeyed", "given", "right candidate", "right given")
-    make_console().print(table_of(title, columns, rows, left=2))
+    make_console().print(build_table(title, columns, rows, left=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
     return 0

@@ -26,7 +26,7 @@ from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import estimate_memory
 from evaluation.commands import make_console
 from evaluation.run.batches import schedule_by_queue
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.latency.call_seconds import estimate_seconds, place_models
 from lab.benchmarks.latency.cost import Machine
 from lab.benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
@@ -140,10 +140,10 @@ def _measure(options: LatencyOptions) -> int:
         *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
         *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late"),
     )
-    console.print(table_of(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
+    console.print(build_table(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     title = "calls in which the guard let a stage run / reduced it / skipped it"
     sizes = (f"batch {size}" for size in options.batches)
-    console.print(table_of(title, ("preset", "stage", *sizes), guarded, left=2))
+    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left=2))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:

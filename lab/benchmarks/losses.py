@@ -1,23 +1,29 @@
-"""Where a run loses its answers: by steps, by a right entity, and by an answer in the evidence.
+"""Where a run loses its answers: truthfulness by what the graph holds, then steps, entity and evidence of all turns.
 
     python -m lab.benchmarks.losses --split public_test --runs results/public_best/best/single-turn
+    python -m lab.benchmarks.losses --cache .cache/large --runs results/large --one-prompt results/large_without_steps
 
-It counts the turns whose entity the graph holds. The entity is right if the selected one, or one that the run kept for a question about
-several, is in the photograph of the entity in question. The evidence says the answer if a shown chunk affirms an accepted short answer:
-its words, and a figure of the same value. Verdicts are those of the run's own judge; withheld candidates count as missing. So a run
-without a gate tells what the model answers, and one with a gate what the user reads.
+The first table has the numbers to steer by, each with its interval (whole entities are resampled, because questions on one entity share its
+photograph). The second table counts all turns. The entity is right if the selected one, or one that the run kept for a question about
+several, is in the photograph of the entity in question; of what the graph does not hold, if none was selected. The evidence says the
+answer if a shown chunk affirms an accepted short answer: its words, and a figure of the same value. Verdicts are those of the run's own
+judge; withheld candidates count as missing. So a run without a gate tells what the model answers, and one with a gate what the user reads.
+
+``--one-prompt`` names runs of the same turns ``--without steps``: its column counts the turns that are not right here and right there.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
+from rich.table import Table
 
 from agents.base.command_options import Flag
 from agents.record import TurnRecord
@@ -27,38 +33,67 @@ from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.records import JudgedTurn, Key
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from evaluation.scores.scoring import Interval, session_interval
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet
 
 _OUTCOMES = ("right", "missing", "wrong")
+_POINTS = {"right": 1, "missing": 0, "wrong": -1}
+_KNOWN = "in the graph"
+_UNKNOWN = "not in the graph"
+_NO_THING = "about no thing"
+_NOTHING = "nothing answers"
+_ALL = "all"
+_GROUPS = ("in the graph, another photograph", "in the graph, altered copy", _UNKNOWN, _NOTHING, _NO_THING, _ALL)
+_GROUP_OF_PHOTO = {
+    "other-photo": _GROUPS[0],
+    "altered-copy": _GROUPS[1],
+    "not-in-graph": _UNKNOWN,
+    "no-entity": _NO_THING,
+}
 
 
 @dataclass(frozen=True, order=True)
 class Place:
     """Place of a turn on the way of a question.
 
-    ``found`` is None if the entity is wrong, because the evidence is then another's.
+    ``found`` is None if the entity is wrong, because the evidence is then another's, and where nothing answers.
     """
 
+    holder: str  # what holds the entity in question: graph, no graph, or there is no such thing
     several_steps: bool
     entity_wrong: bool
     found: bool | None
 
     @property
-    def words(self) -> tuple[str, str, str]:
-        """Steps, entity and evidence as the table has them."""
+    def words(self) -> tuple[str, str, str, str]:
+        """Holder, steps, entity and evidence as the table has them."""
         return (
+            self.holder,
             "two and more" if self.several_steps else "one",
             "wrong" if self.entity_wrong else "right",
             "" if self.found is None else "yes" if self.found else "no",
         )
 
 
+@dataclass(frozen=True)
+class CountedTurn:
+    """Outcome of a turn, with what the set knows of it."""
+
+    place: Place
+    outcome: str
+    entity: str  # the entity in question, or the turn's own id; turns of one entity are resampled together
+    groups: tuple[str, ...]  # groups of the first table that it counts in
+    right_in_one_prompt: bool
+
+
 def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
     """Return whether a turn's entity is among the names, or one kept for a question about several."""
-    return not names.isdisjoint(name for name in (record.entity, *(record.noted("entities") or ())) if name is not None)
+    return not names.isdisjoint(
+        name for name in (record.entity, *(record.get_note("entities") or ())) if name is not None
+    )
 
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
@@ -74,55 +109,130 @@ def _says(text: AnswerText, form: AnswerText) -> bool:
     return text.affirms(words) if words else bool(form.quantities)
 
 
-def find_place(record: TurnRecord, names: frozenset[str], facts: dict[str, Any], accept: Sequence[str]) -> Place:
-    """Return the place of a turn, by its record and by the set's facts about it (``collect_turn_facts``)."""
-    right = has_settled_on(record, names)
+def find_place(
+    record: TurnRecord, names: frozenset[str] | None, facts: Mapping[str, Any], accept: Sequence[str]
+) -> Place:
+    """Return the place of a turn.
+
+    Args:
+        record: The turn's record.
+        names: Names of the entity in question in the graph; None if the graph does not hold it.
+        facts: The set's facts about the turn (``collect_turn_facts``).
+        accept: Its short right answers; none: nothing answers it.
+    """
+    holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _KNOWN
+    right = record.entity is None if names is None else has_settled_on(record, names)
     shown = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
-    return Place(facts["hops"] > 1, not right, says_answer(shown, accept) if right else None)
+    return Place(holder, facts["hops"] > 1, not right, says_answer(shown, accept) if right and accept else None)
 
 
-def count_outcomes(folder: Path, split: Split, cache: Path) -> dict[Place, Counter[str]]:
-    """Count the outcomes of a run's turns by place.
+def list_groups(facts: Mapping[str, Any], accept: Sequence[str]) -> tuple[str, ...]:
+    """Return the groups of the first table that a turn counts in."""
+    if not accept:
+        return (_NOTHING, _ALL)
+    group = _GROUP_OF_PHOTO.get(str(facts.get("photo_group")))
+    return (_ALL,) if group is None else (group, _ALL)
+
+
+def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collection[Key] = ()) -> list[CountedTurn]:
+    """Count the turns of a run.
+
+    Args:
+        folder: Output folder of the run.
+        split: Split of the mini set.
+        cache: Folder with the prepared data sets.
+        right_elsewhere: Turns that a run in one prompt answers rightly.
 
     Raises:
-        EvaluationError: Its traces, its table or the set are missing.
+        EvaluationError: The run's traces, its table or the set are missing.
     """
     records = read_traces(folder / TRACE, needed=True)
-    outcomes = {judged.turn.key: _outcome(judged) for judged in read_turn_table(folder)}
+    outcomes = read_outcomes(folder)
     shown = read_shown_names(split)
-    found: dict[Place, Counter[str]] = {}
+    counted = []
     for each in PreparedSet(split, cache).turns():
         key: Key = (each.session.session_id, each.turn.interaction_id)
-        if each.facts.get("entity") in shown and key in records and key in outcomes:
-            place = find_place(records[key], shown[each.facts["entity"]], dict(each.facts), each.accept)
-            found.setdefault(place, Counter())[outcomes[key]] += 1
-    return found
+        if key in records and key in outcomes:
+            entity = each.facts.get("entity")
+            counted.append(
+                CountedTurn(
+                    find_place(records[key], shown.get(entity or ""), each.facts, each.accept),
+                    outcomes[key],
+                    entity or each.turn.interaction_id,
+                    list_groups(each.facts, each.accept),
+                    key in right_elsewhere,
+                )
+            )
+    return counted
 
 
-def _outcome(judged: JudgedTurn) -> str:
+def read_outcomes(folder: Path) -> dict[Key, str]:
+    """Read the outcome of each turn of a run: right, missing or wrong."""
+    return {judged.turn.key: _name_outcome(judged) for judged in read_turn_table(folder)}
+
+
+def _name_outcome(judged: JudgedTurn) -> str:
     return "right" if judged.correct else "missing" if judged.miss else "wrong"
 
 
+def score_group(turns: Sequence[CountedTurn]) -> tuple[float, Interval | None]:
+    """Compute the truthfulness of some turns, and its 95% interval over entities; None for fewer than two entities."""
+    by_entity: dict[str, list[int]] = {}
+    for turn in turns:
+        by_entity.setdefault(turn.entity, []).append(_POINTS[turn.outcome])
+    sums = np.array([(sum(points), len(points)) for points in by_entity.values()], dtype=np.float64)
+    score = float(sums[:, 0].sum() / sums[:, 1].sum())
+    return score, session_interval(sums, lambda points, total: points / total) if len(sums) > 1 else None
+
+
 class LossesOptions(BenchmarkOptions):
-    """Options of which runs are counted."""
+    """Options of the runs to count."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
+    one_prompt: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
+        (), description="output folders of runs over the same turns without the stage steps"
+    )
+
+
+def _tabulate_groups(turns: Sequence[CountedTurn], split: Split) -> Table:
+    rows = []
+    for name in _GROUPS:
+        group = [turn for turn in turns if name in turn.groups]
+        if group:
+            counts = Counter(turn.outcome for turn in group)
+            score, interval = score_group(group)
+            span = "" if interval is None else f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+            rows.append((name, str(len(group)), *(str(counts[each]) for each in _OUTCOMES), f"{100 * score:.1f}", span))
+    return build_table(f"{split}: truthfulness", ("turns about what is", "turns", *_OUTCOMES, "%", "95%"), rows)
+
+
+def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
+    total: dict[Place, Counter[str]] = {}
+    rescued: Counter[Place] = Counter()
+    for turn in turns:
+        total.setdefault(turn.place, Counter())[turn.outcome] += 1
+        rescued[turn.place] += turn.right_in_one_prompt and turn.outcome != "right"
+    headings = ("holder", "steps", "entity", "answer in the evidence", *_OUTCOMES)
+    rows = [(*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total, key=str)]
+    if with_prompt:
+        headings += ("right in one prompt",)
+        rows = [(*row, str(rescued[place])) for row, place in zip(rows, sorted(total, key=str), strict=True)]
+    return build_table(f"{len(turns)} turns", headings, rows, left=4)
 
 
 def _measure(options: LossesOptions) -> int:
-    total: dict[Place, Counter[str]] = {}
-    for folder in options.runs:
-        for place, counts in count_outcomes(folder, options.split, options.cache).items():
-            total.setdefault(place, Counter()).update(counts)
-    title = f"{options.split}, {sum(map(Counter.total, total.values()))} turns whose entity the graph holds"
-    headings = ("steps", "entity", "answer in the evidence", *_OUTCOMES)
-    rows = ((*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total))
-    make_console().print(table_of(title, headings, rows, left=3))
+    elsewhere = {
+        key for folder in options.one_prompt for key, outcome in read_outcomes(folder).items() if outcome == "right"
+    }
+    turns = [turn for folder in options.runs for turn in count_turns(folder, options.split, options.cache, elsewhere)]
+    console = make_console()
+    console.print(_tabulate_groups(turns, options.split))
+    console.print(_tabulate_places(turns, bool(options.one_prompt)))
     return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table.
+    """Print the tables.
 
     Returns:
         0, or 2 if a run cannot be read.

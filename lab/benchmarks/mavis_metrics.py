@@ -24,7 +24,7 @@ from evaluation.records import REPLIES
 from lab.attribution.cited_answers import CitedRun, Which, read_cited
 from lab.attribution.mavis import Grader, average_scores, score
 from lab.attribution.rule_grader import RuleGrader
-from lab.benchmarks.common import run, table_of
+from lab.benchmarks.common import build_table, run
 
 Features = Callable[[Sequence[str]], npt.NDArray[np.float32]]
 Photos = Callable[[str], Image.Image | None]
@@ -64,7 +64,7 @@ def _measure(options: MavisOptions) -> int:
         (row["run"], f"{row['answers']}/{row['turns']}", *(_cell(name, row[name]) for _, name in _COLUMNS))
         for row in rows
     ]
-    make_console().print(table_of(title, headings, cells))
+    make_console().print(build_table(title, headings, cells))
     return 0
 
 
@@ -153,7 +153,7 @@ def _cell(name: str, value: float | None) -> str:
 
 
 class MavisOptions(Options):
-    """Options of which runs are measured, and how."""
+    """Options of the runs to measure."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs")
     dataset: Path | None = Field(

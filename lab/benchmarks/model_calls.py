@@ -27,7 +27,7 @@ from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from evaluation.commands import make_console
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.latency.stand_ins import PicturedSearch, replace_chat
 from mini_crag_mm.loader import PreparedSet
 from tests.support.meter import CallLog, Metered, ModelCall, ModelsBy
@@ -70,7 +70,7 @@ def _measure(options: CallsOptions) -> int:
             _show(done[0], console)
     headings = ("stage", "model", "call", *(f"batch of {size}: calls x items" for size in options.batches))
     title = f"{options.preset} under {options.profile}"
-    console.print(table_of(title, headings, [(*key, *said) for key, said in rows.items()], left=3))
+    console.print(build_table(title, headings, [(*key, *said) for key, said in rows.items()], left=3))
     return 0
 
 

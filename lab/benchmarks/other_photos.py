@@ -29,7 +29,7 @@ from agents.models.base import Box, Detection, FloatArray, ImageEncoder, Segment
 from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import cut_out, pad
 from evaluation.commands import make_console
-from lab.benchmarks.common import EncoderOptions, embed_graph, run, table_of
+from lab.benchmarks.common import EncoderOptions, build_table, embed_graph, run
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_kg, read_scenes
 
@@ -149,7 +149,7 @@ def build_recall_table(found: Sequence[Found]) -> Table:
         known = [rank for rank in ranks if rank is not None]
         shares = [f"{np.mean([rank < k for rank in known]):.1%}" if known else "none can be right" for k in (1, 5)]
         rows.append((group, str(len(ranks)), *shares))
-    return table_of("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
+    return build_table("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
 
 
 def build_cosine_table(found: Sequence[Found]) -> Table:
@@ -165,7 +165,7 @@ def build_cosine_table(found: Sequence[Found]) -> Table:
                 cells = (_format_spread([hit.cosine for hit in hits]), _format_spread([hit.lead for hit in hits]))
                 rows.append((group, "right" if right else "wrong", str(len(hits)), *cells))
     title = f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}"
-    return table_of(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
+    return build_table(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
 
 
 def _format_spread(values: Sequence[float]) -> str:

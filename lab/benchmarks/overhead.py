@@ -25,7 +25,7 @@ from agents.search import retrieved
 from agents.settings.run_config import RunConfig
 from agents.texts import wikitext
 from evaluation.commands import make_console
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.latency.stand_ins import replace_chat
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.support.meter import SIZES, ModelsBy
@@ -114,7 +114,7 @@ def _measure(options: OverheadOptions) -> int:
             slow.append(preset)
     console = make_console()
     title = f"own milliseconds a turn, batches of {options.batch}"
-    console.print(table_of(title, ("preset", "mean", "slowest batch"), rows))
+    console.print(build_table(title, ("preset", "mean", "slowest batch"), rows))
     if slow:
         console.print(f"over {MAX_MILLISECONDS:.0f} ms: {', '.join(slow)}", style="red")
     return int(bool(slow))

@@ -19,7 +19,7 @@ from pydantic import Field
 from agents.base.command_options import Flag
 from evaluation.commands import make_console
 from evaluation.run.provided_evidence import MIN_COSINE, PICTURES
-from lab.benchmarks.common import ProfileOptions, run, table_of
+from lab.benchmarks.common import ProfileOptions, build_table, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.loader import PreparedSet
 
@@ -63,12 +63,12 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
         f"{options.split}: {len(asked)} turns, {sum(bool(names) for _, names in asked)} whose entity the graph holds"
     )
     heads = ("cosine above", "any listed", "listed", "entity listed", "entity first", "first one right, of all")
-    make_console().print(table_of(title, heads, [build_row(cut, asked) for cut in options.cuts]))
+    make_console().print(build_table(title, heads, [build_row(cut, asked) for cut in options.cuts]))
     return 0
 
 
 class ProvidedEntitiesOptions(ProfileOptions):
-    """Options of which thresholds are compared, and on how much."""
+    """Options of the thresholds to compare."""
 
     cuts: tuple[float, ...] = Field((MIN_COSINE,), description="cosines; one is the release's")
     sessions: Annotated[int | None, Flag(metavar="N")] = Field(

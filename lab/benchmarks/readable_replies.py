@@ -27,7 +27,7 @@ from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import Context, T
 from agents.time_limits.deadline import Deadline
 from evaluation.commands import make_console
-from lab.benchmarks.common import ProfileOptions, run, table_of
+from lab.benchmarks.common import ProfileOptions, build_table, run
 from mini_crag_mm.loader import PreparedSet, write_lines
 from tests.support.read_replies import as_json, is_copied
 
@@ -121,7 +121,7 @@ def _measure(options: ReadableOptions) -> int:
         (one.preset, one.prompt, str(one.replies), f"{100 * one.share:.0f}%", str(one.copied), str(one.cut))
         for one in found
     ]
-    console.print(table_of(title, headings, rows, left=2))
+    console.print(build_table(title, headings, rows, left=2))
     for each in found:
         for text in each.examples:
             console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)

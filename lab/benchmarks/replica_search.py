@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from agents.base.cluster import OnePerNode, Placed, cluster, ended
+from agents.base.cluster import OnePerNode, Placed, cluster, end_actors
 from agents.base.command_options import Options
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -36,7 +36,7 @@ from agents.search.index_builder import IndexBuilder
 from agents.search.pipelines import open_pipeline
 from agents.search.shared_search import SearchActor, SharedSearch
 from evaluation.commands import make_console
-from lab.benchmarks.common import run, table_of
+from lab.benchmarks.common import build_table, run
 from lab.benchmarks.index_size import NEAREST, MadeUpEncoder, make_chunks, make_pictures
 
 HEADINGS = (
@@ -127,7 +127,7 @@ def measure_replicas(options: ReplicaSearchOptions, cache: Path, replicas: int, 
             search = stack.enter_context(closing(OnePerNode(ray, SearchActor, arguments)))
         place = ray.remote(Asking).options(num_cpus=0)
         actors = [place.remote(cache, folder) for _ in range(replicas)]
-        stack.callback(ended, ray, actors)
+        stack.callback(end_actors, ray, actors)
         nodes = ray.get([actor.node.remote() for actor in actors])
         handles = [None if search is None else search.on(node) for node in nodes]
         open_seconds = ray.get([actor.start.remote(handle) for actor, handle in zip(actors, handles, strict=True)])
@@ -182,7 +182,7 @@ def measure(options: ReplicaSearchOptions) -> int:
             rows.append(measure_replicas(options, cache, replicas, shared=shared))
             console.print(*rows[-1], highlight=False)
     title = f"{options.chunks:,} chunks, {options.pictures:,} pictures, batches of {options.batch} photos and texts"
-    console.print(table_of(title, HEADINGS, rows))
+    console.print(build_table(title, HEADINGS, rows))
     return 0
 
 

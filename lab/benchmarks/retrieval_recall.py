@@ -24,7 +24,7 @@ from agents.record import TurnRecord
 from evaluation.commands import make_console
 from evaluation.files.traces import TRACE, read_traces
 from lab.attribution.retrieval import ndcg_at, recall_at
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from mini_crag_mm.content_models import WIKI_PREFIX, Content, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg, read_pages
 
@@ -65,7 +65,7 @@ class Truths:
 
 def list_documents(record: TurnRecord) -> list[str]:
     """Return the addresses of a turn's documents, best first."""
-    return record.noted("ranking") or [chunk.url for chunk in record.evidence]
+    return record.get_note("ranking") or [chunk.url for chunk in record.evidence]
 
 
 def compute_recall(asked: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float | None]:
@@ -106,12 +106,12 @@ def _measure(options: RecallOptions) -> int:
         headings = ("run", "turns", *columns)
         rates = ("-" if value is None else f"{100 * value:.1f}" for value in columns.values())
         rows.append((folder.name, str(len(own)), *rates))
-    make_console().print(table_of(f"Retrieval, {options.split} (%)", headings, rows))
+    make_console().print(build_table(f"Retrieval, {options.split} (%)", headings, rows))
     return 0
 
 
 class RecallOptions(BenchmarkOptions):
-    """Options of which runs are measured."""
+    """Options of the runs to measure."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(description="output folders of runs over the split")
 

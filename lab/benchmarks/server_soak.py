@@ -39,7 +39,7 @@ from apps.answering import Answerer
 from apps.http_server import configure, protect
 from apps.serving.app import Server, ServerLimits
 from evaluation.commands import make_console, run_to_exit_status
-from lab.benchmarks.common import table_of
+from lab.benchmarks.common import build_table
 
 MAX_GROWTH = 1.05
 """Maximum growth of resident memory from after the warm-up to the end, as in tests/search/test_soak.py."""
@@ -211,7 +211,7 @@ def _measure(options: SoakOptions) -> int:
         memory, threads, files = found.part(part)
         rows.append((f"resident MiB, threads, open files {name}", f"{memory:.1f}, {threads:.0f}, {files:.0f}"))
     rows.append(("places taken in the end", str(found.inside)))
-    console.print(table_of(f"{options.clients} clients, {options.seconds:g} s", ("requests", ""), rows))
+    console.print(build_table(f"{options.clients} clients, {options.seconds:g} s", ("requests", ""), rows))
     for fault in found.list_faults():
         console.print(fault, style="red")
     return int(bool(found.list_faults()))

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.methods.bridging import hop_questions
+from agents.methods.bridging import write_hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
 from evaluation.commands import make_console
-from lab.benchmarks.common import BenchmarkOptions, run, table_of
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from mini_crag_mm.content_models import WIKI_PREFIX, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet
 
@@ -45,7 +45,7 @@ def read_questions(split: Split) -> list[Asked]:
         fused = f"{question.query} ({entity.name})"
         own = {content.pages[page].name for page in question.pages if not page.startswith(WIKI_PREFIX)}
         wiki = {page.removeprefix(WIKI_PREFIX) for page in question.pages if page.startswith(WIKI_PREFIX)}
-        queries = ((question.query,), (fused,), (fused, *hop_questions(question.query, entity)))
+        queries = ((question.query,), (fused,), (fused, *write_hop_questions(question.query, entity)))
         found.append(Asked(queries, frozenset(own | wiki)))
     return found
 
@@ -72,7 +72,7 @@ def rank_pages(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]
 
 
 class SplittingOptions(BenchmarkOptions):
-    """Options of which split is searched."""
+    """Options of the split to search."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +90,7 @@ def _measure(options: SplittingOptions) -> int:
     found = zip(WAYS, rank_pages(asked, search), strict=True)
     rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
     title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
-    make_console().print(table_of(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
+    make_console().print(build_table(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
     return 0
 
 

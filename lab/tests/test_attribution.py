@@ -170,7 +170,7 @@ def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer,
     assert any("The tower is 330 m tall." in prompt and "Document: Tower" in prompt for prompt in prompts)
 
 
-def test_relevance_is_graded_on_the_photo_and_on_the_truth_where_there_is_none(httpserver: HTTPServer) -> None:
+def test_relevance_is_graded_on_the_photo_else_on_the_truth(httpserver: HTTPServer) -> None:
     """MAVIS, section 4.1: r(a_i, Q, I)."""
     asked: list[Any] = []
 

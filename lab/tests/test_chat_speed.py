@@ -22,7 +22,7 @@ def test_tokens_that_were_written_are_counted_not_those_asked_for(monkeypatch: p
     assert len(prompts) == 4
 
 
-def test_a_text_that_is_too_short_or_a_model_that_fails_is_an_error() -> None:
+def test_a_short_text_or_a_failing_model_is_an_error() -> None:
     with pytest.raises(ModelError, match="too few"):
         chat_speed.measure(ScriptedChat(lambda _: ChatReply("a", "stop", (0.0,))), "x", 2, 100, 5)
     failing = ScriptedChat(lambda _: ChatReply("", "error", error="out of memory"))

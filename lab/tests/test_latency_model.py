@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.architecture import Architecture, Decoder, Vision, architecture_of
+from agents.models.architecture import Architecture, Decoder, Vision, read_architecture
 from agents.settings.run_config import RunConfig
 from lab.benchmarks.latency.call_seconds import Placed, estimate_seconds, place_models
 from lab.benchmarks.latency.cost import (
@@ -150,7 +150,7 @@ def test_the_figures_of_the_l40s_are_those_of_its_datasheet() -> None:
 
 def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     """By hand: (10.67 - 0.86 - 0.53) billion parameters of 2 bytes at 864 GB/s x 0.75 take 29 ms a token."""
-    found = architecture_of(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
+    found = read_architecture(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
     machine = Machine.read()
     step = estimate_decode(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.75), rel_tol=0.01)

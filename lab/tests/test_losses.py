@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.record import EvidenceFound, StageRecord, TurnRecord
-from lab.benchmarks.losses import Place, find_place, says_answer
+from lab.benchmarks.losses import CountedTurn, Place, find_place, list_groups, says_answer, score_group
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,40 @@ def _record(entity: str | None, kept: list[str], text: str) -> TurnRecord:
     return TurnRecord(query="q", question="q", answer="a", stages=(chosen, shown))
 
 
-def test_a_turn_stands_by_steps_entity_and_evidence() -> None:
-    yak = frozenset({"Yak"})
-    facts = {"hops": 1}
-    assert find_place(_record("Yak", [], "A yak weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, False, True)
-    assert find_place(_record("Cow", ["Yak"], "Cows moo."), yak, {"hops": 2}, ["500 kg"]) == Place(True, False, False)
+def test_a_turn_stands_by_holder_steps_entity_and_evidence() -> None:
+    yak, facts = frozenset({"Yak"}), {"hops": 1, "entity": "yak"}
+    known = "in the graph"
+    right = _record("Yak", [], "A yak weighs 500 kg.")
+    assert find_place(right, yak, facts, ["500 kg"]) == Place(known, False, False, True)
+    kept = _record("Cow", ["Yak"], "Cows moo.")
+    assert find_place(kept, yak, facts | {"hops": 2}, ["500 kg"]) == Place(known, True, False, False)
     # what the evidence of another thing says is no find
-    assert find_place(_record("Cow", [], "A cow weighs 500 kg."), yak, facts, ["500 kg"]) == Place(False, True, None)
-    assert find_place(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(False, True, None)
+    wrong = _record("Cow", [], "A cow weighs 500 kg.")
+    assert find_place(wrong, yak, facts, ["500 kg"]) == Place(known, False, True, None)
+    assert find_place(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(known, False, True, None)
+
+
+def test_of_what_the_graph_lacks_no_entity_is_the_right_one() -> None:
+    facts = {"hops": 1, "entity": "zebu"}
+    page = _record(None, [], "A zebu weighs 500 kg.")
+    assert find_place(page, None, facts, ["500 kg"]) == Place("not in the graph", False, False, True)
+    assert find_place(_record("Cow", [], ""), None, facts, ["500 kg"]) == Place("not in the graph", False, True, None)
+    assert find_place(page, None, facts, []).found is None
+    assert find_place(page, None, {"hops": 0, "entity": None}, ["5"]).holder == "about no thing"
+
+
+def test_a_turn_that_nothing_answers_is_in_no_other_group() -> None:
+    facts = {"photo_group": "not-in-graph"}
+    assert list_groups(facts, []) == ("nothing answers", "all")
+    assert list_groups(facts, ["5"]) == ("not in the graph", "all")
+    assert list_groups({"photo_group": "not-shown"}, ["5"]) == ("all",)
+
+
+def test_truthfulness_is_resampled_by_entity() -> None:
+    place = Place("in the graph", False, False, True)
+    turns = [CountedTurn(place, outcome, "yak", ("all",), False) for outcome in ("right", "right", "wrong", "missing")]
+    assert score_group(turns) == (0.25, None)
+    others = [CountedTurn(place, "wrong", "cow", ("all",), False)]
+    score, interval = score_group(turns + others)
+    assert score == 0.0
+    assert interval == (-1.0, 0.25)  # only the cow, or only the yak

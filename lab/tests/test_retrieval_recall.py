@@ -56,7 +56,7 @@ def record(*stages: StageRecord) -> TurnRecord:
     return TurnRecord("q", "q", "a", stages, session_id="s", interaction_id="i")
 
 
-def test_turns_without_truth_are_left_out_and_a_ranking_goes_before_what_was_kept() -> None:
+def test_turns_without_truth_are_left_out_and_a_ranking_wins_over_kept_chunks() -> None:
     pictures = tuple(PictureFound(name, 0.5, name) for name in ("elk", YAK))
     found = StageRecord("image_search", pictures=pictures, entity="Elk")
     kept = StageRecord(

@@ -31,14 +31,14 @@ from agents.asking.prompts import Prompt, PromptLibrary
 from agents.asking.readers.answers import ANSWER, STEP_ANSWER
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
-from agents.evidence.chunks import ChunkOptions, cutter
+from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.evidence.shown import within_tokens
 from agents.models.base import ChatReply
 from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import RunConfig
 from agents.stages.answer import Answer
 from agents.texts.refusals import refuses
-from agents.texts.replies import labelled
+from agents.texts.replies import read_label
 from agents.turn import IDK, Evidence
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import DEFAULT_REVISION, REPLIES, AnsweredTurn
@@ -101,7 +101,7 @@ class Corpus:
     """Chunks of all pages, cut as the agent cuts them, with a search by their words (TF-IDF)."""
 
     def __init__(self, pages: Sequence[WebPage], options: ChunkOptions) -> None:
-        cut = cutter(options)
+        cut = make_cutter(options)
         self.chunks = [
             Evidence(text, "web", page["page_name"], page["page_url"])
             for page in pages
@@ -125,7 +125,7 @@ class Corpus:
         words, vectors = self._vectors
         scores = (vectors @ words.transform([question]).T).toarray().ravel()
         order = np.argsort(-scores, kind="stable")[:limit]
-        return [self.chunks[place].scored(float(scores[place])) for place in order]
+        return [self.chunks[place].with_score(float(scores[place])) for place in order]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[Asked]:
 
 
 def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
-    question, answer = labelled(reply.text, "question"), labelled(reply.text, "answer")
+    question, answer = read_label(reply.text, "question"), read_label(reply.text, "answer")
     if not question or not answer or not question.endswith("?") or refuses(answer):
         return None
     return question, answer.rstrip(".")

@@ -18,7 +18,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.pages.page_reader import PageReader
 from agents.search.retrieved import cleaned_page
 from agents.settings.presets import Settings
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Turn
@@ -154,7 +154,7 @@ def context(settings: Settings, pipeline: Any = None, seconds: float = float("in
 
 def run(stage: type[Stage], turns: Sequence[Turn], parts: Scripted) -> None:
     """Run a stage by itself, so that whatever it raises is seen; it gathers with all such stages of the settings."""
-    gathering = tuple(other for other in stages_of(parts.settings) if other.gathers)
+    gathering = tuple(other for other in create_stages(parts.settings) if other.gathers)
     stage(parts.settings.options(stage)).run(turns, replace(parts, gathering=gathering))
 
 

@@ -13,13 +13,13 @@ from hypothesis.extra.numpy import arrays
 from agents.methods.evidence_agreement import (
     Metric,
     TitledText,
-    entity_graph,
-    item_degrees,
-    mean_pairwise,
-    node_of,
-    pruned,
-    similarities,
-    top,
+    average_similarities,
+    build_graph,
+    compute_similarities,
+    normalise_name,
+    prune,
+    select_top,
+    sum_degrees,
 )
 from agents.models.base import ModelError
 from agents.models.entities import SpacyEntities
@@ -36,27 +36,27 @@ METRICS: tuple[Metric, ...] = ("l1", "euclidean", "cosine")
 def test_algorithm_1_by_hand() -> None:
     """Cosines of (1, 0), (0.6, 0.8), (0, 1): 0.6, 0 and 0.8; so c = (0.6 + 0) / 2, (0.6 + 0.8) / 2, (0 + 0.8) / 2."""
     vectors = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
-    scores = mean_pairwise(similarities(vectors, vectors, "cosine"))
+    scores = average_similarities(compute_similarities(vectors, vectors, "cosine"))
     assert scores == pytest.approx([0.3, 0.7, 0.4])
-    assert top(scores, 2) == [1, 2]
+    assert select_top(scores, 2) == [1, 2]
 
 
 def test_distances_become_similarities_by_hand() -> None:
     """(0, 0) to (3, 4): L1 distance 7, Euclidean 5."""
-    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "l1")[0, 0] == pytest.approx(1 / 8)
-    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "euclidean")[0, 0] == pytest.approx(1 / 6)
-    assert similarities([[0.0, 0.0]], [[3.0, 4.0]], "cosine")[0, 0] == 0.0
+    assert compute_similarities([[0.0, 0.0]], [[3.0, 4.0]], "l1")[0, 0] == pytest.approx(1 / 8)
+    assert compute_similarities([[0.0, 0.0]], [[3.0, 4.0]], "euclidean")[0, 0] == pytest.approx(1 / 6)
+    assert compute_similarities([[0.0, 0.0]], [[3.0, 4.0]], "cosine")[0, 0] == 0.0
 
 
 def test_an_item_alone_has_no_coherence_and_dimensions_must_agree() -> None:
-    assert mean_pairwise(similarities([[1.0]], [[1.0]], "cosine")) == pytest.approx([0.0])
-    assert mean_pairwise(np.zeros((0, 0))).shape == (0,)
+    assert average_similarities(compute_similarities([[1.0]], [[1.0]], "cosine")) == pytest.approx([0.0])
+    assert average_similarities(np.zeros((0, 0))).shape == (0,)
     with pytest.raises(ValueError, match="one dimension"):
-        similarities([[1.0]], [[1.0, 2.0]], "l1")
+        compute_similarities([[1.0]], [[1.0, 2.0]], "l1")
 
 
 def test_the_best_are_taken_in_order_and_nan_never() -> None:
-    assert top([0.5, float("nan"), 0.9, 0.5], 3) == [2, 0, 3]
+    assert select_top([0.5, float("nan"), 0.9, 0.5], 3) == [2, 0, 3]
 
 
 VECTORS = arrays(
@@ -68,14 +68,14 @@ VECTORS = arrays(
 def test_coherence_does_not_depend_on_the_order_of_the_evidence(vectors: Any, metric: Metric, random: Any) -> None:
     order = list(range(len(vectors)))
     random.shuffle(order)
-    scores = mean_pairwise(similarities(vectors, vectors, metric))
-    shuffled = mean_pairwise(similarities(vectors[order], vectors[order], metric))
+    scores = average_similarities(compute_similarities(vectors, vectors, metric))
+    shuffled = average_similarities(compute_similarities(vectors[order], vectors[order], metric))
     assert shuffled == pytest.approx(scores[order], abs=1e-9)
 
 
 @given(VECTORS, st.sampled_from(METRICS))
 def test_likeness_is_symmetric_and_bounded(vectors: Any, metric: Metric) -> None:
-    matrix = similarities(vectors, vectors, metric)
+    matrix = compute_similarities(vectors, vectors, metric)
     assert matrix == pytest.approx(matrix.T, abs=1e-9)
     assert matrix.max() <= 1 + 1e-9
     assert matrix.min() >= (-1 - 1e-9 if metric == "cosine" else 0.0)
@@ -83,10 +83,10 @@ def test_likeness_is_symmetric_and_bounded(vectors: Any, metric: Metric) -> None
 
 @given(VECTORS, st.sampled_from(METRICS))
 def test_coherence_is_the_mean_of_a_loop(vectors: Any, metric: Metric) -> None:
-    matrix = similarities(vectors, vectors, metric)
+    matrix = compute_similarities(vectors, vectors, metric)
     n = len(vectors)
     loop = [sum(matrix[i, j] for j in range(n) if j != i) / (n - 1) for i in range(n)]
-    assert mean_pairwise(matrix) == pytest.approx(loop, abs=1e-9)
+    assert average_similarities(matrix) == pytest.approx(loop, abs=1e-9)
 
 
 EVIDENCE = [
@@ -100,38 +100,38 @@ EVIDENCE = [
 def test_algorithm_2_by_hand() -> None:
     """Minnelli, Moon and Preminger form a triangle (degree 2 each). Hanging Tree has degree 0, Cooper and Montana degree 1 in one
     modality with no other beside them: pruned. Items: 2 + 2, 2 + 2 + 2, and two with nothing left."""
-    graph = entity_graph(EVIDENCE)
+    graph = build_graph(EVIDENCE)
     assert dict(graph.degree()) == {
         "junie moon": 2, "liza minnelli": 2, "otto preminger": 2, "hanging tree": 0, "gary cooper": 1, "montana": 1,
     }  # fmt: skip
     assert graph.nodes["liza minnelli"]["modalities"] == {"image", "text"}
-    assert item_degrees(pruned(graph), 4) == [4, 6, None, None]
+    assert sum_degrees(prune(graph), 4) == [4, 6, None, None]
 
 
 def test_a_leaf_that_is_tied_to_another_modality_stays() -> None:
     """A - B in a text, B alone in a table: A has degree 1 and one modality, but its neighbour B occurs in the table too."""
-    graph = entity_graph([TitledText("text", ("A", "B")), TitledText("table", ("B",))])
-    assert set(pruned(graph)) == {"a", "b"}
+    graph = build_graph([TitledText("text", ("A", "B")), TitledText("table", ("B",))])
+    assert set(prune(graph)) == {"a", "b"}
 
 
 def test_an_entity_of_two_modalities_stays_even_alone() -> None:
-    graph = entity_graph([TitledText("image", ("A",)), TitledText("text", ("A",))])
-    assert item_degrees(pruned(graph), 2) == [0, 0]
+    graph = build_graph([TitledText("image", ("A",)), TitledText("text", ("A",))])
+    assert sum_degrees(prune(graph), 2) == [0, 0]
 
 
 def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
-    graph = entity_graph(
+    graph = build_graph(
         [TitledText("image", ("The Eiffel Tower",)), TitledText("text", (), "painting the eiffel tower anew")]
     )
     assert graph.nodes["eiffel tower"]["items"] == {0, 1}
-    assert node_of("The Eiffel-Tower!") == "eiffel-tower"
-    assert node_of("?") == ""
+    assert normalise_name("The Eiffel-Tower!") == "eiffel-tower"
+    assert normalise_name("?") == ""
 
 
 @given(st.lists(st.tuples(st.sampled_from(["image", "text", "table"]), st.sets(st.sampled_from("ABCDEF"))), max_size=7))
 def test_pruning_keeps_whatever_two_modalities_name(items: list[tuple[str, set[str]]]) -> None:
-    graph = entity_graph([TitledText(modality, tuple(sorted(names))) for modality, names in items])
-    kept = pruned(graph)
+    graph = build_graph([TitledText(modality, tuple(sorted(names))) for modality, names in items])
+    kept = prune(graph)
     for node in graph:
         if len(graph.nodes[node]["modalities"]) > 1:
             assert node in kept
@@ -201,7 +201,7 @@ def texts(asked: Turn) -> list[str]:
     return [chunk.text for chunk in asked.evidence]
 
 
-def test_what_disagrees_with_the_rest_is_dropped_although_it_is_relevant() -> None:
+def test_relevant_evidence_that_disagrees_with_the_rest_is_dropped() -> None:
     """Cosines: heart to hand 0.6, to fingers 0.55, to palm 0.5; the other three to each other about 0.99. So c(heart) = 0.55 and
     c(hand) = 0.86, c(fingers) = 0.85, c(palm) = 0.83, although heart is nearest to the question (1, 0)."""
     encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.evidence.chunks import breadcrumb
+from agents.evidence.chunks import format_breadcrumb
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, windows
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -22,7 +22,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.stages.relevance import Relevance
-from agents.texts.replies import listed
+from agents.texts.replies import parse_list
 from agents.turn import IDK, Evidence, Turn
 from apps.preflight.checkpoints import list_checkpoints
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
@@ -75,7 +75,7 @@ def test_a_picture_that_all_crops_find_is_one_hit() -> None:
     assert len(searched()[0].sizes) == 1  # off where the preset says nothing
 
 
-def test_with_windows_a_box_that_shows_what_a_better_one_shows_is_left_out_and_boxes_come_first() -> None:
+def test_with_windows_duplicate_boxes_are_dropped_and_boxes_come_first() -> None:
     box, alike = Detection(Box(10, 0, 720, 730), "tower", 0.4), Detection(Box(0, 0, 720, 720), "tower", 0.3)
     pipeline, asked = searched((alike, box), windows=True)
     assert pipeline.sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
@@ -139,18 +139,18 @@ def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatc
     ],
 )  # fmt: skip
 def test_lists_are_read_as_models_write_them(reply: str, found: list[str]) -> None:
-    assert listed(reply, 8) == found
+    assert parse_list(reply, 8) == found
 
 
 def test_no_more_than_asked_for_and_no_half_query() -> None:
-    assert listed("a b\nc d\ne f", 2) == ["a b", "c d"]
-    assert listed("tower height\ntower ye", 8, cut=True) == ["tower height"]
-    assert listed("tower he", 8, cut=True) == ["tower he"]  # better than none
+    assert parse_list("a b\nc d\ne f", 2) == ["a b", "c d"]
+    assert parse_list("tower height\ntower ye", 8, cut=True) == ["tower height"]
+    assert parse_list("tower he", 8, cut=True) == ["tower he"]  # better than none
 
 
 @given(st.text(max_size=400))
 def test_any_reply_is_read(reply: str) -> None:
-    found = listed(reply, 5, cut=True)
+    found = parse_list(reply, 5, cut=True)
     assert len(found) <= 5 and all(item.strip() and "\n" not in item for item in found)
 
 
@@ -184,7 +184,7 @@ def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> No
     assert "up to 8 different" in request.messages[-1].content and len(request.messages[-1].images) == 1
 
 
-def test_the_query_of_names_comes_on_top_of_the_others_and_only_where_something_was_recognised() -> None:
+def test_the_query_of_names_is_added_only_if_an_entity_is_recognised() -> None:
     eight = "\n".join(f"query number {word}" for word in "abcdefghij")
     assert len(asked_for(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
     assert len(asked_for(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
@@ -234,7 +234,7 @@ def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> No
     assert chat.batches == [4] and all(len(request.messages[-1].images) == 1 for request in chat.requests)
 
 
-def test_photos_that_are_not_of_glasses_keep_four_at_least_and_none_keeps_more_than_eight() -> None:
+def test_photos_of_other_cameras_keep_at_least_four_and_no_photo_more_than_eight() -> None:
     weak = {name: 0.1 + index / 100 for index, name in enumerate("abcdef")}
     assert judged(weak, **WINNER)[1] == ["f", "e", "d", "c"]
     assert judged(weak, (960, 1280), **WINNER)[1] == []
@@ -242,7 +242,7 @@ def test_photos_that_are_not_of_glasses_keep_four_at_least_and_none_keeps_more_t
     assert judged(strong, **WINNER)[1] == list("jihgfedc")
 
 
-def test_a_reply_without_probabilities_counts_by_its_word_and_one_that_says_neither_not_at_all() -> None:
+def test_without_probabilities_the_word_of_a_reply_counts_and_another_reply_is_ignored() -> None:
     assert judged({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
     assert judged({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
 
@@ -281,7 +281,7 @@ def test_a_context_is_a_whole_snippet_with_its_place_or_a_whole_entity() -> None
     ],
 )
 def test_breadcrumbs(url: str, crumbs: str) -> None:
-    assert breadcrumb(url).strip() == crumbs.strip()
+    assert format_breadcrumb(url).strip() == crumbs.strip()
 
 
 @pytest.mark.parametrize(("doubt", "answer"), [(0.16, "It is 31 metres tall."), (0.17, IDK)])

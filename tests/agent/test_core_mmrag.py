@@ -290,7 +290,7 @@ def test_without_entries_the_model_still_answers() -> None:
     assert "there is no reference" in chat.requests[0].messages[-1].content
 
 
-def test_one_answer_alone_is_not_asked_about_and_two_without_a_model_are_noted() -> None:
+def test_a_single_answer_is_not_reconciled_and_a_missing_model_is_noted() -> None:
     def pair(own: str, retrieved: str | None) -> Turn:
         found = Candidate(retrieved, 0.8) if retrieved else None
         return turn("q", parametric=Candidate(own, None), candidate=found)

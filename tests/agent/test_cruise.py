@@ -151,7 +151,7 @@ def test_the_context_is_numbered(
     assert all(f"{first}\n{second}" in request.messages[-1].content for request in informed)  # eq. 7
 
 
-def test_both_answers_differ_by_the_evidence_alone_and_the_second_is_sampled_where_there_is_none() -> None:
+def test_both_answers_differ_only_by_evidence_and_without_it_the_second_is_sampled() -> None:
     chat = ScriptedChat(lambda request: "a")
     known, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
     run(DualAnswer, [known, unknown], context(published(), chat=chat))
@@ -197,7 +197,7 @@ def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected
     assert asked.answer == expected
 
 
-def test_a_check_that_had_no_time_or_failed_lets_nothing_stand() -> None:
+def test_answers_are_withheld_if_their_check_failed_or_had_no_time() -> None:
     settings = published()
     asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.0, chat=ScriptedChat(lambda _: "yes"))

@@ -14,7 +14,7 @@ from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
 from agents.profiles.profile import ROOT, SettingsError, load_profile
 from agents.settings.presets import load_settings
-from agents.settings.stage_needs import roles_of
+from agents.settings.stage_needs import list_roles
 from agents.stages import __main__ as stages
 from agents.turn import IDK, Candidate, Turn
 from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn
@@ -61,7 +61,7 @@ def shorten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(turns: list[Turn], chat: ScriptedChat, **changes: Any) -> list[Turn]:
         parts = context(load_settings("own", "embedded", tmp_path, **changes), chat=chat)
-        assert roles_of(parts.settings, parts.prompts) == ("chat",)
+        assert list_roles(parts.settings, parts.prompts) == ("chat",)
         return pipeline_of(parts).run(turns, parts.deadline)
 
     return run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_supported_by, same_claim
+from agents.methods.source_votes import GRAPH_VOTES, Vote, count_votes, is_same_claim, is_supported_by
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import load_settings, settings_from
 from agents.stages.finalise import Finalise
@@ -33,8 +33,8 @@ PLANTED = Evidence("How high is this tower? It is 40 m.", "web", "Tower", "https
     ],
 )
 def test_answers_are_compared_by_what_they_add_to_the_question(first: str, second: str, same: bool) -> None:
-    assert same_claim(first, second, QUESTION) is same
-    assert same_claim(second, first, QUESTION) is same
+    assert is_same_claim(first, second, QUESTION) is same
+    assert is_same_claim(second, first, QUESTION) is same
 
 
 @pytest.mark.parametrize(

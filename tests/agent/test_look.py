@@ -20,7 +20,7 @@ from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.answer import Answer
-from agents.stages.look import LookFirst, by_rules, written_words
+from agents.stages.look import LookFirst, judge_by_rules, written_words
 from agents.stages.objects import Objects
 from agents.stages.queries import Queries
 from agents.stages.route import RouteStage
@@ -72,7 +72,7 @@ def test_what_a_broken_reply_still_says_is_kept() -> None:
 
 
 @pytest.mark.parametrize("finish", ["length", "abort"])
-def test_of_a_reply_that_was_cut_only_what_was_said_whole_is_kept(finish: Any) -> None:
+def test_a_cut_reply_keeps_only_complete_values(finish: Any) -> None:
     """Half a name is the name of another thing. Cut after each of its characters, a reply says ever more, and nothing else."""
     text = json.dumps(SAID)
     whole = read(LOOK_FORM, ChatReply(text, finish)).value
@@ -145,7 +145,7 @@ def test_with_less_time_the_model_looks_in_half_as_many_words() -> None:
     ],
 )
 def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs: str) -> None:
-    assert by_rules(turn(question, needs_image=needs_image)).needs == needs
+    assert judge_by_rules(turn(question, needs_image=needs_image)).needs == needs
 
 
 def routed(question: str, look: Look, draft: Draft | None) -> Turn:
@@ -192,9 +192,7 @@ def test_the_detector_is_told_the_object_that_was_seen() -> None:
 @pytest.mark.parametrize(
     ("name", "chosen"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
 )
-def test_an_entity_that_the_look_names_is_chosen_before_one_that_is_a_little_more_alike(
-    name: str | None, chosen: str
-) -> None:
+def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, chosen: str) -> None:
     class Words:
         name = "words"
 
@@ -228,9 +226,7 @@ def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the
 
 @pytest.mark.parametrize("look", [None, Look("both"), Look("both", "red car")])
 @pytest.mark.parametrize("short", [False, True])
-def test_a_recognised_thing_is_named_where_nothing_else_is_even_if_it_is_not_sure(
-    look: Look | None, short: bool
-) -> None:
+def test_an_unsure_entity_is_named_if_nothing_else_has_a_name(look: Look | None, short: bool) -> None:
     """Where there was no time for the model to look, the question alone would find anything."""
     asked = turn("What is the price of this?", look=look, entity=Entity("Porsche 911", {}), entity_score=0.79)
     parts = context(settings(queries={"min_score": 0.8}))

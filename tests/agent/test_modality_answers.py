@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.evidence.passages import PICTURE_KEY, kind_of
-from agents.methods.modality_fusion import agree, most_trusted
+from agents.evidence.passages import PICTURE_KEY, classify_modality
+from agents.methods.modality_fusion import all_agree, select_most_trusted
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import load_settings
 from agents.stages.modality_answers import ModalityAnswers
@@ -69,12 +69,12 @@ def test_one_call_serves_the_batch_and_without_evidence_the_model_answers_alone(
 
 def test_the_modality_of_a_chunk() -> None:
     named = Evidence("The name of Big Ben is Big Ben.", "kg", "Big Ben", key="name")
-    assert [kind_of(chunk) for chunk in (PICTURE, ROW, PAGE, named)] == ["image", "table", "text", "table"]
+    assert [classify_modality(chunk) for chunk in (PICTURE, ROW, PAGE, named)] == ["image", "table", "text", "table"]
 
 
 def test_rules_of_fusion() -> None:
-    assert agree([]) and agree(["96 m"]) and agree(["96 m", "It is 96 m"])
-    assert not agree(["96 m", "It is 96 m", "97 m"])
+    assert all_agree([]) and all_agree(["96 m"]) and all_agree(["96 m", "It is 96 m"])
+    assert not all_agree(["96 m", "It is 96 m", "97 m"])
     low, high, unknown = Candidate("a", 0.2), Candidate("b", 0.9), Candidate("c", None)
-    assert most_trusted([unknown, low, high]) is high
-    assert most_trusted([unknown]) is unknown and most_trusted([]) is None
+    assert select_most_trusted([unknown, low, high]) is high
+    assert select_most_trusted([unknown]) is unknown and select_most_trusted([]) is None

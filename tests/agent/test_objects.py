@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.object_phrases import object_phrases, offset, position_in
+from agents.methods.object_phrases import extract_object_phrases, find_position, measure_offset
 from agents.models.base import Box
 
 
@@ -19,7 +19,7 @@ from agents.models.base import Box
     ],
 )
 def test_objects_are_named_by_the_question(question: str, phrases: list[str]) -> None:
-    assert object_phrases(question, 5) == phrases
+    assert extract_object_phrases(question, 5) == phrases
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,14 @@ def test_objects_are_named_by_the_question(question: str, phrases: list[str]) ->
     ],
 )
 def test_positions_are_read(question: str, position: str | None) -> None:
-    assert position_in(question) == position
+    assert find_position(question) == position
 
 
 def test_offsets_are_fractions_of_the_image() -> None:
     box = Box(10, 20, 30, 40)  # its centre lies at 20 %, 30 %
-    assert [round(offset(box, position, 100, 100), 3) for position in ("left", "right", "top", "bottom", "middle")] == [
+    assert [
+        round(measure_offset(box, position, 100, 100), 3) for position in ("left", "right", "top", "bottom", "middle")
+    ] == [
         0.2,
         0.8,
         0.3,

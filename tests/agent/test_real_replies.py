@@ -17,7 +17,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply
 from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import stage_class, stage_names
 from tests.support.read_replies import as_json, is_copied
 
@@ -31,7 +31,7 @@ OF_TRAINING = "paraphrase"  # asked by training.paraphrases
 def _forms() -> dict[str, ReplyForm[Any]]:
     """The form of reply of each prompt, as the stages of all presets ask for it, and with the options that no preset sets."""
     configs = (RunConfig.read(preset, profile) for preset in preset_names() for profile in ("gpu", "embedded"))
-    stages = [stage for config in configs for stage in stages_of(config.settings)]
+    stages = [stage for config in configs for stage in create_stages(config.settings)]
     for name in stage_names():
         kind = stage_class(name)
         for option, value in (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.methods.domains import domain_of_label, load_domains
+from agents.methods.domains import find_domain, load_domains
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PRESETS, names
 from agents.runner.intake import add_provided, open_turns
@@ -79,11 +79,11 @@ def test_a_pipeline_is_searched_whatever_is_given() -> None:
     ],
 )
 def test_labels_of_the_data_sets(label: str, domain: str | None) -> None:
-    assert domain_of_label(label) == domain
+    assert find_domain(label) == domain
 
 
 def test_every_domain_is_found_by_its_own_name() -> None:
-    assert [domain_of_label(name) for name in load_domains()] == list(load_domains())
+    assert [find_domain(name) for name in load_domains()] == list(load_domains())
 
 
 def test_the_domain_that_is_passed_is_the_turns() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from agents.asking.readers.verdicts import parse_flags
 from agents.base.linear_head import HeadError
-from agents.methods.question_kinds import question_kind
-from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, rule_route, trace_features
+from agents.methods.question_kinds import classify_question
+from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, compute_features, route_by_rules
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import Settings, settings_from
 from agents.stages.route import RouteStage
@@ -48,7 +48,7 @@ LOST_BUT_ANSWERED = Draft(("I cannot determine the model of the car.",), None, "
     ],
 )
 def test_what_a_question_asks_for(question: str, kinds: set[str]) -> None:
-    kind = question_kind(question)
+    kind = classify_question(question)
     fields = ("text", "calculation", "visible", "recognition", "open_world", "now")
     assert {name for name in fields if getattr(kind, name)} == kinds
 
@@ -58,7 +58,7 @@ def on(features: TraceFeatures) -> set[str]:
 
 
 def test_a_sound_draft_raises_no_flag() -> None:
-    features = trace_features("When did this car go into production?", CAR, "vehicle")
+    features = compute_features("When did this car go into production?", CAR, "vehicle")
     assert on(features) == {
         "has_draft", "answer_number", "answer_named", "answer_words", "object_named", "object_proper", "asks_open_world", "steps",
     }  # fmt: skip
@@ -66,7 +66,7 @@ def test_a_sound_draft_raises_no_flag() -> None:
 
 
 def test_answerability_flags() -> None:
-    features = trace_features("Who founded this cafe?", LOST, "other")
+    features = compute_features("Who founded this cafe?", LOST, "other")
     assert features.answer_unknown and features.reasoning_unknown and not features.object_named
 
 
@@ -79,41 +79,43 @@ def test_answerability_flags() -> None:
 )  # fmt: skip
 def test_failure_patterns(answer: str) -> None:
     draft = Draft(("It is a car.",), "car", answer)
-    assert trace_features("Which car is this?", draft, None).failure_pattern == 1
+    assert compute_features("Which car is this?", draft, None).failure_pattern == 1
 
 
 @pytest.mark.parametrize(
     "answer", ["I don't know", "i do not know.", "I don\u2019t know", "It is unclear.", "That is not visible."]
 )
 def test_ignorance_in_any_spelling(answer: str) -> None:
-    assert trace_features("Which car is this?", Draft((), None, answer), None).answer_unknown == 1
+    assert compute_features("Which car is this?", Draft((), None, answer), None).answer_unknown == 1
 
 
 def test_uncertainty_is_counted_and_capped() -> None:
     draft = Draft(
         ("It might be a Ford.", "It looks like it, perhaps, or possibly not."), "Ford", "It is probably a Ford."
     )
-    assert trace_features("Which car is this?", draft, None).speculation == 3
+    assert compute_features("Which car is this?", draft, None).speculation == 3
     assert (
-        trace_features("Who opened it in May 1937?", Draft((), "bridge", "It opened on 27 May 1937."), None).speculation
+        compute_features(
+            "Who opened it in May 1937?", Draft((), "bridge", "It opened on 27 May 1937."), None
+        ).speculation
         == 0
     )
     typical = Draft(("Cars of this kind typically have four cylinders.",), "car", "It has four cylinders.")
-    assert trace_features("How many cylinders?", typical, None).fallback == 1
+    assert compute_features("How many cylinders?", typical, None).fallback == 1
 
 
 def test_a_number_of_the_question_is_not_an_answer() -> None:
     draft = Draft((), "coins", "These 3 coins are worth 3 dollars.")
-    assert trace_features("What are these 3 coins worth?", draft, None).answer_number == 0
-    assert trace_features("What are these coins worth?", draft, None).answer_number == 1
+    assert compute_features("What are these 3 coins worth?", draft, None).answer_number == 0
+    assert compute_features("What are these coins worth?", draft, None).answer_number == 1
 
 
 def test_token_probabilities() -> None:
     draft = Draft(("Step.",), "car", "A Ford.", (math.log(0.5), math.log(0.9), 0.0))
-    features = trace_features("Which car is this?", draft, None)
+    features = compute_features("Which car is this?", draft, None)
     assert features.min_probability == pytest.approx(0.5)
     assert features.mean_probability == pytest.approx(0.8)
-    assert trace_features("Which car is this?", CAR, None).has_probabilities == 0
+    assert compute_features("Which car is this?", CAR, None).has_probabilities == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_token_probabilities() -> None:
     ],
 )
 def test_table_1(question: str, draft: Draft | None, route: Route) -> None:
-    assert rule_route(trace_features(question, draft, None)) == route
+    assert route_by_rules(compute_features(question, draft, None)) == route
 
 
 def weights(**changes: object) -> dict[str, object]:
@@ -152,7 +154,7 @@ def test_a_trained_router_survives_its_file(tmp_path: Path) -> None:
     TrainedRouter.model_validate(weights()).save(path)
     router = TrainedRouter.load(path)
     routes = [
-        router.route(trace_features(question, draft, None))
+        router.route(compute_features(question, draft, None))
         for question, draft in [
             ("What does the sign say?", SIGN),
             ("When was this car built?", CAR),
@@ -192,7 +194,7 @@ def test_a_missing_router_file_is_named(tmp_path: Path) -> None:
 
 
 def test_features_survive_the_trace() -> None:
-    features = trace_features("When was this car built?", CAR, "vehicle")
+    features = compute_features("When was this car built?", CAR, "vehicle")
     assert TraceFeatures.model_validate(json.loads(json.dumps(features.model_dump()))) == features
     with pytest.raises(ValueError, match="mood"):
         TraceFeatures.model_validate({"mood": 1.0})

@@ -128,7 +128,7 @@ def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short
     assert asked == []
 
 
-def test_what_is_too_unlike_is_not_recognised_and_kept_as_the_nearest(cached: Path) -> None:
+def test_a_dissimilar_entity_is_not_recognised_and_kept_as_the_nearest(cached: Path) -> None:
     asked = seen("What is this?")
     asked.views = (View(None, hits(Other=0.5, One=0.45)),)
     assert chosen(asked, parts(cached, min_score=0.6)) is None
@@ -142,7 +142,7 @@ def test_the_same_picture_is_recognised_however_low_its_cosine(cached: Path) -> 
     assert chosen(asked, parts(cached, min_score=0.95, rescore=True)) == "One" and asked.nearest is None
 
 
-def test_another_object_is_not_taken_for_what_is_not_recognised_at_the_place_asked_about(cached: Path) -> None:
+def test_an_object_elsewhere_does_not_replace_an_unrecognised_one_at_the_position(cached: Path) -> None:
     """Other is well recognised in the whole photo, and what lies on the right is unlike everything."""
     asked = seen("What is this?", target=Target(position="right"))
     asked.views = (View(None, hits(Other=0.9)), View(RIGHT, hits(Two=0.5)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents.evidence.chunks import interleave_by_entity
-from agents.methods.question_kinds import about_several, named_number
+from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, settings_from
@@ -45,8 +45,8 @@ FERN = Entity("Fern", {"division": "Polypodiophyta"})
     ],
 )
 def test_which_questions_are_about_several_objects(question: str, several: bool, number: int | None) -> None:
-    assert about_several(question) is several
-    assert named_number(question) == number
+    assert is_about_several(question) is several
+    assert parse_named_number(question) == number
 
 
 class Alike:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.drafts import parse_draft
-from agents.decision.signals import signals_of
-from agents.methods.ranking import cumulative
+from agents.decision.signals import read_signals
+from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
@@ -90,9 +90,9 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
     assert [each.needs_image for each in (ticket, pointing, later, unreadable)] == [False, True, False, True]
     assert (ticket.question, later.question) == ("How much is a ticket?", "How much is a ticket for children?")
     assert chat.batches == [1]
-    assert "no_entity" in signals_of(ticket) and signals_of(ticket)["no_entity"] == 0.0
+    assert "no_entity" in read_signals(ticket) and read_signals(ticket)["no_entity"] == 0.0
     ticket.queries = ("How much is a ticket?",)
-    assert "entity_named" not in signals_of(ticket), "an unnamed entity says nothing of a question without a picture"
+    assert "entity_named" not in read_signals(ticket), "an unnamed entity says nothing of a question without a picture"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -
     assert asked.entity.name == name
 
 
-def test_at_a_place_counts_what_was_found_there_though_another_crop_is_more_like_it() -> None:
+def test_the_crop_at_the_position_wins_over_a_more_similar_crop() -> None:
     """Two instruments alike: the left crop is nearer to both pictures than the right one is to either."""
     _, (left, _), (right, _) = ((view.region, view.hits) for view in views())
     seen = (
@@ -490,9 +490,9 @@ def test_the_cumulative_score_is_taken_within_one_query() -> None:
 @given(st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=1, max_size=5))
 def test_the_cumulative_score_is_at_most_the_product_of_the_best(pairs: list[tuple[float, float]]) -> None:
     coarse, fine = zip(*pairs, strict=True)
-    assert cumulative(coarse, fine) == max(one * other for one, other in pairs) <= max(coarse) * max(fine)
-    assert cumulative((math.nan, coarse[0]), (0.5, fine[0])) == coarse[0] * fine[0]
-    assert math.isnan(cumulative((math.nan,), (0.5,)))
+    assert multiply_scores(coarse, fine) == max(one * other for one, other in pairs) <= max(coarse) * max(fine)
+    assert multiply_scores((math.nan, coarse[0]), (0.5, fine[0])) == coarse[0] * fine[0]
+    assert math.isnan(multiply_scores((math.nan,), (0.5,)))
 
 
 def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
@@ -550,12 +550,12 @@ def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_r
 
 def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none() -> None:
     reply = ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", (math.log(0.5), math.log(1.0)))
-    candidate = candidate_of(reply)
+    candidate = read_candidate(reply)
     assert candidate is not None
     assert (candidate.text, candidate.confidence) == ("330 m", pytest.approx(0.75))
     assert candidate.reasoning == "it says so."
-    assert candidate_of(ChatReply("Reason: it says", "length")) is None
-    assert candidate_of(ChatReply("  ", "stop")) is None
+    assert read_candidate(ChatReply("Reason: it says", "length")) is None
+    assert read_candidate(ChatReply("  ", "stop")) is None
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.asking.prompts import PromptLibrary
-from agents.methods.computation import ComputationError, Quantity, arithmetic, ordered, quantity
-from agents.methods.dates import Day, day_of
-from agents.methods.step_plans import MAX_LEVELS, MAX_STEPS, AskStep, ComputeStep, Plan, comparison, parse_plan, usable
-from agents.methods.step_results import conclusion
-from agents.methods.step_rules import takes_steps
+from agents.methods.computation import ComputationError, Quantity, compute, parse_quantity, rank_facts
+from agents.methods.dates import Day, parse_day
+from agents.methods.step_plans import (
+    MAX_LEVELS,
+    MAX_STEPS,
+    AskStep,
+    ComputeStep,
+    Plan,
+    complete_plan,
+    find_comparison,
+    parse_plan,
+)
+from agents.methods.step_results import conclude
+from agents.methods.step_rules import needs_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity
@@ -77,35 +86,37 @@ def test_numbers_follow_when_a_step_before_is_left_out() -> None:
     ],
 )
 def test_a_plan_that_is_no_better_than_one_prompt_is_refused(plan: str, reason: str) -> None:
-    assert usable(parse_plan(plan), "Which of these is heavier?", ["horse", "donkey"]) is None, reason
+    assert complete_plan(parse_plan(plan), "Which of these is heavier?", ["horse", "donkey"]) is None, reason
 
 
 def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
     asks = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?"
     for written in (asks, f"{asks}\n3. compute: difference [1] [2]"):
-        made = usable(parse_plan(written), "Which of these two is heavier?", ["horse", "donkey"])
+        made = complete_plan(parse_plan(written), "Which of these two is heavier?", ["horse", "donkey"])
         assert made == parse_plan(WEIGHTS)
-    kept = usable(parse_plan(f"{asks}\n3. compute: sum [1] [2]"), "What do they weigh together?", ["horse", "donkey"])
+    kept = complete_plan(
+        parse_plan(f"{asks}\n3. compute: sum [1] [2]"), "What do they weigh together?", ["horse", "donkey"]
+    )
     assert kept is not None and kept.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
 
 
-def test_a_thing_is_known_by_its_name_without_what_tells_it_from_others() -> None:
+def test_a_thing_is_found_by_its_name_without_the_qualifier() -> None:
     plan = parse_plan(
         "1. ask: How long is a day on Mercury?\n2. ask: How long is a day on Venus?\n3. compute: larger [1] [2]"
     )
-    assert usable(plan, "Which of these two has the longer day?", ["Mercury (planet)", "Venus"]) == plan
-    said = conclusion("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
+    assert complete_plan(plan, "Which of these two has the longer day?", ["Mercury (planet)", "Venus"]) == plan
+    said = conclude("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
     assert said == "Venus"
 
 
-def test_what_is_asked_of_one_of_three_things_is_asked_of_all() -> None:
+def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
     plan = parse_plan(
         "1. ask: When was the tower built?\n2. ask: When was the bridge built?\n3. compute: earlier [1] [2]"
     )
-    made = usable(plan, "Which of these three was built first?", ["tower", "bridge", "fort"])
+    made = complete_plan(plan, "Which of these three was built first?", ["tower", "bridge", "fort"])
     assert made is not None and made.asks[-1] == AskStep("When was the fort built?")
     assert made.steps[-1] == ComputeStep("earlier", ("[1]", "[2]", "[3]"))
-    assert usable(plan, "Which of these two was built first?", ["tower", "bridge", "fort"]) == plan
+    assert complete_plan(plan, "Which of these two was built first?", ["tower", "bridge", "fort"]) == plan
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,7 @@ def test_what_is_asked_of_one_of_three_things_is_asked_of_all() -> None:
     ],
 )
 def test_what_a_question_compares_by(question: str, operation: str | None) -> None:
-    assert comparison(question) == operation
+    assert find_comparison(question) == operation
 
 
 @given(st.text(alphabet="123456789[]. \nabcdeksumlor:tp?", max_size=300))
@@ -130,7 +141,7 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
     assert sorted(place for level in plan.levels() for place in level) == [
         place for place, step in enumerate(plan.steps) if isinstance(step, AskStep)
     ]
-    made = usable(plan, reply, ["a", "b"])
+    made = complete_plan(plan, reply, ["a", "b"])
     assert made is None or len(made.levels()) <= MAX_LEVELS
 
 
@@ -150,21 +161,21 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
-    found = quantity(text, bound)
+    found = parse_quantity(text, bound)
     assert (found.value, found.unit) == (pytest.approx(value), unit)
 
 
 def test_sums_by_hand() -> None:
-    assert arithmetic("sum", ["64", "62 chromosomes"]).value == 126
-    assert str(arithmetic("sum", ["$1.50", "$2.25"])) == "$3.75"
-    assert arithmetic("sum", ["8-13 eggs", "2 eggs"], "high") == Quantity(15, "eggs")
-    assert arithmetic("sum", ["1 kg", "500 g"]).value == pytest.approx(1.5)
-    assert arithmetic("difference", ["5.000 g", "5.67 g"]).value == pytest.approx(0.67)
-    assert arithmetic("product", ["50", "0.38"]).value == pytest.approx(19)
-    assert arithmetic("ratio", ["300", "75 fruits"]).value == 4
+    assert compute("sum", ["64", "62 chromosomes"]).value == 126
+    assert str(compute("sum", ["$1.50", "$2.25"])) == "$3.75"
+    assert compute("sum", ["8-13 eggs", "2 eggs"], "high") == Quantity(15, "eggs")
+    assert compute("sum", ["1 kg", "500 g"]).value == pytest.approx(1.5)
+    assert compute("difference", ["5.000 g", "5.67 g"]).value == pytest.approx(0.67)
+    assert compute("product", ["50", "0.38"]).value == pytest.approx(19)
+    assert compute("ratio", ["300", "75 fruits"]).value == 4
     for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"]):
         with pytest.raises(ComputationError):
-            arithmetic("ratio" if facts[1] == "0" else "sum", facts)
+            compute("ratio" if facts[1] == "0" else "sum", facts)
 
 
 @pytest.mark.parametrize(
@@ -175,29 +186,29 @@ def test_sums_by_hand() -> None:
         (("Weight of Mosi the giraffe?", "Weight of Bruno?"), "Mosi the giraffe, by 480 kg"),
     ],
 )
-def test_a_thing_that_the_photo_does_not_show_is_called_by_the_words_that_set_its_question_apart(
+def test_a_thing_outside_the_photo_is_named_by_the_words_that_only_its_question_has(
     asks: tuple[str, str], answer: str
 ) -> None:
     plan = Plan((*map(AskStep, asks), ComputeStep("larger", ("[1]", "[2]"))))
-    assert conclusion("By how much is it heavier than Bruno?", plan, ["1,180 kg", "700 kg", ""], ["Zola"]) == answer
+    assert conclude("By how much is it heavier than Bruno?", plan, ["1,180 kg", "700 kg", ""], ["Zola"]) == answer
 
 
 @pytest.mark.parametrize("text", ["one of the oldest", "two-thirds", "half a million", "eighteen eighty-nine"])
 def test_words_that_are_no_whole_number_are_none(text: str) -> None:
     with pytest.raises(ComputationError):
-        quantity(text)
+        parse_quantity(text)
 
 
 def test_the_order_of_quantities_and_dates() -> None:
-    assert ordered("larger", ["11 months", "1 year"]) == [1, 0]
-    assert ordered("larger", ["61-76 cm", "30 to 33 cm"]) == [0, 1]
-    assert ordered("smaller", ["1 kg", "900 g", "2 kg"]) == [1, 0, 2]
-    assert ordered("earlier", ["28 October 1886", "1889", "October 1, 1886"]) == [2, 0, 1]
-    assert ordered("later", ["300 BC", "1889"]) == [1, 0]
-    assert day_of("completed on 12 October 1931") == Day(1931, 10, 12)
+    assert rank_facts("larger", ["11 months", "1 year"]) == [1, 0]
+    assert rank_facts("larger", ["61-76 cm", "30 to 33 cm"]) == [0, 1]
+    assert rank_facts("smaller", ["1 kg", "900 g", "2 kg"]) == [1, 0, 2]
+    assert rank_facts("earlier", ["28 October 1886", "1889", "October 1, 1886"]) == [2, 0, 1]
+    assert rank_facts("later", ["300 BC", "1889"]) == [1, 0]
+    assert parse_day("completed on 12 October 1931") == Day(1931, 10, 12)
     for facts in (["tall", "5 m"], ["5 m", "5 m"]):
         with pytest.raises(ComputationError):
-            ordered("larger", facts)
+            rank_facts("larger", facts)
 
 
 @pytest.mark.parametrize(
@@ -209,12 +220,12 @@ def test_the_order_of_quantities_and_dates() -> None:
     ],
 )
 def test_a_comparison_ends_in_words_that_answer(question: str, answer: str) -> None:
-    assert conclusion(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], ["horse", "donkey"]) == answer
+    assert conclude(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], ["horse", "donkey"]) == answer
 
 
 def test_as_many_as_are_needed_are_whole() -> None:
     plan = Plan((AskStep("How much does a camel carry?"), ComputeStep("ratio", ("900", "[1]"))))
-    assert conclusion("How many of these would I need?", plan, ["200 kg", ""], ["camel"]) == "5"
+    assert conclude("How many of these would I need?", plan, ["200 kg", ""], ["camel"]) == "5"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +238,7 @@ def test_as_many_as_are_needed_are_whole() -> None:
     ],
 )
 def test_which_questions_take_steps(question: str, several: bool) -> None:
-    assert takes_steps(question) is several
+    assert needs_steps(question) is several
 
 
 PLAN_TOKENS = PromptLibrary(PROMPTS)["step_plan"].settings.max_tokens
@@ -272,7 +283,7 @@ def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_
     assert record.signals["steps.taken"].value == 2 and plain.signals["steps.taken"].value == 0
 
 
-def test_a_step_that_is_refused_ends_in_an_abstention_as_unsure_as_its_weakest_step() -> None:
+def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> None:
     replies = {"step_plan": "1. ask: Who designed the Red Tower?\n2. ask: In which town was [1] born?"}
 
     def chat(request: ChatRequest) -> ChatReply:

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
 from agents.asking.readers.verdicts import parse_chain
-from agents.methods.knowledge_conflict import joint_choice, preferred, prki, same_answer, says_something, vtki, words_of
+from agents.methods.knowledge_conflict import (
+    choose_jointly,
+    find_best,
+    is_same_answer,
+    prki,
+    says_something,
+    split_words,
+    vtki,
+)
 from agents.models.base import ChatReply
 from agents.turn import SubFinding
 
@@ -101,16 +109,16 @@ def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
 
 
 def test_answers_are_compared_by_their_words() -> None:
-    assert words_of("The Château, 1,250 m") == ("chateau", "1250", "m")
-    assert same_answer("Italy", "It belongs to Italy.")
-    assert same_answer("1,250 m", "1250 m")
-    assert not same_answer("Italy", "The Netherlands")
-    assert not same_answer("Italy", "not Italy")
-    assert not same_answer("Italy", "It isn't in Italy.")
-    assert not same_answer("Italy", "Italy or France")
-    assert not same_answer("1889", "in 1891 rather than 1889")
-    assert same_answer("not in Italy", "It is not in Italy.")
-    assert not same_answer("25", "255")
+    assert split_words("The Château, 1,250 m") == ("chateau", "1250", "m")
+    assert is_same_answer("Italy", "It belongs to Italy.")
+    assert is_same_answer("1,250 m", "1250 m")
+    assert not is_same_answer("Italy", "The Netherlands")
+    assert not is_same_answer("Italy", "not Italy")
+    assert not is_same_answer("Italy", "It isn't in Italy.")
+    assert not is_same_answer("Italy", "Italy or France")
+    assert not is_same_answer("1889", "in 1891 rather than 1889")
+    assert is_same_answer("not in Italy", "It is not in Italy.")
+    assert not is_same_answer("25", "255")
     assert not says_something("I don’t know.")
     assert not says_something("Not given")
     assert says_something("No")
@@ -148,13 +156,13 @@ def test_vtki_by_hand() -> None:
 
 def test_the_joint_choice_by_hand() -> None:
     # 0.71 + 0.9 = 1.61, 0.75 + 0.2 = 0.95, 0.6 + 0.1 = 0.7
-    assert joint_choice([0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) == 0
-    assert joint_choice([0.71, 0.75, 0.6], [0.2, 0.2, 0.1]) == 1
-    assert joint_choice([], []) is None
-    assert preferred([math.nan, 0.2, 0.2]) == 1
+    assert choose_jointly([0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) == 0
+    assert choose_jointly([0.71, 0.75, 0.6], [0.2, 0.2, 0.1]) == 1
+    assert choose_jointly([], []) is None
+    assert find_best([math.nan, 0.2, 0.2]) == 1
 
 
 def test_a_reply_torn_by_the_deadline_is_no_answer() -> None:
-    assert candidate_of(ChatReply("The tower was never", "abort")) is None
-    assert candidate_of(ChatReply("", "error", error="x")) is None
-    assert candidate_of(ChatReply("330 m", "stop")) is not None
+    assert read_candidate(ChatReply("The tower was never", "abort")) is None
+    assert read_candidate(ChatReply("", "error", error="x")) is None
+    assert read_candidate(ChatReply("330 m", "stop")) is not None

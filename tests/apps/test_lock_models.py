@@ -61,6 +61,7 @@ def hub(httpserver: HTTPServer) -> HTTPServer:
 
 def lock(folder: Path, endpoint: str, *options: str, offline: str = "0") -> tuple[int, str, str]:
     environment = {**os.environ, "HF_ENDPOINT": endpoint.rstrip("/"), "HF_HUB_OFFLINE": offline}
+    environment["HF_HUB_DISABLE_TELEMETRY"] = "1"  # else the hub's client first asks which programs are AI agents
     places = ("--profiles", str(folder / "profiles"), "--submission", str(folder / "aicrowd.json"))
     command = [sys.executable, "-m", "apps.preflight.lock_models", *places, *options]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)

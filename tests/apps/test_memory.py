@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import safetensors
 
-from agents.models.architecture import BYTES, ArchitectureError, architecture_of
+from agents.models.architecture import BYTES, ArchitectureError, read_architecture
 from agents.profiles.profile import Profile, SearchModels
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig, preset_names
@@ -49,7 +49,7 @@ def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
         + 32 * picture_layer + 8 * (picture_layer + 2)
     )  # fmt: skip
     projector = 7680 * 4096 + 4096
-    found = architecture_of(LLAMA_11B)
+    found = read_architecture(LLAMA_11B)
     assert (text, vision, projector) == (9_775_192_080, 863_567_379, 31_461_376)
     assert found.parameters == text + vision + projector == 10_670_220_835
     assert found.vision_parameters == vision
@@ -72,7 +72,7 @@ def test_sam_keeps_the_biases_of_its_attention() -> None:
 
 
 def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
-    found = architecture_of(LLAMA_11B)
+    found = read_architecture(LLAMA_11B)
     assert found.decoder is not None and found.vision is not None
     assert found.decoder.kv_bytes("bfloat16") == 2 * 40 * 8 * 128 * 2 == 163_840
     assert found.vision.cached == 4 * 1601 == 6404
@@ -120,7 +120,7 @@ def test_activations_by_hand() -> None:
     ],
 )
 def test_parameters_by_config_json(model: str, parameters: int) -> None:
-    assert architecture_of(str(CONFIGS / model.replace("/", "--"))).parameters == parameters
+    assert read_architecture(str(CONFIGS / model.replace("/", "--"))).parameters == parameters
 
 
 @pytest.mark.parametrize("save", [save_llama, save_mllama])
@@ -130,30 +130,30 @@ def test_a_local_checkpoint_is_counted_as_its_file_holds_it(save: object, tmp_pa
     for file in folder.glob("*.safetensors"):
         with safetensors.safe_open(file, framework="pt") as tensors:
             counted += sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - no mapping
-    found = architecture_of(str(folder))
+    found = read_architecture(str(folder))
     assert found.parameters == counted and found.dtype == "float32"
     assert bool(found.vision) == (save is save_mllama)
 
 
 def test_a_model_without_configuration_is_named() -> None:
     with pytest.raises(ArchitectureError, match=r"no config\.json of nobody/nothing.*hf download"):
-        architecture_of("nobody/nothing")
+        read_architecture("nobody/nothing")
 
 
 def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     """The published FP8 checkpoint: linear layers of the language model, without output layer, projector and picture encoder."""
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
-    found = architecture_of(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
+    found = read_architecture(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
     assert found.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
     assert found.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
     (row,) = estimate_memory(use_local_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
-    assert found.parameters == architecture_of(LLAMA_11B).parameters == 10_670_220_835
+    assert found.parameters == read_architecture(LLAMA_11B).parameters == 10_670_220_835
     assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
 
 
 def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
     """Qwen's FP8 checkpoint: linear layers of the language model without the output layer; the picture encoder stays as it is."""
-    found = architecture_of(str(CONFIGS / "Qwen--Qwen3-VL-8B-Instruct-FP8"))
+    found = read_architecture(str(CONFIGS / "Qwen--Qwen3-VL-8B-Instruct-FP8"))
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
     assert found.eight_bit == 36 * (attention + 3 * 4096 * 12288)
     assert found.scales == 36 * (2 * 32 * 32 + 2 * 32 * 8 + 3 * 32 * 96)
@@ -171,7 +171,7 @@ def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
         ),
     ],
 )
-def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
+def test_unquantised_layers_are_found_by_path_and_by_pattern(
     tmp_path: Path, ignore: list[str], kept: tuple[str, ...]
 ) -> None:
     folder = save_mllama(tmp_path / "model")
@@ -189,7 +189,7 @@ def test_what_a_checkpoint_leaves_in_full_is_found_by_path_and_by_pattern(
                 linear = name.endswith("proj.weight") or name.endswith("lm_head.weight")
                 if linear and "vision" not in name and not any(part in name for part in kept):
                     counted += tensors.get_tensor(name).numel()
-    assert architecture_of(str(folder)).eight_bit == counted > 0
+    assert read_architecture(str(folder)).eight_bit == counted > 0
 
 
 @pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_qwen", "gpu_current"])

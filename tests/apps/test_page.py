@@ -70,7 +70,7 @@ def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) 
     kept = told_by(functions, photo, "Who?")[2]
     kept = told_by(functions, photo, "When?", json.loads(json.dumps(kept)))[2]
     assert [message["content"] for message in agent.histories[1]] == ["Who?", "answer to Who?"]
-    shown, talk, told = functions["restored"](kept)
+    shown, talk, told = functions["restore"](kept)
     assert shown == photo["path"] and told.startswith("<div")
     assert [message["content"] for message in talk] == ["Who?", "answer to Who?", "When?", "answer to When?"]
     told_by(functions, photo, "Where?", {**kept, "photo": "another.png"})
@@ -88,35 +88,35 @@ def test_an_earlier_answer_that_is_clicked_shows_its_details_again(photo: Any) -
     functions = functions_of(ScriptedAgent())
     kept = told_by(functions, photo, "Who?")[2]
     kept = told_by(functions, photo, "When?", kept)[2]
-    said = functions["restored"](kept)[1]
+    said = functions["restore"](kept)[1]
     broken_off = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Stopped."}]
     talk = [*broken_off, *said, *broken_off]
     for place, answer in [(2, "answer to Who?"), (3, "answer to Who?"), (4, "answer to When?"), (5, "answer to When?")]:
-        assert answer in functions["recalled"](talk, kept, Clicked(place))
+        assert answer in functions["show_turn"](talk, kept, Clicked(place))
     for place in (0, 1, 6, 7):
-        assert "answer" not in functions["recalled"](talk, kept, Clicked(place))
+        assert "answer" not in functions["show_turn"](talk, kept, Clicked(place))
     forgotten = {**kept, "turns": kept["turns"][1:]}
-    assert "answer" not in functions["recalled"](talk, forgotten, Clicked(3))
-    assert "answer to When?" in functions["recalled"](talk, forgotten, Clicked(5))
+    assert "answer" not in functions["show_turn"](talk, forgotten, Clicked(3))
+    assert "answer to When?" in functions["show_turn"](talk, forgotten, Clicked(5))
     Path(photo["path"]).unlink()
-    assert "cannot be read" in functions["recalled"](talk, kept, Clicked(3))
+    assert "cannot be read" in functions["show_turn"](talk, kept, Clicked(3))
 
 
 def test_details_are_there_again_after_a_reload(photo: Any) -> None:
     functions = functions_of(crag_agent())
     _, told, kept = told_by(functions, photo)
-    assert functions["restored"](json.loads(json.dumps(kept)))[2] == told
+    assert functions["restore"](json.loads(json.dumps(kept)))[2] == told
 
 
 @pytest.mark.parametrize("kept", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
 def test_what_no_page_wrote_is_not_restored(kept: Any) -> None:
-    photo, talk, told = functions_of(ScriptedAgent())["restored"](kept)
+    photo, talk, told = functions_of(ScriptedAgent())["restore"](kept)
     assert photo is None and talk == [] and "Add a photo" in told
 
 
 @pytest.mark.parametrize("turns", [3, ["x"], [{"question": "Who?"}], [{"question": "Who?", "outcome": {"answer": 3}}]])
 def test_turns_that_no_page_wrote_are_left_out(photo: Any, turns: Any) -> None:
-    assert functions_of(ScriptedAgent())["restored"]({"photo": photo["path"], "turns": turns})[1] == []
+    assert functions_of(ScriptedAgent())["restore"]({"photo": photo["path"], "turns": turns})[1] == []
 
 
 def test_a_long_dialog_is_kept_within_what_a_request_may_hold(photo: Any) -> None:
@@ -181,10 +181,10 @@ def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(photo: A
 def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
     about = About("best", "embedded", "validation", "Looks first.", 60.0)
     functions = functions_of(ScriptedAgent(), about)
-    told = functions["restored"](None)[2]
+    told = functions["restore"](None)[2]
     assert "best (Looks first)" in told and "embedded" in told and "at most 60 s" in told
     told_by(functions, photo)
-    assert "less than a second a question" in functions["restored"](None)[2]  # as measured
+    assert "less than a second a question" in functions["restore"](None)[2]  # as measured
 
 
 @pytest.fixture

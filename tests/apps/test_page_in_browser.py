@@ -19,6 +19,7 @@ pytest.importorskip("playwright", reason="playwright is not installed: make test
 from playwright.sync_api import Page, expect, sync_playwright
 
 from apps.page import Example, build_page_app
+from tools.picture_words import PICTURES, read_words
 from tools.screenshots import MAX_BYTES, ask_example, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
@@ -184,7 +185,10 @@ def test_it_fits_a_phone(open_page: Any) -> None:
 
 def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: Any, tmp_path: Path) -> None:
     page = open_page(crag_agent())
-    write(ask_example(browser, page.url, 0), tmp_path / "page.png")
+    write(ask_example(browser, page.url, 0), tmp_path / "page.png", PICTURES["page.png"])
     assert (tmp_path / "page.png").stat().st_size <= MAX_BYTES
     with Image.open(tmp_path / "page.png") as picture:
         assert picture.size == (1280, 920)
+    words = read_words(tmp_path / "page.png")
+    assert {"Ask about a photo", "Clear the dialog", "Verdict", "Evidence"} <= {*words}
+    assert "Take an example below, or add a photo of your own" not in words, "which the answer replaces"

@@ -14,7 +14,7 @@ import pytest
 from agents.crag_agent import CragAgent
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import ROOT, LoraSettings, Profile
-from agents.profiles.weights import cached_revision, loadable, with_found_weights
+from agents.profiles.weights import cached_revision, resolve_weights, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
@@ -125,7 +125,7 @@ def test_an_adapter_of_the_preset_is_listed() -> None:
         (lambda table: table["hf_models"][0].update(revision=""), "revisions pinned"),
     ],
 )
-def test_what_would_cost_the_submission_is_found_with_what_to_do(change: Any, failing: str, tmp_path: Path) -> None:
+def test_faults_that_would_cost_the_submission_are_found_with_advice(change: Any, failing: str, tmp_path: Path) -> None:
     path = tmp_path / "aicrowd.json"
     table = write_pinned(path, 2)
     change(table)
@@ -217,25 +217,25 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
     import huggingface_hub.constants
 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    assert loadable("us/model") == "us/model"
+    assert resolve_weights("us/model") == "us/model"
     snapshot = tmp_path / "models--us--model" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
-    assert loadable("us/model") == str(snapshot)
+    assert resolve_weights("us/model") == str(snapshot)
     profile = Profile(name="p", models={"reranker": {"kind": "cosine", "encoder": {"kind": "x", "path": "us/model"}}})
     assert with_found_weights(profile).models["reranker"]["encoder"]["path"] == str(snapshot)
     assert cached_revision("us/model") == COMMIT
     (snapshot.parent / ("f" * 40)).mkdir()
-    assert loadable("us/model") == "us/model"  # which of the two is not ours to guess
-    assert loadable("us/model", COMMIT) == str(snapshot)
+    assert resolve_weights("us/model") == "us/model"  # which of the two is not ours to guess
+    assert resolve_weights("us/model", COMMIT) == str(snapshot)
     # A commit that the profile names is never replaced by another; its folder is taken where no hub could complete it.
-    assert loadable("us/model", "e" * 40, pinned=True) == "us/model"
-    assert loadable("us/model", COMMIT, pinned=True) == str(snapshot)
+    assert resolve_weights("us/model", "e" * 40, pinned=True) == "us/model"
+    assert resolve_weights("us/model", COMMIT, pinned=True) == str(snapshot)
     monkeypatch.setattr("agents.profiles.weights.no_hub", lambda: None)
-    assert loadable("us/model", COMMIT, pinned=True) == "us/model"
+    assert resolve_weights("us/model", COMMIT, pinned=True) == "us/model"
     main = tmp_path / "models--us--model" / "refs" / "main"
     main.parent.mkdir()
     main.write_text(COMMIT)
-    assert loadable("us/model") == "us/model"
+    assert resolve_weights("us/model") == "us/model"
 
 
 CALL = {"way": "with a search pipeline", "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4}

@@ -14,9 +14,9 @@ from PIL import Image
 from agents.asking.ask import Ask, Question, ReplyForm, put, read
 from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.answers import ANSWER, BRIEF_ANSWER, CITED_ANSWER
-from agents.asking.readers.drafts import draft_of
+from agents.asking.readers.drafts import draft_form
 from agents.asking.readers.entry_replies import entry_choice, four_steps
-from agents.asking.readers.fields import number_at, queries_of, texts_at, truths_at
+from agents.asking.readers.fields import number_at, queries_form, texts_at, truths_at
 from agents.asking.readers.lines import FACTS, SENTENCE, STANDALONE_QUESTION
 from agents.asking.readers.verdicts import CHAIN, FLAGS, P_YES, VERDICT, YES_NO
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
@@ -26,7 +26,7 @@ from agents.record import Exchange, SentMessage
 from tests.agent.scripted import ScriptedChat, ScriptedOcr
 
 FORMS: tuple[ReplyForm[object], ...] = (
-    ANSWER, BRIEF_ANSWER, CITED_ANSWER, draft_of(5), entry_choice(4), four_steps(4), number_at("entity"), queries_of(4),
+    ANSWER, BRIEF_ANSWER, CITED_ANSWER, draft_form(5), entry_choice(4), four_steps(4), number_at("entity"), queries_form(4),
     texts_at("queries", 4), truths_at("a", "b"), FACTS, SENTENCE, STANDALONE_QUESTION, CHAIN, FLAGS, P_YES, VERDICT, YES_NO,
 )  # fmt: skip
 NUMBER = ReplyForm("number", lambda reply: int(reply.text) if reply.text.isdigit() else None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agents.asking.ask import MAX_READ, read
-from agents.asking.readers.answers import CITED_ANSWER, candidate_of
-from agents.asking.readers.drafts import draft_of, parse_draft
-from agents.asking.readers.plans import plan_of
+from agents.asking.readers.answers import CITED_ANSWER, read_candidate
+from agents.asking.readers.drafts import draft_form, parse_draft
+from agents.asking.readers.plans import read_plan
 from agents.models.base import ChatReply
 from agents.settings.presets import load_settings
 from agents.stages.understand import Understand
@@ -48,11 +48,11 @@ def test_whole_sentences(text: str, kept: str) -> None:
 
 
 def test_an_answer_stopped_after_it_was_said_is_one() -> None:
-    said = candidate_of(ChatReply("Reason: [Info 1] says so.\nAnswer: The tower is 330 metres high. It wa", "abort"))
+    said = read_candidate(ChatReply("Reason: [Info 1] says so.\nAnswer: The tower is 330 metres high. It wa", "abort"))
     assert said is not None
     assert said.text == "The tower is 330 metres high."
-    assert candidate_of(ChatReply("Reason: it says so.\nAnswer: The tower is", "abort")) is None
-    assert candidate_of(ChatReply("Reason: [Info 1] says so, hence it is high.", "abort")) is None
+    assert read_candidate(ChatReply("Reason: it says so.\nAnswer: The tower is", "abort")) is None
+    assert read_candidate(ChatReply("Reason: [Info 1] says so, hence it is high.", "abort")) is None
 
 
 def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
@@ -66,7 +66,7 @@ def test_a_torn_draft_keeps_its_steps_and_what_it_had_answered() -> None:
 
 def test_of_endless_replies_little_is_read() -> None:
     endless = ChatReply("tower " * 200_000, "stop")
-    draft, long = read(draft_of(5), endless).value, read(CITED_ANSWER, endless).value
+    draft, long = read(draft_form(5), endless).value, read(CITED_ANSWER, endless).value
     assert len(draft.answer) <= MAX_READ
     assert long is None or len(long.text) <= MAX_READ, "no sentence of it is whole"
 
@@ -81,9 +81,9 @@ def test_a_torn_question_is_not_asked(finish: str) -> None:
     assert asked.question == "Where was he born?"
 
 
-def test_a_plan_cut_within_a_step_is_none_and_one_cut_after_its_steps_is_whole() -> None:
+def test_a_plan_cut_within_a_step_is_dropped_and_one_cut_after_its_steps_is_kept() -> None:
     steps = "1. ask: How heavy is an ox?\n2. ask: How heavy is a yak?\n"
-    assert len(plan_of(ChatReply(steps, "length")).steps) == 2
-    assert len(plan_of(ChatReply(f"{steps}These steps comp", "length")).steps) == 2
-    assert plan_of(ChatReply(f"{steps}3. compute: larger [1]", "length")).steps == ()
-    assert len(plan_of(ChatReply(f"{steps}3. compute: larger [1] [2]", "stop")).steps) == 3
+    assert len(read_plan(ChatReply(steps, "length")).steps) == 2
+    assert len(read_plan(ChatReply(f"{steps}These steps comp", "length")).steps) == 2
+    assert read_plan(ChatReply(f"{steps}3. compute: larger [1]", "length")).steps == ()
+    assert len(read_plan(ChatReply(f"{steps}3. compute: larger [1] [2]", "stop")).steps) == 3

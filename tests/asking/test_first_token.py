@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.asking.readers.answers import candidate_of
-from agents.methods.token_probabilities import idk_probability, yes_probability
-from agents.models.base import ChatReply, first_token_probs_of
+from agents.asking.readers.answers import read_candidate
+from agents.methods.token_probabilities import compute_idk_probability, compute_yes_probability
+from agents.models.base import ChatReply, sum_first_token_probs
 from agents.settings.presets import Settings
 from agents.stages.verify import Verify
 from agents.turn import Candidate
@@ -26,7 +26,7 @@ from tests.agent.scripted import ScriptedChat, context, run, turn
     ],
 )
 def test_the_probability_of_an_abstention(opening: dict[str, float] | None, expected: float | None) -> None:
-    assert idk_probability(opening) == pytest.approx(expected)
+    assert compute_idk_probability(opening) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -40,26 +40,26 @@ def test_the_probability_of_an_abstention(opening: dict[str, float] | None, expe
     ],
 )
 def test_the_probability_of_a_yes(opening: dict[str, float] | None, expected: float | None) -> None:
-    assert yes_probability(opening) == pytest.approx(expected)
+    assert compute_yes_probability(opening) == pytest.approx(expected)
 
 
 @given(st.dictionaries(st.text(max_size=6), st.floats(0, 1), max_size=10))
 def test_whatever_the_tokens_are_both_are_probabilities(opening: dict[str, float]) -> None:
-    for found in (idk_probability(opening), yes_probability(opening)):
+    for found in (compute_idk_probability(opening), compute_yes_probability(opening)):
         assert found is None or 0 <= found <= 1
 
 
 def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
     opening = {"330": 0.8, "I": 0.15}
-    plain = candidate_of(ChatReply("330 m", "stop", first_token_probs=opening))
+    plain = read_candidate(ChatReply("330 m", "stop", first_token_probs=opening))
     assert plain is not None
     assert plain.idk == pytest.approx(0.15)
-    labelled = candidate_of(
+    labelled = read_candidate(
         ChatReply("Reason: it says so.\nAnswer: 330 m", "stop", first_token_probs={"Reason": 0.9, "I": 0.1})
     )
     assert labelled is not None
     assert labelled.idk is None  # the first token is none of the answer's
-    without = candidate_of(ChatReply("330 m", "stop"))
+    without = read_candidate(ChatReply("330 m", "stop"))
     assert without is not None
     assert without.idk is None
 
@@ -74,5 +74,5 @@ def test_the_verdict_keeps_its_probability() -> None:
 
 
 def test_tokens_with_the_same_text_are_added_up() -> None:
-    assert first_token_probs_of([("I", 0.2), ("It", 0.3), ("I", 0.1)]) == pytest.approx({"I": 0.3, "It": 0.3})
-    assert first_token_probs_of([]) is None
+    assert sum_first_token_probs([("I", 0.2), ("It", 0.3), ("I", 0.1)]) == pytest.approx({"I": 0.3, "It": 0.3})
+    assert sum_first_token_probs([]) is None

@@ -7,13 +7,13 @@ import itertools
 import pytest
 
 from agents.asking.prompts import PromptLibrary
-from agents.asking.readers.answers import candidate_of
+from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.drafts import parse_draft
 from agents.asking.readers.entry_replies import FourSteps, parse_four_steps
 from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
 from agents.profiles.profile import PROMPTS
-from agents.texts.replies import json_object, labelled, yes_or_no
+from agents.texts.replies import json_object, read_label, yes_or_no
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_one_word_and_its_sentences(reply: str, said: bool | None) -> None:
     ],
 )
 def test_an_answer_is_found_behind_what_stands_before_it(reply: str, answer: str) -> None:
-    said = candidate_of(ChatReply(reply, "stop"))
+    said = read_candidate(ChatReply(reply, "stop"))
     assert said is not None and said.text == answer
 
 
@@ -148,4 +148,4 @@ def test_a_reply_cut_within_its_reason_has_its_decision(reply: str, decided: dic
 
 def test_a_label_is_found_whatever_marks_stand_around_it() -> None:
     for mark, colon, blank in itertools.product(("", "**", "- ", "> ", "1. ", "### "), (":", " :"), ("", " ")):
-        assert labelled(f"A sentence.\n{mark}Answer{colon}{blank}330 m", "answer") == "330 m"
+        assert read_label(f"A sentence.\n{mark}Answer{colon}{blank}330 m", "answer") == "330 m"

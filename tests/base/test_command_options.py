@@ -109,7 +109,7 @@ def test_a_value_is_read_as_its_type_says(arguments: list[str], field: str, valu
     assert getattr(read(*arguments), field) == value
 
 
-def test_the_command_line_stands_above_the_environment_and_that_above_the_default(
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TEST_COMMAND_CACHE", "/env")

@@ -9,7 +9,7 @@ import pytest
 
 from agents.base.named import ImportPath, canonical, find_file, import_path, look_up, name_of
 from agents.models.base import ChatModel, ChatRequest, ModelError
-from agents.models.registry import ModelRegistry, options_of
+from agents.models.registry import ModelRegistry, list_options
 from agents.profiles.profile import SettingsError, load_profile
 from agents.settings.presets import load_settings
 from agents.settings.run_config import RunConfig
@@ -86,7 +86,7 @@ def test_a_profile_by_path_extends_a_shipped_one_or_a_file_beside_it(outside: Pa
 
 def test_the_options_of_a_model_from_outside_are_its_parameters(outside: Path) -> None:
     kind = f"own_{outside.name}.models:MyChat"
-    assert options_of(kind) == {"times": 1}
+    assert list_options(kind) == {"times": 1}
     with pytest.raises(ModelError, match=r"its options are: said, times"):
         ModelRegistry(outside).load({"kind": kind, "sad": "x"})
 
@@ -104,7 +104,7 @@ def test_applications_take_paths_and_list_the_names(outside: Path, capsys: pytes
 
 
 def _kind(reference: str) -> object:
-    return options_of(reference)
+    return list_options(reference)
 
 
 def _path(reference: str) -> object:

@@ -54,7 +54,7 @@ def test_a_pickled_reply_is_a_miss(target: Path, tmp_path: Path, caplog: pytest.
 def test_a_pickled_vector_is_made_again(target: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with EmbeddingCache(tmp_path / "embeddings") as cache, caplog.at_level(logging.WARNING):
         assert cache.missing([b"key"]) == {b"key"}
-        assert "is made again" in caplog.text
+        assert "is computed again" in caplog.text
         cache.store({b"key": np.ones(3, dtype=np.float32)})
         assert cache.missing([b"key", b"other"]) == {b"other"}
         np.testing.assert_array_equal(cache.load([b"key"]), np.ones((1, 3)))

@@ -81,7 +81,7 @@ def test_labels_by_hand_are_read(tmp_path: Path, name: str, text: str) -> None:
         ("interaction_id,label\na,good\n", "'good' is neither"),
         ("interaction,label\na,1\n", "needs the columns"),
         ("interaction_id,label\na,1\n", "several sessions; add session_id"),
-        ("interaction_id,label\nz,1\n", "holds no label of these answers"),
+        ("interaction_id,label\nz,1\n", "contains no label of these answers"),
         ("", "cannot be read"),
     ],
 )

@@ -29,7 +29,7 @@ def test_few_dialogs_are_shared_and_a_freed_place_is_taken() -> None:
     assert work.next_batch(0) == [Slot(0, 1), Slot(2, 1)]
 
 
-def test_what_a_dead_replica_held_is_asked_again_from_where_it_was() -> None:
+def test_dialogs_of_a_dead_replica_continue_from_their_last_answer() -> None:
     work = Assignment(schedule([2, 2, 1, 1], 2), batch_size=2, replicas=2)
     assert [work.next_batch(0), work.next_batch(1)] == [[Slot(0, 0), Slot(1, 0)], [Slot(2, 0), Slot(3, 0)]]
     work.mark_answered(0)

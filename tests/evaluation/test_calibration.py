@@ -350,7 +350,7 @@ class _Lenient(RuleJudge):
         return replace(super().judge(item), correct=True)
 
 
-def test_where_the_truth_is_an_abstention_any_answer_is_wrong(tmp_path: Path) -> None:
+def test_any_answer_is_wrong_if_the_truth_is_an_abstention(tmp_path: Path) -> None:
     _write_run(tmp_path / "run")
     table = tmp_path / "run" / "turn_evaluation_results_all.csv"
     table.write_text(table.read_text().replace("blue whale", "I don't know"))

@@ -15,6 +15,7 @@ from agents.crag_agent import CragAgent
 from agents.models import reply_cache
 from agents.models.base import ModelError
 from agents.models.reply_cache import ReplyStore
+from agents.profiles.profile import PRESETS
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import read_turn_table, write_outputs
@@ -425,6 +426,25 @@ def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     assert "--against takes one of best, direct_rag, not 'cruise'" in capsys.readouterr().out
 
 
+def test_a_preset_by_path_is_called_by_its_files_name(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "kept" / "mine.toml"
+    own.parent.mkdir()
+    own.write_bytes((PRESETS / "direct_rag.toml").read_bytes())
+    shared = ["--tasks", "single", "--eval-model", "rule", "--no-progress"]
+    assert compare.main(runs.arguments("--presets", f"best,{own}", "--against", str(own), *shared)) == 0
+    assert ablate.main(runs.arguments("--preset", str(own), "--without", "rerank", *shared)) == 0
+    said = capsys.readouterr().out
+    assert "single-turn, truthfulness against mine" in said and "mine w/o rerank" in said
+    out = runs.folder / "out"
+    for name in (f"{study}.{suffix}" for study in ("comparison", "ablation") for suffix in ("md", "tex", "csv")):
+        text = (out / name).read_text()
+        assert "mine" in text and "mine.toml" not in text and str(own.parent) not in text, name
+    assert pd.read_csv(out / "ablation.csv")["change"].notna().sum() == 1, "the base is found by its name"
+    assert (out / "mine").is_dir()
+
+
 def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = runs.arguments("--presets", "best,direct_rag", "--num-conversations", "3,1")
     assert compare.main(arguments) == 0
@@ -439,7 +459,7 @@ def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
-def test_what_a_run_that_failed_did_not_ask_is_counted_no_more(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_of_a_failed_run_leave_the_progress_count(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.broken = ("verify",)
     arguments = runs.arguments("--presets", "best", "--also", "none=best,-verify", "--tasks", "single")
     assert compare.main(arguments) == 1

@@ -54,7 +54,7 @@ def answers(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def test_a_server_a_key_or_a_model_that_is_missing_is_told_before_the_first_question(
+def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
     run: Run, tmp_path: Path, httpserver: HTTPServer
 ) -> None:
     with HTTPServer() as gone:

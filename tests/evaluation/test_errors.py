@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from evaluation.rules import RULES
 from evaluation.run import command
 from evaluation.run.options import DEFAULT_ERROR_LIMIT, parse_error_limit
 from evaluation.scores.scoring import score
-from evaluation.studies import compare, flips, leaderboard
+from evaluation.studies import answer_metrics, compare, flips, leaderboard
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.test_run import ORGANISER
 from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_dataset
@@ -295,6 +296,17 @@ def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
         assert "own_broken_stage" in notes[0] and "KeyError" in notes[0]
         assert "best (!)" not in text and ("direct_rag (!)" in text or "own (!)" in text)
     assert "failed on every turn" in (out / "log.txt").read_text()
+    named = [f"best={runs[0]}", f"own={runs[1]}"]
+    assert flips.main([*named, "--out", str(out)]) == answer_metrics.main([*named, "--out", str(out)]) == 0
+    assert leaderboard.main([*named, "--out", str(out), "--groups", "--against", "own"]) == 0
+    said = capsys.readouterr().out
+    for text in (said, *((out / f"{name}.html").read_text() for name in ("flips", "answer_metrics", "leaderboard"))):
+        assert "own (!) a stage failed on every turn: own_broken_stage" in text
+    assert "best \\ own (!)" in said and "truthfulness against own (!)" in said
+    for name, label in (("answer_metrics.html", "own"), ("leaderboard.html", "own"), ("comparison.md", "direct_rag")):
+        marks = re.findall(rf"(?:<tr>\s*<td[^>]*>|^\| ){label}( \(!\))?", (out / name).read_text(), re.MULTILINE)
+        assert marks and all(marks), (name, marks)
+    assert json.loads((out / "flips.json").read_text())["failing_stages"]["own"]
 
 
 def test_a_comparison_keeps_the_figures_of_a_run_with_errors(world: World, capsys: pytest.CaptureFixture[str]) -> None:

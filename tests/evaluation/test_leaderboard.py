@@ -20,10 +20,10 @@ from evaluation.judge import judging, server
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine
 from evaluation.run.options import RunOptions
-from evaluation.scores.slices import count_groups, mean_points, weighted_total
+from evaluation.scores.slices import count_groups, mean_points, summarise_group, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, add_labels, distinguish_labels, find_saved
-from evaluation.studies.leaderboard import build_boards
+from evaluation.studies.leaderboard import BOTH, build_boards
 from evaluation.studies.paired_tests import adjust_p_values, compare_runs, pair_turns, permutation_p
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import judged
@@ -174,7 +174,7 @@ def test_judging_again_costs_no_call(
     ("arguments", "said"),
     [
         (("nowhere.jsonl",), "does not exist"),
-        (("{empty}",), "holds no answers"),
+        (("{empty}",), "contains no answers"),
         (("{file}", "{file}"), "two entries are called a; write LABEL=PATH"),
         (("{file}", "--against", "b"), "--against takes one of a, not 'b'"),
         (("{file}", "--dataset", "{empty}"), "no parquet files"),
@@ -240,6 +240,39 @@ def test_the_base_is_the_best_or_the_one_that_is_named() -> None:
     ]
     with pytest.raises(EvaluationError, match="--against"):
         build_boards(entries, "c")
+
+
+def test_both_pools_questions_and_dialogs_and_resamples_sessions(
+    tmp_path: Path, run: Callable[..., tuple[int, str]]
+) -> None:
+    """By hand: ours has 3 + 1 - 1 of 7 turns, theirs 1 - 1 + 0; sessions are the units of interval and test."""
+    verdicts = {"ours": ["c", "c", "c", "cmhm"], "theirs": ["c", "m", "h", "mmmm"]}
+    paths = [save(tmp_path / f"{name}.jsonl", answers(said)) for name, said in verdicts.items()]
+    assert list(_written(tmp_path, run, *paths)["tasks"]) == ["single-turn", "multi-turn"]
+    board = _written(tmp_path, run, *paths, "--both", "--against", "ours")
+    assert list(board["tasks"]) == ["single-turn", "multi-turn", BOTH]
+    pooled = board["tasks"][BOTH]
+    ours, theirs = pooled["entries"]
+    assert (pooled["turns"], ours["truthfulness"], theirs["truthfulness"]) == (7, pytest.approx(3 / 7), 0.0)
+    turns = {
+        name: [turn for n, said in enumerate(each) for turn in judged(said, f"s{n}")] for name, each in verdicts.items()
+    }
+    assert ours["truthfulness_interval_95"] == list(summarise_group(turns["ours"]).interval_95 or ())
+    against = compare_runs(turns["ours"], turns["theirs"])
+    assert (theirs["against"]["p"], theirs["against"]["turns"]) == (against.p, 7)
+    assert theirs["against"]["p"] == pytest.approx(2 / 2**2), "two of four sessions differ"
+    text = (tmp_path / "out" / "leaderboard.tex").read_text()
+    assert f"% {BOTH}, truthfulness against ours" in text
+
+
+def test_both_adds_nothing_to_questions_alone(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    path = save(tmp_path / "a.jsonl", answers(["c", "m"]))
+    assert list(_written(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
+
+
+def _written(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
+    assert run(*arguments, "--out", tmp_path / "out")[0] == 0
+    return dict(json.loads((tmp_path / "out" / "leaderboard.json").read_text()))
 
 
 def test_seconds_come_from_the_run_log_of_the_answers_alone(tmp_path: Path) -> None:

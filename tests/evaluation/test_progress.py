@@ -50,7 +50,7 @@ def test_the_time_left_goes_by_what_was_done_now(capsys: pytest.CaptureFixture[s
     assert (study._bar.smoothing, capsys.readouterr().out) == (0, "")
 
 
-def test_bars_are_lines_where_nobody_watches_and_nothing_where_they_are_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bars_are_lines_without_a_terminal_and_can_be_off(capsys: pytest.CaptureFixture[str]) -> None:
     with turn_bar("answers", 2) as bar:
         bar.update(2)
     said = capsys.readouterr().err

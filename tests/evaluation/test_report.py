@@ -74,7 +74,7 @@ def test_what_stages_found_is_read_whatever_they_are_called() -> None:
     assert record.nearest is None
     assert record.boxes == (BoxFound(0, 0, 10, 10, "cup", 0.9),)
     assert [item.text for item in record.evidence] == ["A cup."]
-    assert (record.queries, record.answers, record.noted("odd")) == (("mug",), {"draft": "A mug."}, {"a": [1]})
+    assert (record.queries, record.answers, record.get_note("odd")) == (("mug",), {"draft": "A mug."}, {"a": [1]})
     assert collect_notes(record.stages[1])["pictures"] == "Cup 0.91, Mug 0.50"
     assert collect_notes(record.stages[3]) == {"odd": '{"a": [1]}'}
 

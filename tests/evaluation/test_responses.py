@@ -71,7 +71,7 @@ def test_a_bad_line_is_named(tmp_path: Path, bad: Any, said: str) -> None:
 def test_no_file_and_no_answers_are_said(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="does not exist"):
         read_responses(tmp_path / "none.jsonl")
-    with pytest.raises(EvaluationError, match="holds no answers"):
+    with pytest.raises(EvaluationError, match="contains no answers"):
         read_responses(_write(tmp_path, "", ""))
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe{}\n")
     with pytest.raises(EvaluationError, match="line 1"):

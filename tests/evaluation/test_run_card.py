@@ -28,7 +28,7 @@ def test_a_card_tells_each_value_once_and_no_folder() -> None:
     assert make_card([one, other], 12) == {
         "date": "2026-02-03, 2026-02-04",
         "commit": "abc1234, def5678 with changes",
-        "preset": "mine.toml",
+        "preset": "mine",
         "models": "chat x.gguf + eyes, gpt at https://here/v1/x; text encoder BAAI/bge-m3",
         "turns": "12",
         "judge": "local:p.toml (kappa 0.5)",

@@ -83,7 +83,7 @@ def test_the_same_question_about_two_photos_has_the_record_of_its_own_call(tmp_p
     assert all((costs[key].batch, costs[key].turn) == (record.batch, record.turn) for key, record in found.items())
 
 
-def test_of_a_turn_that_is_asked_again_after_a_kill_the_later_record_counts(tmp_path: Path) -> None:
+def test_after_a_kill_the_later_record_of_a_turn_counts(tmp_path: Path) -> None:
     asked = same_question(3)
     asked_run(RecordKeeper(), tmp_path, asked)
     answers = tmp_path / "response.jsonl"

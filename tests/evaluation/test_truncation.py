@@ -106,7 +106,7 @@ def test_a_tokenizer_by_path_is_named(byte_level: Path) -> None:
     assert truncator.cut is None
 
 
-def test_the_evaluators_own_tokenizer_is_told_by_what_it_does_not_by_its_path(tmp_path: Path) -> None:
+def test_the_evaluators_tokenizer_is_recognised_by_its_output(tmp_path: Path) -> None:
     """The words and ids of Llama 3 that the sample takes; no more of its vocabulary is needed for that."""
     steps = ["H e", "He l", "Hel l", "Hell o", "Ġ w", "Ġw o", "Ġwo r", "Ġwor l", "Ġworl d"]
     known = {"!": 0, "Hello": 9906, "Ġworld": 1917, BEGIN: 128000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.passages import passage_of
+from agents.evidence.passages import format_passage
 from agents.evidence.shown import CHARACTERS_PER_TOKEN, within_tokens
 from agents.turn import Evidence
 
@@ -31,4 +31,4 @@ def test_a_first_chunk_that_is_too_long_is_cut_at_a_word() -> None:
 def test_the_budget_holds_for_any_chunks(texts: list[str], tokens: int) -> None:
     kept = within_tokens([chunk(text) for text in texts], tokens)
     assert bool(kept) == bool(texts)
-    assert sum(-(-len(passage_of(each)) // CHARACTERS_PER_TOKEN) for each in kept) <= tokens
+    assert sum(-(-len(format_passage(each)) // CHARACTERS_PER_TOKEN) for each in kept) <= tokens

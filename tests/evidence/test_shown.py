@@ -56,7 +56,7 @@ def test_no_other_module_cuts_evidence_to_a_budget(name: str, users: set[str]) -
     assert found == users | {"agents/evidence/shown.py"}
 
 
-def test_chunks_are_counted_and_bounded_and_those_that_come_first_are_only_bounded() -> None:
+def test_k_limits_ranked_chunks_and_the_budget_limits_all_chunks() -> None:
     assert select_chunks(CHUNKS, 3, None) == CHUNKS[:3]
     assert select_chunks(CHUNKS, 3, 20) == CHUNKS[:2]
     assert select_chunks(CHUNKS, 3, None, [PHOTO]) == (PHOTO, *CHUNKS[:3])

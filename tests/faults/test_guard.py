@@ -22,7 +22,7 @@ from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
 from agents.settings.presets import Settings, load_settings
-from agents.settings.stage_needs import stages_of
+from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
@@ -84,7 +84,7 @@ def test_estimates_follow_what_was_seen_and_doubt_themselves() -> None:
     assert known.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
 
 
-def test_what_was_seen_once_is_doubted_sooner_than_what_was_seen_often_and_other_sizes_are_left_alone() -> None:
+def test_estimates_of_a_single_observation_decay_faster_and_other_sizes_keep_theirs() -> None:
     known = Estimates()
     for turns, times in ((1, 1), (2, 3), (16, 1)):
         for _ in range(times):
@@ -128,7 +128,7 @@ def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     assert planned(known, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
 
 
-def test_what_is_kept_for_the_answer_is_what_it_takes_when_it_does_less() -> None:
+def test_the_time_kept_for_the_answer_is_that_of_a_reduced_answer() -> None:
     answer = Timed("answer", "answers")
     known = Estimates()
     known.observe("answer", 1, 6.0)
@@ -144,7 +144,7 @@ def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
     assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).mode == "skipped"
 
 
-def test_what_was_measured_counts_more_than_what_was_declared() -> None:
+def test_measured_seconds_win_over_declared_seconds() -> None:
     known = Estimates()
     known.observe("ground", 1, 0.1)
     assert planned(known, 0.5).mode == "whole"
@@ -155,7 +155,7 @@ def test_what_was_measured_counts_more_than_what_was_declared() -> None:
 
 def cut_short(asked: Turn) -> bool:
     """What evaluation and calibration ask of a record."""
-    return TurnRecord(stages=tuple(asked.records)).cut_short
+    return TurnRecord(stages=tuple(asked.records)).was_cut_short
 
 
 def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
@@ -164,8 +164,8 @@ def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
     said: list[str] = []
     ran_whole = []
     for tenths in range(-10, 200, 5):
-        stages = [Timed(stage.name, stage.kind) for stage in stages_of(settings)]
-        for made, stage in zip(stages, stages_of(settings), strict=True):
+        stages = [Timed(stage.name, stage.kind) for stage in create_stages(settings)]
+        for made, stage in zip(stages, create_stages(settings), strict=True):
             made.min_seconds, made.wanted_seconds = stage.min_seconds, stage.wanted_seconds  # type: ignore[misc]
         [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
         missed = [record for record in asked.records if not record.complete]
@@ -346,7 +346,7 @@ def test_a_time_out_of_the_work_itself_comes_out(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_stage_of_a_preset_says_what_it_needs(preset: str) -> None:
-    for stage in stages_of(load_settings(preset, "gpu")):
+    for stage in create_stages(load_settings(preset, "gpu")):
         assert 0 <= stage.min_seconds <= stage.wanted_seconds
         assert stage.fills and stage.__doc__ and (stage.kind != "answers" or "candidate" in stage.fills)
 

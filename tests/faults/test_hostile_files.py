@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.picture_files import FORMATS, MAX_SCANS, decodes_quickly, file_of, picture_of
+from agents.models.picture_files import FORMATS, MAX_SCANS, decode_picture, decodes_quickly, read_file
 from agents.runner.intake import decode_image
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
@@ -207,7 +207,7 @@ def test_a_large_page_of_one_turn_takes_no_answer_away(tmp_path: Path, where: st
 
 def read(data: bytes, seconds: float = 20.0, kept: int = KEPT_PICTURE_PIXELS) -> Image.Image:
     limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": kept}
-    return picture_of(data, worker=ready_worker(), seconds=seconds, **limits)  # type: ignore[arg-type]
+    return decode_picture(data, worker=ready_worker(), seconds=seconds, **limits)  # type: ignore[arg-type]
 
 
 @pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
@@ -306,7 +306,7 @@ def test_files_that_the_evaluator_opened_are_decoded_in_time() -> None:
     assert worker_calls == [data]
     with pytest.raises(ValueError, match="format EPS"):
         decode_image(Image.open(io.BytesIO(encoded((64, 64), "EPS"))))
-    assert file_of(Image.new("RGB", (4, 4))) is None
+    assert read_file(Image.new("RGB", (4, 4))) is None
 
 
 @pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")

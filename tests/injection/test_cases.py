@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.asking.prompts import PromptLibrary
-from agents.evidence.chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
+from agents.evidence.chunks import ChunkOptions, chunk_attributes, chunk_page, make_cutter
 from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import MAX_OF_ENTITY, safe_entity, safe_page, safe_picture, safe_text
@@ -24,19 +24,19 @@ FOUND = [case for case in CASES if not case.gap]
 PAGES = mini_pages()[:60:20]
 ENTITIES = [entity for entity in mini_entities() if len(entity["entity_attributes"]) > 4][:60:20]
 SETTINGS = ChunkOptions()
-CUT = cutter(SETTINGS)
+CUT = make_cutter(SETTINGS)
 
 
 def page_words(page: dict[str, str]) -> str:
     """What stages see of a page."""
     hit = WebHit("u_chunk_0", 0.9, page["page_name"], page["page_snippet"], page["page_url"])
-    return words(list(page_chunks(safe_page(hit), CUT)))
+    return words(list(chunk_page(safe_page(hit), CUT)))
 
 
 def entity_words(raw: dict[str, Any]) -> str:
     """What stages see of an entity."""
     picture = safe_picture(ImageHit(0, 0.9, "", (Entity(raw["entity_name"], raw["entity_attributes"]),)))
-    return words(list(attribute_chunks(picture.entities[0], picture, SETTINGS, CUT)))
+    return words(list(chunk_attributes(picture.entities[0], picture, SETTINGS, CUT)))
 
 
 def words(chunks: list[Evidence]) -> str:
@@ -104,7 +104,7 @@ def test_honest_entities_stay_as_they_are() -> None:
         assert safe_entity(Entity(raw["entity_name"], raw["entity_attributes"])).attributes == raw["entity_attributes"]
 
 
-def test_entities_are_told_apart_by_their_attributes_and_what_is_no_json_is_made_safe_too() -> None:
+def test_entities_differ_by_attributes_and_values_outside_of_json_are_made_safe() -> None:
     first, second = (safe_entity(Entity("x", {"height": height})) for height in ("1 m", "2 m"))
     assert (first.attributes, second.attributes) == ({"height": "1 m"}, {"height": "2 m"})
     assert safe_entity(Entity("x", {"parts": ({"a"}, ("b", 3))})).attributes == {"parts": [None, ["b", 3]]}

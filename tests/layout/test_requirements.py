@@ -50,6 +50,13 @@ def test_what_goes_together_on_the_gpu_is_pinned_together() -> None:
     assert (locked["torch"], locked["vllm"], locked["transformers"]) == ("==2.8.0", "==0.10.2", "==4.57.6")
 
 
+@pytest.mark.parametrize("name", ["transformers4", "vllm-v0"])
+def test_transformers_4_is_tested_as_the_gpu_image_has_it(name: str) -> None:
+    image, tested = pins("requirements.txt"), pins(f"requirements/{name}.txt")
+    for package in ("transformers", "huggingface-hub", "tokenizers"):
+        assert tested[package] == image[package]
+
+
 @pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_pins_every_package_by_version_and_hash(name: str) -> None:
     for package, entry in entries(name).items():
@@ -94,6 +101,7 @@ def test_a_lock_is_installed_with_its_hashes(name: str) -> None:
 
 def test_libraries_of_the_agent_have_one_version_everywhere() -> None:
     ours, theirs = pins("requirements/gpu.in"), pins("requirements/cpu.in")
-    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in ("torch", "pillow")}
-    assert shared >= {"transformers", "chromadb", "cragmm-search-pipeline"}
+    apart = ("torch", "transformers", "pillow")
+    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in apart}
+    assert shared >= {"accelerate", "chromadb", "cragmm-search-pipeline"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}

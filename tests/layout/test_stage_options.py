@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError
-from agents.settings.presets import assignment
+from agents.settings.presets import parse_assignment
 from agents.stage import stage_class, stage_names
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
@@ -49,7 +49,7 @@ def in_words(text: str) -> Iterator[Setting]:
     found = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
     for setting in found:
         try:
-            yield from in_tables(assignment(setting.rstrip(".")))
+            yield from in_tables(parse_assignment(setting.rstrip(".")))
         except SettingsError:
             continue  # prose that looks like one
 

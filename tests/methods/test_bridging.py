@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.bridging import hop_questions, names_in_value
+from agents.methods.bridging import split_names, write_hop_questions
 from agents.search.hits import Entity
 
 STATUE = Entity(
@@ -40,8 +40,8 @@ MUSHROOM = Entity("Boletus edulis", {"binomial_authority": "[[Pierre Bulliard]] 
     ],
 )
 def test_the_thing_a_question_goes_through_is_named(question: str, entity: Entity | None, hops: list[str]) -> None:
-    assert hop_questions(question, entity) == hops
+    assert write_hop_questions(question, entity) == hops
 
 
 def test_names_are_taken_out_of_lists_and_numbers_left() -> None:
-    assert names_in_value("Gustave Eiffel (engineer); Paris, France; 330 m") == ["Gustave Eiffel", "Paris", "France"]
+    assert split_names("Gustave Eiffel (engineer); Paris, France; 330 m") == ["Gustave Eiffel", "Paris", "France"]

@@ -14,13 +14,13 @@ from PIL import Image
 
 from agents.asking.readers.answers import long_answer
 from agents.methods.citations import (
-    check,
-    figures_supported,
+    add_markers,
+    check_citations,
+    has_supported_figures,
     is_verbatim_in,
-    marked,
+    join_sentences,
+    merge_repeated,
     parse_cited,
-    said_once,
-    written,
 )
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import Settings, load_settings, settings_from
@@ -71,7 +71,7 @@ def test_a_wide_range_does_not_become_a_thousand_citations() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["It is tall", "Paris is old"]), st.lists(st.integers(1, 9), unique=True))))
 def test_what_is_written_is_read_again(sentences: list[tuple[str, list[int]]]) -> None:
     given_sentences = tuple(CitedSentence(f"{text}.", tuple(numbers)) for text, numbers in sentences)
-    assert parse_cited(" ".join(marked(sentence) for sentence in given_sentences)) == given_sentences
+    assert parse_cited(" ".join(add_markers(sentence) for sentence in given_sentences)) == given_sentences
 
 
 @given(st.text())
@@ -82,23 +82,26 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_the_check_by_hand() -> None:
     sentences = [CitedSentence("a", (1, 2, 9)), CitedSentence("b", (2,)), CitedSentence("c")]
     support = [{1: 0.9, 2: 0.4}, {1: 0.7, 2: 0.1}, {1: 0.2, 2: 0.3}]
-    kept = check(sentences, support, threshold=0.5, attribute=False)
+    kept = check_citations(sentences, support, threshold=0.5, attribute=False)
     assert [sentence.citations for sentence in kept] == [(1,), (), ()]
     assert [(item.number, item.fault) for item in kept[0].dropped] == [
         (2, "not supported"),
         (9, "no such document"),
     ]
-    found = check(sentences, support, threshold=0.5, attribute=True)
+    found = check_citations(sentences, support, threshold=0.5, attribute=True)
     assert [(sentence.citations, sentence.found) for sentence in found] == [((1,), False), ((1,), True), ((), False)]
 
 
 def test_support_that_is_no_number_supports_nothing() -> None:
-    assert check([CitedSentence("a", (1,))], [{1: float("nan")}], threshold=0.0, attribute=True)[0].citations == ()
+    assert (
+        check_citations([CitedSentence("a", (1,))], [{1: float("nan")}], threshold=0.0, attribute=True)[0].citations
+        == ()
+    )
 
 
 def test_figures_and_words_of_a_document() -> None:
-    assert figures_supported("It weighs 1,250 kg.", ["weight 1250 kg"])
-    assert not figures_supported("It is 331 m tall.", ["It is 330 m tall."])
+    assert has_supported_figures("It weighs 1,250 kg.", ["weight 1250 kg"])
+    assert not has_supported_figures("It is 331 m tall.", ["It is 330 m tall."])
     assert is_verbatim_in("330 m.", "The height of X is 330 m (1,083 ft).")
     assert not is_verbatim_in("30 m", "The height is 330 m")
     assert not is_verbatim_in("...", "anything")
@@ -110,10 +113,12 @@ def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:
         CitedSentence("A sentence of thirty letters..", (1,)),
         CitedSentence("Another one of 29 characters.", (2,)),
     )
-    assert written(sentences, 20, markers=False) == "A sentence of thirty letters.. Another one of 29 characters."
-    assert written(sentences, 20, markers=True) == "A sentence of thirty letters. [1]."
-    assert written(sentences, 5, markers=False) == "A sentence of"
-    assert written((), 5, markers=True) == ""
+    assert (
+        join_sentences(sentences, 20, markers=False) == "A sentence of thirty letters.. Another one of 29 characters."
+    )
+    assert join_sentences(sentences, 20, markers=True) == "A sentence of thirty letters. [1]."
+    assert join_sentences(sentences, 5, markers=False) == "A sentence of"
+    assert join_sentences((), 5, markers=True) == ""
 
 
 def settings(**tables: Any) -> Settings:
@@ -333,8 +338,8 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
     assert asked.cited[0].citations == (1,)
 
 
-def test_what_is_said_again_and_again_is_said_once_with_all_its_citations() -> None:
-    assert said_once(parse_cited("It is old [1]. It is old [2]. It is tall. It is old.")) == (
+def test_repeated_sentences_are_merged_with_all_their_citations() -> None:
+    assert merge_repeated(parse_cited("It is old [1]. It is old [2]. It is tall. It is old.")) == (
         CitedSentence("It is old.", (1, 2)),
         CitedSentence("It is tall."),
     )

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.base.linear_head import HeadError
-from agents.decision.signals import SIGNALS, signals_of
+from agents.decision.signals import SIGNALS, read_signals
 from agents.methods.gate import Gate
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
 from agents.search.hits import Entity, ImageHit
@@ -118,7 +118,7 @@ def _table(**fields: Any) -> str:
         (_with(mean=None), "mean"),
         (_with(classes=["a", "b", "c"]), "3 classes"),
         (_with(classes=["right", "wrong"]), "wrong, right in this order"),
-        (_with(features=["p_yes", "p_yes"]), "a feature stands twice"),
+        (_with(features=["p_yes", "p_yes"]), "a feature is given twice"),
         (_with(coefficients=[[math.nan, 1.0]]), "malformed"),
         (_with(coefficients=[[10**400, 1.0]]), "malformed"),
         (_with(mean=[math.inf, 1.0]), "malformed"),
@@ -199,17 +199,17 @@ def test_the_signals_of_a_turn() -> None:
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
-    assert {name: round(value, 6) for name, value in signals_of(asked).items()} == {
+    assert {name: round(value, 6) for name, value in read_signals(asked).items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
     asked.queries = ("How tall?", "How tall? (Eiffel Tower)")
-    assert signals_of(asked)["entity_named"] == 1.0
+    assert read_signals(asked)["entity_named"] == 1.0
     asked.queries = ("How tall?",)
-    assert signals_of(asked)["entity_named"] == 0.0
-    assert signals_of(turn("Who?")) == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
-    assert signals_of(turn("Who?", needs_image=False))["no_entity"] == 0.0
+    assert read_signals(asked)["entity_named"] == 0.0
+    assert read_signals(turn("Who?")) == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
+    assert read_signals(turn("Who?", needs_image=False))["no_entity"] == 0.0
 
 
 def test_provided_evidence_tells_no_cosines() -> None:

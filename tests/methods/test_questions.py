@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.object_phrases import object_phrases, position_in
-from agents.methods.question_kinds import question_kind
+from agents.methods.object_phrases import extract_object_phrases, find_position
+from agents.methods.question_kinds import classify_question
 from agents.methods.references import resolve
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
@@ -97,12 +97,12 @@ LEAVE_THE_PHOTO = [
 
 @pytest.mark.parametrize(("question", "phrase"), OBJECTS.items())
 def test_the_object_asked_about(question: str, phrase: str) -> None:
-    assert object_phrases(question, 5)[:1] == [phrase]
+    assert extract_object_phrases(question, 5)[:1] == [phrase]
 
 
 @pytest.mark.parametrize(("question", "position"), POSITIONS.items())
 def test_a_position_is_a_place_in_the_picture(question: str, position: str | None) -> None:
-    assert position_in(question) == position
+    assert find_position(question) == position
 
 
 @pytest.mark.parametrize(
@@ -120,19 +120,19 @@ def test_a_position_is_a_place_in_the_picture(question: str, position: str | Non
     ],
 )
 def test_a_further_clause_may_ask_for_what_is_not_printed(question: str, more: bool) -> None:
-    assert question_kind(question).open_world is more
+    assert classify_question(question).open_world is more
     assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=more, text=more)
 
 
 @pytest.mark.parametrize("question", SEARCHED)
 def test_what_cannot_be_seen_is_searched(question: str) -> None:
-    assert not question_kind(question).self_contained
+    assert not classify_question(question).self_contained
     assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=True, text=True)
 
 
 @pytest.mark.parametrize("question", SEEN)
 def test_what_stands_in_the_picture_is_not(question: str) -> None:
-    assert question_kind(question).self_contained
+    assert classify_question(question).self_contained
 
 
 @pytest.mark.parametrize("question", KEEP_THE_PHOTO)
@@ -147,7 +147,7 @@ def test_a_follow_up_about_another_thing_does_not(question: str) -> None:
 
 @given(st.text(max_size=120))
 def test_no_question_breaks_the_rules(question: str) -> None:
-    for phrase in object_phrases(f"what is this {question}", 5):
+    for phrase in extract_object_phrases(f"what is this {question}", 5):
         assert 1 <= len(phrase.split()) <= 3
-    position_in(question)
-    question_kind(question)
+    find_position(question)
+    classify_question(question)

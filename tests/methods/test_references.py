@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.references import names_in, points_at_picture, resolve
+from agents.methods.references import extract_names, points_at_picture, resolve
 
 
 def dialog(*contents: str) -> list[dict[str, str]]:
@@ -69,8 +69,8 @@ def test_a_pronoun_without_antecedent_is_unsure() -> None:
 
 
 def test_names_are_found_without_sentence_openers() -> None:
-    assert names_in("It was built by Gustave Eiffel in Paris.") == ["Gustave Eiffel", "Paris"]
-    assert names_in("It opened in March 1889.") == []
+    assert extract_names("It was built by Gustave Eiffel in Paris.") == ["Gustave Eiffel", "Paris"]
+    assert extract_names("It opened in March 1889.") == []
 
 
 @given(

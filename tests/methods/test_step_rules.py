@@ -12,12 +12,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agents.methods.computation import ComputationError, arithmetic, calculated, counted, date_arithmetic
-from agents.methods.dates import Day, Span, between, day_of, is_date, moved
-from agents.methods.printed_text import in_a_sentence, prices, with_labels
-from agents.methods.step_plans import AskStep, ComputeStep, Condition, Plan, Test, condition_of, parse_plan, usable
-from agents.methods.step_results import conclusion
-from agents.methods.step_rules import mentions_printed_text, rule_plan, takes_steps
+from agents.methods.computation import ComputationError, calculate, compute, compute_dates, select_facts
+from agents.methods.dates import Day, Span, is_date, measure_span, move, parse_day
+from agents.methods.printed_text import attach_labels, parse_prices, split_sentence
+from agents.methods.step_plans import (
+    AskStep,
+    ComputeStep,
+    Condition,
+    Plan,
+    Test,
+    complete_plan,
+    parse_condition,
+    parse_plan,
+)
+from agents.methods.step_results import conclude
+from agents.methods.step_rules import mentions_printed_text, needs_steps, plan_by_rules
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
@@ -67,7 +76,7 @@ def line(text: str, left: float, top: float, width: float = 80) -> TextLine:
     ],
 )
 def test_a_condition_holds_facts_against_a_date_a_number_or_a_word(words: str, condition: Condition | None) -> None:
-    assert condition_of(words) == condition
+    assert parse_condition(words) == condition
 
 
 @pytest.mark.parametrize(
@@ -93,7 +102,7 @@ def test_what_a_plan_counts_is_read_as_it_is_written(facts: list[int], test: Tes
 @given(st.lists(st.text(max_size=40), min_size=2, max_size=5), st.sampled_from(get_args(Test)), st.integers(1000, 2099))
 def test_no_more_is_counted_than_there_are_facts(facts: list[str], test: Test, limit: int) -> None:
     try:
-        places = counted(Condition(test, str(limit)), facts)
+        places = select_facts(Condition(test, str(limit)), facts)
     except ComputationError:
         return
     assert places == sorted(set(places)) and set(places) <= set(range(len(facts)))
@@ -103,7 +112,7 @@ def test_no_more_is_counted_than_there_are_facts(facts: list[str], test: Test, l
 def test_before_and_since_part_the_facts(years: list[int], limit: int) -> None:
     facts = [f"It opened in {year}." for year in years]
     before, since, until, after = (
-        set(counted(Condition(test, str(limit)), facts)) for test in ("before", "since", "until", "after")
+        set(select_facts(Condition(test, str(limit)), facts)) for test in ("before", "since", "until", "after")
     )
     assert before | since == set(range(len(facts))) and not before & since
     assert until - before == since - after == {place for place, year in enumerate(years) if year == limit}
@@ -124,7 +133,7 @@ def test_before_and_since_part_the_facts(years: list[int], limit: int) -> None:
     ],
 )
 def test_counts_by_hand(test: Test, limit: str, facts: list[str], places: list[int]) -> None:
-    assert counted(Condition(test, limit), facts) == places
+    assert select_facts(Condition(test, limit), facts) == places
 
 
 @pytest.mark.parametrize(
@@ -137,9 +146,9 @@ def test_counts_by_hand(test: Test, limit: str, facts: list[str], places: list[i
         ("is", "yes", "Peru"),
     ],
 )
-def test_a_fact_that_does_not_say_is_not_counted_as_one_that_does_not_hold(test: Test, limit: str, fact: str) -> None:
+def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, limit: str, fact: str) -> None:
     with pytest.raises(ComputationError):
-        counted(Condition(test, limit), [fact, "1"])
+        select_facts(Condition(test, limit), [fact, "1"])
 
 
 @pytest.mark.parametrize(
@@ -160,7 +169,7 @@ def test_a_fact_that_does_not_say_is_not_counted_as_one_that_does_not_hold(test:
     ],
 )  # fmt: skip
 def test_a_count_asks_the_same_of_all_that_is_shown(question: str, asked: str | None, condition: str) -> None:
-    plan = rule_plan(question, SIGHTS)
+    plan = plan_by_rules(question, SIGHTS)
     if asked is None:
         assert plan is None
         return
@@ -182,31 +191,31 @@ def test_a_count_asks_the_same_of_all_that_is_shown(question: str, asked: str | 
 )
 def test_a_count_ends_in_words_that_answer(question: str, answer: str) -> None:
     plan = parse_plan(f"{ASKS}4. compute: count [1] [2] [3] before 1900")
-    assert conclusion(question, plan, ["1889", "1931", "1672 to 1695", ""], SIGHTS) == answer
-    assert conclusion("How many of these?", plan, ["1989", "1931", "1972", ""], SIGHTS) == "0 of the 3"
+    assert conclude(question, plan, ["1889", "1931", "1672 to 1695", ""], SIGHTS) == answer
+    assert conclude("How many of these?", plan, ["1989", "1931", "1972", ""], SIGHTS) == "0 of the 3"
 
 
 def test_a_plan_of_the_model_may_count_by_yes_and_its_count_is_no_comparison() -> None:
     written = "1. ask: Is the Red Tower made of iron?\n2. ask: Is the Blue Bridge made of iron?\n3. compute: count [1] [2] is yes"
     question = "How many of these two are made of more iron than stone?"
-    assert usable(parse_plan(written), question, SIGHTS[:2]) == parse_plan(written)
+    assert complete_plan(parse_plan(written), question, SIGHTS[:2]) == parse_plan(written)
 
 
 @given(dates, st.integers(-400_000, 400_000).filter(bool), st.sampled_from(["day", "week"]))
 def test_a_date_moved_and_moved_back_is_the_date(date: Any, count: int, span: Span) -> None:
     count = count // 7 if span == "week" else count
     try:
-        there = moved(as_day(date), count, span)
+        there = move(as_day(date), count, span)
     except ValueError:
         assume(False)
-    assert moved(there, -count, span) == as_day(date)
-    assert between(as_day(date), there, span) == between(there, as_day(date), span) == abs(count)
+    assert move(there, -count, span) == as_day(date)
+    assert measure_span(as_day(date), there, span) == measure_span(there, as_day(date), span) == abs(count)
 
 
 @given(dates, st.integers(0, 3000), st.sampled_from(["month", "year"]))
 def test_months_later_are_as_many_months_between(date: Any, count: int, span: Span) -> None:
     start = as_day(date.replace(day=min(date.day, 28)))
-    assert between(start, moved(start, count, span), span) == count
+    assert measure_span(start, move(start, count, span), span) == count
 
 
 @pytest.mark.parametrize(
@@ -220,13 +229,13 @@ def test_months_later_are_as_many_months_between(date: Any, count: int, span: Sp
     ],
 )
 def test_dates_are_read_and_written_as_far_as_they_are_known(text: str, day: Day, written: str) -> None:
-    assert day_of(text) == day and str(day) == written
+    assert parse_day(text) == day and str(day) == written
 
 
 @pytest.mark.parametrize("text", ["30 February 1999", "2020-13-01", "nothing", "12 kg"])
 def test_what_is_no_date_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        day_of(text)
+        parse_day(text)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +269,7 @@ def test_a_number_is_told_from_a_year(text: str, date: bool) -> None:
 )
 def test_dates_by_hand(question: str, operation: Any, facts: list[str], answer: str) -> None:
     plan = Plan((AskStep("A?"), AskStep("B?"), ComputeStep(operation, ("[1]", "[2]"))))
-    assert conclusion(question, plan, [*facts, ""], []) == answer
+    assert conclude(question, plan, [*facts, ""], []) == answer
 
 
 @pytest.mark.parametrize(
@@ -276,7 +285,7 @@ def test_a_date_that_says_too_little_is_an_error(question: str, facts: list[str]
     operation: Any = "difference" if "between" in question or "long" in question else "sum"
     plan = Plan((AskStep("A?"), AskStep("B?"), ComputeStep(operation, ("[1]", "[2]"))))
     with pytest.raises(ComputationError):
-        conclusion(question, plan, [*facts, ""], [])
+        conclude(question, plan, [*facts, ""], [])
 
 
 @given(
@@ -286,17 +295,19 @@ def test_a_date_that_says_too_little_is_an_error(question: str, facts: list[str]
 def test_no_text_breaks_the_arithmetic_of_dates(first: str, second: str) -> None:
     for operation in ("sum", "difference"):
         with contextlib.suppress(ComputationError):
-            date_arithmetic(operation, [first, second])
+            compute_dates(operation, [first, second])
 
 
 def test_a_question_with_a_date_asks_how_long_it_takes() -> None:
-    plan = rule_plan("If she starts sitting on her eggs on the 1st of March, on which date should they hatch?", ["hen"])
+    plan = plan_by_rules(
+        "If she starts sitting on her eggs on the 1st of March, on which date should they hatch?", ["hen"]
+    )
     assert plan is not None and parse_plan(str(plan)) == plan
     assert plan.steps == (
         AskStep("How long is the incubation of hen?"),
         ComputeStep("sum", ("1st of March", "[1]")),
     )
-    other = rule_plan("If I plant this on May 3, when will it be ripe?", ["fig (fruit)"])
+    other = plan_by_rules("If I plant this on May 3, when will it be ripe?", ["fig (fruit)"])
     assert other is not None
     assert other.steps == (
         AskStep("fig: how long does it take from when I plant this until it is ripe?"),
@@ -321,13 +332,13 @@ def test_a_question_with_a_date_asks_how_long_it_takes() -> None:
     ],
 )
 def test_questions_on_dates_and_printed_numbers_take_steps(question: str, several: bool) -> None:
-    assert takes_steps(question) is several
+    assert needs_steps(question) is several
 
 
 def test_cents_and_dollars_add_up() -> None:
-    assert str(arithmetic("sum", ["25 cents", "10 cents"])) == "35 cents"
-    assert str(arithmetic("sum", ["25 cents", "$1.50"])) == "$1.75"
-    assert str(arithmetic("difference", ["$3", "275 cents"])) == "$0.25"
+    assert str(compute("sum", ["25 cents", "10 cents"])) == "35 cents"
+    assert str(compute("sum", ["25 cents", "$1.50"])) == "$1.75"
+    assert str(compute("difference", ["$3", "275 cents"])) == "$0.25"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +346,7 @@ def test_cents_and_dollars_add_up() -> None:
     [("12 x 15 + 20 = ?", 200), ("12×15+20", 200), ("2 - 5", -3), ("(2 + 3) * 4", 20), ("7 ÷ 2 =", 3.5), ("-2 + 3", 1)],
 )
 def test_a_printed_calculation_by_hand(printed: str, value: float) -> None:
-    assert calculated(printed).value == value
+    assert calculate(printed).value == value
 
 
 @pytest.mark.parametrize(
@@ -355,29 +366,29 @@ def test_a_printed_calculation_by_hand(printed: str, value: float) -> None:
 )
 def test_what_is_no_calculation_is_not_worked_out(hostile: str) -> None:
     with pytest.raises(ComputationError):
-        calculated(hostile)
+        calculate(hostile)
 
 
 @given(st.integers(0, 999), st.integers(0, 999), st.integers(0, 999), st.sampled_from(["x", "*", "×"]))
 def test_products_come_before_sums(first: int, second: int, third: int, sign: str) -> None:
-    assert calculated(f"{first} {sign} {second} + {third} =").value == first * second + third
+    assert calculate(f"{first} {sign} {second} + {third} =").value == first * second + third
 
 
 @given(st.text(max_size=80))
 def test_any_text_of_a_photo_can_be_read(text: str) -> None:
     with contextlib.suppress(ComputationError):
-        calculated(text)
-    plan = rule_plan("What does this come to?", [], [text])
+        calculate(text)
+    plan = plan_by_rules("What does this come to?", [], [text])
     assert plan is None or parse_plan(str(plan)) == plan
-    prices([text]), in_a_sentence(text)
+    parse_prices([text]), split_sentence(text)
 
 
 def test_a_figure_stands_behind_its_label() -> None:
     stall = [line("AVOCADO", 0, 0), line("GINGER", 200, 0), line("$1.50 EACH", 0, 40), line("$0.80 EACH", 200, 40)]
-    assert with_labels(stall) == ["AVOCADO $1.50 EACH", "GINGER $0.80 EACH"]
+    assert attach_labels(stall) == ["AVOCADO $1.50 EACH", "GINGER $0.80 EACH"]
     receipt = [line("MARKET", 50, 0), line("TOTAL", 0, 40), line("4.80", 200, 42)]
-    assert with_labels(receipt) == ["MARKET", "TOTAL 4.80"]
-    assert with_labels([line("12", 0, 0), line("15", 0, 40)]) == ["12", "15"]
+    assert attach_labels(receipt) == ["MARKET", "TOTAL 4.80"]
+    assert attach_labels([line("12", 0, 0), line("15", 0, 40)]) == ["12", "15"]
 
 
 @pytest.mark.parametrize(
@@ -397,19 +408,19 @@ def test_a_figure_stands_behind_its_label() -> None:
     ],
 )
 def test_what_things_cost_by_the_prices_in_the_photo(question: str, answer: str | None) -> None:
-    plan = rule_plan(question, ["Avocado"], STALL)
+    plan = plan_by_rules(question, ["Avocado"], STALL)
     if answer is None:
         assert plan is None
     else:
         assert plan is not None and not plan.asks and parse_plan(str(plan)) == plan
-        assert conclusion(question, plan, [""] * len(plan.steps), []) == answer
+        assert conclude(question, plan, [""] * len(plan.steps), []) == answer
 
 
 def test_a_plan_without_questions_computes_with_figures_that_are_there() -> None:
     question, lines = "With the numbers on this label, what is the exit pupil?", ["8x42"]
-    assert usable(parse_plan("1. compute: ratio 42 8"), question, [], lines) is not None
-    assert usable(parse_plan("1. compute: ratio 50 8"), question, [], lines) is None
-    assert usable(parse_plan("1. compute: ratio 42 8"), question, []) is None
+    assert complete_plan(parse_plan("1. compute: ratio 42 8"), question, [], lines) is not None
+    assert complete_plan(parse_plan("1. compute: ratio 50 8"), question, [], lines) is None
+    assert complete_plan(parse_plan("1. compute: ratio 42 8"), question, []) is None
 
 
 def read_photo(
@@ -479,8 +490,8 @@ def test_a_step_reads_the_text_of_the_photo_and_one_that_is_not_about_it_is_not_
 
 
 def test_what_a_first_look_tells_of_the_text_is_read_like_it() -> None:
-    assert in_a_sentence("Salt and pepper 3.00; Bread, white 1.20") == ["Salt and pepper 3.00", "Bread, white 1.20"]
-    assert in_a_sentence('A blackboard with "12 x 15 + 20" on it.') == ["12 x 15 + 20"]
+    assert split_sentence("Salt and pepper 3.00; Bread, white 1.20") == ["Salt and pepper 3.00", "Bread, white 1.20"]
+    assert split_sentence('A blackboard with "12 x 15 + 20" on it.') == ["12 x 15 + 20"]
     asked = turn("What do one avocado and one ginger cost?", summary="Signs say AVOCADO $1.50, and GINGER $0.80.")
     run(
         Steps,

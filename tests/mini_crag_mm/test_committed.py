@@ -78,7 +78,7 @@ def test_no_question_shows_the_photograph_of_the_graph(content: Content, made: B
     assert all(fact["source"] not in ("kg", "both") for fact in facts.values() if fact["photo_group"] == "not-in-graph")
 
 
-def test_what_is_held_out_is_not_in_the_graph_but_something_like_it_is(content: Content) -> None:
+def test_held_out_entities_are_missing_from_the_graph_but_similar_ones_are_there(content: Content) -> None:
     for split in SPLITS:
         names = {entity["entity_name"] for line in read_kg(split) for entity in line["entities"]}
         held_out = [entity for entity in content.entities.values() if entity.split == split and not entity.in_graph]

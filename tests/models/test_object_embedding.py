@@ -10,7 +10,7 @@ import torch
 from PIL import Image, ImageOps
 
 from agents.models.vision.efficientnet import EfficientNetLite2
-from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbedding, weighted
+from agents.models.vision.object_embedding import MEAN_FILE, MIDDLE, ObjectEmbedding, pool_weighted
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor
 from agents.search.encoders import ImageIndexEncoder
 from evaluation.run.provided_evidence import MIN_COSINE
@@ -32,7 +32,7 @@ def test_cells_count_by_their_distance_from_the_middle() -> None:
     maps = torch.tensor([[[[0.0, 3.0, 0.0]]], [[[3.0, 0.0, 0.0]]], [[[1.0, 1.0, 1.0]]]])
     beside = np.exp(-0.5 * (1 / (3 * MIDDLE)) ** 2)
     expected = [3 / (1 + 2 * beside), 3 * beside / (1 + 2 * beside), 1.0]
-    np.testing.assert_allclose(weighted(maps).squeeze(1), expected, rtol=1e-6)
+    np.testing.assert_allclose(pool_weighted(maps).squeeze(1), expected, rtol=1e-6)
 
 
 def test_a_mirror_image_has_the_same_embedding(network: EfficientNetLite2, photographs: list[Image.Image]) -> None:

@@ -168,7 +168,7 @@ def test_an_exact_request_is_sent_to_the_letter_and_its_reply_left_as_it_is(http
     assert (reply.text, reply.finish_reason, reply.usage) == ("yes\n", "stop", (12, 3))
 
 
-def test_of_an_exact_request_nothing_is_left_out_that_no_complaint_names(httpserver: HTTPServer) -> None:
+def test_an_exact_request_drops_only_parameters_that_the_server_names(httpserver: HTTPServer) -> None:
     seen = script(httpserver, fault(400, "this content is filtered"))
     reply = client(httpserver).chat([ask(exact={"response_format": {"type": "json_object"}})])[0]
     assert (reply.finish_reason, reply.no_answer, len(seen)) == ("error", False, 1)

@@ -68,16 +68,37 @@ def test_a_blind_model_under_a_profile_that_sees_is_refused_with_the_cure(httpse
     assert probed(httpserver, thorough=False, sees=False).fault is None
 
 
-def test_a_server_that_ignores_pictures_is_seen_by_the_colour(httpserver: HTTPServer) -> None:
-    serve_chat(httpserver, lambda _: '{"colour": "red"}')
+@pytest.mark.parametrize("guess", ["red", "blue", "white"])
+def test_a_server_that_ignores_pictures_is_refused_after_a_second_one(httpserver: HTTPServer, guess: str) -> None:
+    """Whichever colour a blind model names each time, the second picture has another one."""
+    seen = serve_chat(httpserver, lambda _: json.dumps({"colour": guess}))
     found = probed(httpserver, thorough=False)
-    assert told(found)["pictures"] == (False, "named a yellow picture red") and found.fault is None
+    said = f"named a yellow picture {guess} and a "
+    assert told(found)["pictures"][0] is False and told(found)["pictures"][1].startswith(said)
+    assert f"{said}" in str(found.fault) and "choose a model that sees" in str(found.fault)
     assert told(found)["log-probabilities"] == (False, "accepted and not given")
-    assert "lacks pictures (named a yellow picture red), log-prob" in found.summary and found.lacks
+    assert f"lacks pictures ({said}" in found.summary and found.lacks
+    assert len(seen) == found.requests == 2 and seen[0]["messages"] != seen[1]["messages"]
+    assert probed(httpserver, thorough=False, sees=False).fault is None
 
 
-@pytest.mark.parametrize("way", ["thinks on", "thinks in tags", "thinks unseen"])
-def test_a_model_that_ends_in_its_thoughts_is_told_with_the_budget_that_helps(httpserver: HTTPServer, way: str) -> None:
+def test_a_model_that_errs_once_in_a_colour_sees(httpserver: HTTPServer) -> None:
+    said = iter(["green", "red", "blue"])
+    serve_chat(httpserver, lambda _: json.dumps({"colour": next(said)}))
+    found = probed(httpserver, thorough=False)
+    assert found.fault is None
+    assert told(found)["pictures"] == (True, "named a yellow picture green and a red picture red")
+
+
+def test_a_model_that_names_no_colour_is_told_and_not_refused(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: "330 m")
+    found = probed(httpserver, thorough=False)
+    assert told(found)["pictures"] == (False, "named no colour of a yellow picture") and found.fault is None
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("way", ["thinks on", "thinks in tags", "thinks unseen", "thinks, by a refusal"])
+def test_a_reply_that_ends_in_thoughts_is_reported_with_a_sufficient_budget(httpserver: HTTPServer, way: str) -> None:
     def say(body: Body) -> Any:
         said = {"content": '{"colour": "yellow"}'}
         if body["max_tokens"] < 1000:

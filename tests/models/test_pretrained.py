@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from agents.models.base import ModelError
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.pretrained import Pretrained, distinct
-from agents.models.registry import KINDS, ModelRegistry, options_of
-from tests.models.tiny_checkpoints import save_bert
+from agents.models.pretrained import Pretrained, deduplicate, without_bars
+from agents.models.registry import KINDS, ModelRegistry, list_options
+from agents.search.encoders import TextIndexEncoder
+from tests.models.tiny_checkpoints import save_bert, save_llama
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,17 @@ def test_the_weights_have_the_type_that_is_asked_for(bert: Path) -> None:
     found = half.encode(["a tower"])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
+
+
+def test_loading_and_saving_draw_no_bars(bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    chat = save_llama(tmp_path / "chat")
+    capfd.readouterr()
+    TransformerTextEncoder(bert).encode(["a tower"])
+    TextIndexEncoder.load(str(bert), 1)
+    model = load_checkpoint(chat).model
+    with without_bars():
+        model.save_pretrained(tmp_path / "saved")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -66,13 +79,13 @@ def test_passes_take_rows_of_like_length_together_each_once() -> None:
 
 
 def test_distinct_items_and_where_each_stands() -> None:
-    assert distinct(["b", "a", "b", "c", "a"]) == (["b", "a", "c"], [0, 1, 0, 2, 1])
-    assert distinct([]) == ([], [])
+    assert deduplicate(["b", "a", "b", "c", "a"]) == (["b", "a", "c"], [0, 1, 0, 2, 1])
+    assert deduplicate([]) == ([], [])
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_says_its_options(kind: str) -> None:
-    assert isinstance(options_of(kind), dict)
+    assert isinstance(list_options(kind), dict)
 
 
 def test_a_part_that_is_no_specification_is_a_clear_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from PIL import Image
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.registry import KINDS, ModelRegistry
-from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decoded, encoded, request_key
+from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decode_reply, encode_reply, request_key
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
@@ -191,9 +191,9 @@ def test_too_few_replies_are_an_error(store: ReplyStore) -> None:
         b'{"text": "a"}',
         "text",
         7,
-        encoded(ChatReply("a", "stop"))[:-5],
-        encoded(ChatReply("a", "abort")),
-        encoded(ChatReply("a", "stop")).replace(b'"prompt_cut"', b'"cut"'),
+        encode_reply(ChatReply("a", "stop"))[:-5],
+        encode_reply(ChatReply("a", "abort")),
+        encode_reply(ChatReply("a", "stop")).replace(b'"prompt_cut"', b'"cut"'),
     ],
     ids=[
         "empty",
@@ -229,7 +229,7 @@ def test_only_replies_worth_keeping_are_kept(store: ReplyStore) -> None:
 
 
 def test_what_a_server_read_and_wrote_is_kept_with_the_reply() -> None:
-    assert decoded(encoded(ChatReply("a", "stop", usage=(9, 2)))).usage == (9, 2)
+    assert decode_reply(encode_reply(ChatReply("a", "stop", usage=(9, 2)))).usage == (9, 2)
 
 
 def test_a_damaged_database_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     assert [store.counts for store in stores] == [ReplyCounts(1, 1), ReplyCounts(1, 1)]
 
 
-def test_the_weights_are_what_a_model_with_a_fingerprint_is_known_by(store: ReplyStore) -> None:
+def test_a_model_with_a_fingerprint_is_identified_by_its_weights(store: ReplyStore) -> None:
     class Weights(Counting):
         fingerprint = "sha256:1"
 
@@ -296,7 +296,7 @@ def test_without_a_fingerprint_name_and_options_count(store: ReplyStore) -> None
 )
 def test_a_reply_comes_back_as_it_was(text: str, finish: Any, logprobs: Any, cut: int) -> None:
     reply = ChatReply(text, finish, logprobs, prompt_cut=cut)
-    assert decoded(encoded(reply)) == reply
+    assert decode_reply(encode_reply(reply)) == reply
 
 
 # ------------------------------------------------------------------------------------------------------ in the registry

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.constants import HF_HUB_CACHE
 
 from agents.base.revisions import MAIN, named_weights, pinned_revision, split_revision, with_revision
-from agents.models.architecture import architecture_of
+from agents.models.architecture import read_architecture
 from agents.models.base import ModelError
 from agents.models.chat.gguf import hub_file
 from agents.models.chat.lora_adapter import find_lora
@@ -68,7 +68,7 @@ def pretrained(revision: str) -> str:
 
 
 def figures(revision: str) -> str:
-    decoder = architecture_of("pins/llama", revision).decoder
+    decoder = read_architecture("pins/llama", revision).decoder
     assert decoder is not None
     return {256: "old", 99: "new"}[decoder.context]
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageEnhance, ImageFilter
 
 from agents.models.base import Box
 from agents.models.vision import same_picture
-from agents.models.vision.same_picture import Features, PictureFeatures, features_of, match
+from agents.models.vision.same_picture import Features, PictureFeatures, extract_features, match
 from mini_crag_mm.loader import SET
 
 
@@ -39,14 +39,14 @@ def scene(thing: Image.Image) -> Image.Image:
 
 def test_a_scaled_turned_and_darker_copy_is_the_same_and_others_are_not() -> None:
     first, *others = textured()
-    seen = features_of(scene(first))
-    assert match(seen, features_of(first)).inliers() >= 20
-    assert all(match(seen, features_of(other)).inliers() < 10 for other in others)
+    seen = extract_features(scene(first))
+    assert match(seen, extract_features(first)).inliers() >= 20
+    assert all(match(seen, extract_features(other)).inliers() < 10 for other in others)
 
 
 def test_what_is_the_same_lies_in_its_own_box() -> None:
     first = textured()[0]
-    found = match(features_of(scene(first)), features_of(first))
+    found = match(extract_features(scene(first)), extract_features(first))
     assert found.inliers(Box(600, 100, 960, 720)) >= 20
     assert found.inliers(Box(0, 0, 580, 720)) < 10
 
@@ -54,19 +54,19 @@ def test_what_is_the_same_lies_in_its_own_box() -> None:
 def test_places_are_in_pixels_of_the_image_itself() -> None:
     first = textured()[0]
     large = scene(first).resize((1920, 1440))
-    found = match(features_of(large), features_of(first))
+    found = match(extract_features(large), extract_features(first))
     assert found.inliers(Box(1200, 200, 1920, 1440)) >= 20
 
 
 def test_the_same_call_counts_the_same() -> None:
     first = textured()[0]
-    found = match(features_of(scene(first)), features_of(first))
+    found = match(extract_features(scene(first)), extract_features(first))
     assert len({found.inliers() for _ in range(3)}) == 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (64, 48), (2000, 3)])
 def test_a_picture_without_features_is_like_none(size: tuple[int, int]) -> None:
-    plain, other = features_of(Image.new("RGB", size)), features_of(textured()[0])
+    plain, other = extract_features(Image.new("RGB", size)), extract_features(textured()[0])
     assert match(plain, other).inliers() == match(other, plain).inliers() == match(plain, plain).inliers() == 0
 
 

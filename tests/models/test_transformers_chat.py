@@ -379,6 +379,7 @@ def test_prompts_that_begin_alike_share_it_within_a_batch_and_are_read_in_pieces
     assert whole < sum(read) < 1.5 * whole
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
 def test_a_prompt_alone_is_answered_as_before(llama: Path, chat: TransformersChat) -> None:
     checkpoint = load_checkpoint(llama)
     reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))

@@ -217,7 +217,7 @@ def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(gguf_checkpoint, "_convert", stopped)
     with pytest.raises(KeyboardInterrupt):
-        gguf_checkpoint.converted(Path("model.gguf"), tmp_path / "model")
+        gguf_checkpoint.convert(Path("model.gguf"), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.chunks import ChunkOptions, attribute_chunks, cutter, page_chunks
+from agents.evidence.chunks import ChunkOptions, chunk_attributes, chunk_page, make_cutter
 from agents.methods import citations
 from agents.models.base import ChatReply
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -24,7 +24,7 @@ from agents.texts.text import clean, visible_text, without_controls
 from tests.property.fuzzing import blows_up, fuzzed, hostile_text, repeated
 
 SETTINGS = ChunkOptions()
-CUT = cutter(SETTINGS)
+CUT = make_cutter(SETTINGS)
 MARKS = re.compile(r"<[|｜][^|｜<>]{0,40}[|｜]>|\[Info \d|\[INST\]|[\0\u200b\u202e\ud800]")
 
 keys = st.one_of(st.none(), st.integers(), hostile_text)
@@ -45,7 +45,7 @@ def test_replies(reply: str) -> None:
     found = replies.json_object(reply)
     assert found is None or isinstance(found, dict)
     assert replies.yes_or_no(reply) in (None, True, False)
-    value = replies.labelled(reply, "Answer")
+    value = replies.read_label(reply, "Answer")
     assert value is None or (value == value.strip() and value)
     number = replies.number(reply, 0.0, 1.0)
     assert number is None or 0.0 <= number <= 1.0
@@ -62,9 +62,9 @@ def test_citations(answer: str) -> None:
         assert sentence.text == " ".join(sentence.text.split())
         assert len(set(sentence.citations)) == len(sentence.citations)
     assert sum(len(sentence.text) for sentence in sentences) <= len(answer)
-    supported = citations.check(sentences, [{1: 1.0}] * len(sentences), threshold=0.5, attribute=True)
+    supported = citations.check_citations(sentences, [{1: 1.0}] * len(sentences), threshold=0.5, attribute=True)
     assert all(set(sentence.citations) <= {1} for sentence in supported)
-    assert len(citations.written(supported, 20, markers=False)) <= 60
+    assert len(citations.join_sentences(supported, 20, markers=False)) <= 60
 
 
 @fuzzed(80)
@@ -85,7 +85,7 @@ def test_no_order_and_no_mark_is_left_in_a_page(page: str, name: str) -> None:
     safe = safe_page(WebHit("u_chunk_0", 0.5, name, page, "u"))
     assert safe_text(safe.page_snippet) == safe.page_snippet
     assert says_no_order(safe.page_name)
-    for chunk in page_chunks(safe, CUT):
+    for chunk in chunk_page(safe, CUT):
         assert says_no_order(chunk.text)
         assert not MARKS.search(f"{chunk.title}\n{chunk.text}")
 
@@ -100,7 +100,7 @@ def test_cleaning_a_plain_line_needs_no_more_than_to_see_that_it_is_one(text: st
 @fuzzed(80)
 @given(
     st.from_regex(injection._ORDERS, fullmatch=True).filter(
-        lambda order: injection._ORDERS.search(injection._folded(order))
+        lambda order: injection._ORDERS.search(injection._fold(order))
     )
 )
 def test_no_order_of_any_form_stays(order: str) -> None:
@@ -113,22 +113,22 @@ def test_no_order_of_any_form_stays(order: str) -> None:
 @given(hostile_text, st.dictionaries(keys, values, max_size=4))
 def test_no_order_and_no_mark_is_left_in_an_entity(name: str, attributes: dict[Any, Any]) -> None:
     picture = safe_picture(ImageHit(0, 0.5, "", (Entity(name, attributes),)))
-    for chunk in attribute_chunks(picture.entities[0], picture, SETTINGS, CUT):
+    for chunk in chunk_attributes(picture.entities[0], picture, SETTINGS, CUT):
         assert says_no_order(f"the {chunk.key}") and says_no_order(chunk.text)
         assert not MARKS.search(f"{chunk.title}\n{chunk.key}\n{chunk.text}")
 
 
 def entity(text: str) -> list[Any]:
     picture = safe_picture(ImageHit(0, 0.5, "", (Entity(text[:400], {"a": text, "b": [text, {"c": text}]}),)))
-    return list(attribute_chunks(picture.entities[0], picture, SETTINGS, CUT))
+    return list(chunk_attributes(picture.entities[0], picture, SETTINGS, CUT))
 
 
 WORK: dict[str, Callable[[str], object]] = {
     "json": replies.json_object,
     "json inside": lambda text: replies.json_object('{"a": "' + text),
-    "labels": lambda text: replies.labelled("Answer: " + text, "Answer"),
+    "labels": lambda text: replies.read_label("Answer: " + text, "Answer"),
     "number": lambda text: replies.number(text, 0.0, 1.0),
-    "list": lambda text: replies.listed(text, 5),
+    "list": lambda text: replies.parse_list(text, 5),
     "yes or no": replies.yes_or_no,
     "refusal": refuses,
     "citations": citations.parse_cited,

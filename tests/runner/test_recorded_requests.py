@@ -52,7 +52,7 @@ def test_an_exchange_is_held_whole_and_names_its_pictures(tmp_path: Path) -> Non
     assert list(exchange.schema["properties"]) == ["b", "a"]  # type: ignore[index]  # generated in this order
     assert record.photo == names[0]
     assert record.history == (SentMessage("user", "What is it?"), SentMessage("assistant", "A tower."))
-    assert record.noted("entries") == [{"name": "Tower", "image": names[1]}]
+    assert record.get_note("entries") == [{"name": "Tower", "image": names[1]}]
     for name, image in zip(names, (photo, crop), strict=True):
         with Image.open(tmp_path / REQUEST_IMAGES / f"{name}.png") as kept:
             assert kept.mode == "RGB" and kept.tobytes() == image.convert("RGB").tobytes()
@@ -73,7 +73,7 @@ def test_a_trace_holds_no_requests_by_default(tmp_path: Path) -> None:
     )
     [exchange] = record.exchanges
     assert (exchange.messages, exchange.schema, record.photo, record.history) == ((), None, None, ())
-    assert record.noted("entries") == [{"name": "Tower", "image": "9 x 7 pixels"}]
+    assert record.get_note("entries") == [{"name": "Tower", "image": "9 x 7 pixels"}]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.jsonl"]
 
 

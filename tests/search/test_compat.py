@@ -1,3 +1,5 @@
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ import torch
 from PIL import Image
 
 from agents.search.clip import save_tiny_clip, tensor_image_features
+from agents.search.encoders import ImageIndexEncoder
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,16 @@ def test_the_organisers_embedding_works_under_this_transformers(clip: Path) -> N
         projected = model.visual_projection(model.vision_model(pixel_values=pixels).pooler_output)
     expected = projected / projected.norm(dim=-1, keepdim=True)
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+
+
+def test_what_wraps_an_image_processor_is_no_part_of_an_index(clip: Path, tmp_path: Path) -> None:
+    """transformers 4 notes it in its file, 5 does not; both read the indices of the other."""
+    shutil.copytree(clip, tmp_path / "clip")
+    for path in (tmp_path / "clip").glob("*processor_config.json"):
+        settings = json.loads(path.read_text())
+        path.write_text(json.dumps({key: value for key, value in settings.items() if key != "processor_class"}))
+    with_note, without = (ImageIndexEncoder.load(str(folder), 1) for folder in (clip, tmp_path / "clip"))
+    assert with_note.fingerprint == without.fingerprint
 
 
 def test_wrapping_twice_wraps_once(clip: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.chunks import ChunkOptions, cutter, windows_around
+from agents.evidence.chunks import ChunkOptions, find_windows, make_cutter
 from agents.search.hits import Entity, WebHit
 from agents.search.pages.web_cache import PageCache
 from agents.search.retrieved import safe_full_text, safe_page
@@ -75,9 +75,9 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
 
 
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
-    found, beginning = windows_around("A new page. " * 50, "gone", 24)
+    found, beginning = find_windows("A new page. " * 50, "gone", 24)
     assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")
-    assert [each.text for each in windows_around("page", "", 10)] == ["page"]
+    assert [each.text for each in find_windows("page", "", 10)] == ["page"]
 
 
 @given(
@@ -88,7 +88,7 @@ def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
 )
 def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, limit: int) -> None:
     page = before + found + after
-    (window,) = windows_around(page, found, limit)
+    (window,) = find_windows(page, found, limit)
     assert window.text[window.start : window.end] == found and window.text in page
     assert len(window.text) >= min(limit, len(page)) and len(window.text) <= max(limit, len(found) + limit)
 
@@ -97,7 +97,7 @@ def test_a_heading_is_no_chunk_of_its_own() -> None:
     body = (
         f"{'The planet has two small moons and a thin atmosphere of carbon dioxide. ' * 5}{'x' * 38}."  # 399 characters
     )
-    cut = cutter(ChunkOptions(chunk_characters=400))
+    cut = make_cutter(ChunkOptions(chunk_characters=400))
     assert cut(f"Mars\n\n{body}\n\nMoons\n\n{body}") == [f"Mars\n\n{body}", f"Moons\n\n{body}"]
     assert cut(f"{body}\n\nSee also") == [f"{body}\n\nSee also"]
     assert cut("Mars") == ["Mars"] and cut(" \n ") == [] and cut("") == []
@@ -105,10 +105,10 @@ def test_a_heading_is_no_chunk_of_its_own() -> None:
 
 @given(st.text("ab. \n", max_size=1500))
 def test_every_word_of_a_text_is_in_a_chunk(text: str) -> None:
-    assert "".join("".join(cutter(ChunkOptions(chunk_characters=60))(text)).split()) == "".join(text.split())
+    assert "".join("".join(make_cutter(ChunkOptions(chunk_characters=60))(text)).split()) == "".join(text.split())
 
 
-def test_a_limit_keeps_what_was_found_on_every_page_before_the_rest_of_the_best_one() -> None:
+def test_a_limit_keeps_the_part_found_on_every_page_before_the_rest_of_the_best_page() -> None:
     """Ten full pages of ten paragraphs of about 380 characters; the search found the sixth of each. Twelve chunks are kept."""
     hits = []
     for page in range(10):

@@ -307,7 +307,7 @@ def test_a_query_that_names_a_file_even_in_quotes_is_refused(
     assert foreign.asked == []
 
 
-def test_what_an_unknown_pipeline_raises_or_returns_costs_one_query() -> None:
+def test_an_error_or_odd_result_of_an_unknown_pipeline_costs_one_query() -> None:
     good = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_snippet": "s", "page_url": "u"}
     replies: dict[str, Any] = {
         "raises": RuntimeError("down"),
@@ -380,7 +380,7 @@ def test_names_and_snippets_of_any_length_are_cut() -> None:
     assert (len(hit.page_name), len(hit.page_snippet)) == (MAX_NAME, MAX_SNIPPET)
 
 
-def test_half_an_organisers_pipeline_is_used_as_far_as_it_goes(pipeline: Any) -> None:
+def test_a_pipeline_with_image_parts_alone_searches_only_images(pipeline: Any) -> None:
     """Only the image parts are there: images in batches, text not at all, since it says that it has no web search."""
     half = SimpleNamespace(
         image_model=pipeline.image_model,

@@ -83,7 +83,7 @@ def test_everything_else_is_asked_of_hugging_face_as_ever(tmp_path: Path) -> Non
 def test_a_revision_whose_files_are_gone_is_none(tmp_path: Path) -> None:
     point(tmp_path, "org/name", A)
     assert current_revision(tmp_path, "org/name") is None
-    with pytest.raises(SearchError, match="holds no data set org/name"):
+    with pytest.raises(SearchError, match="has no data set org/name"):
         working_copy(tmp_path, "org/name")
 
 

@@ -36,7 +36,7 @@ def test_names_are_those_of_the_other_image_caches() -> None:
         assert cache_name(url) == evaluation_name(url)
 
 
-def test_what_lies_in_the_folder_is_found_and_the_rest_is_left_out(tmp_path: Path) -> None:
+def test_cached_pictures_are_found_and_missing_or_broken_ones_left_out(tmp_path: Path) -> None:
     there, broken, missing = (f"https://i.example/{name}.png" for name in ("there", "broken", "missing"))
     (tmp_path / cache_name(there)).write_bytes(png("RGBA", (255, 0, 0, 0)))
     (tmp_path / cache_name(broken)).write_bytes(b"no picture")

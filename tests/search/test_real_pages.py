@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.chunks import windows_around
+from agents.evidence.chunks import find_windows
 from agents.search import gateway
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText, web_results
@@ -148,10 +148,10 @@ def test_a_result_without_page_content_is_as_before() -> None:
 
 def test_what_was_found_is_found_however_its_lines_break() -> None:
     page = "Before. " * 30 + "The tower is\n  repainted every\tseven years." + " After." * 30
-    [window] = [each.text for each in windows_around(page, "The tower is repainted every seven years.", 120)]
+    [window] = [each.text for each in find_windows(page, "The tower is repainted every seven years.", 120)]
     assert "seven years" in window and "Before." in window
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
 def test_no_text_breaks_the_search_for_a_place(found: str, page: str, limit: int) -> None:
-    assert all(0 <= each.start <= each.end <= len(each.text) for each in windows_around(page, found, limit))
+    assert all(0 <= each.start <= each.end <= len(each.text) for each in find_windows(page, found, limit))

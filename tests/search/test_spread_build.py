@@ -80,7 +80,7 @@ def refuse(number: int) -> int:
     raise ValueError(f"{number} cannot be squared")
 
 
-def test_what_a_dead_worker_had_is_done_again_and_results_keep_their_order(tmp_path: Path, ray_address: str) -> None:
+def test_work_of_a_dead_worker_is_repeated_and_results_keep_their_order(tmp_path: Path, ray_address: str) -> None:
     with cluster(ray_address, "--workers"):
         assert [*spread(2)(partial(squared, tmp_path), range(100))] == [number * number for number in range(100)]
         assert (tmp_path / "begun").exists()

@@ -16,7 +16,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
 from agents.base import secrets
-from agents.base.secrets import keep_out_of_logs, remember, scrubbed
+from agents.base.secrets import keep_out_of_logs, remember, scrub
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
@@ -113,21 +113,21 @@ def holds_no_secret(text: str) -> None:
     ids=["environment", "bearer", "url", "no password", "no key", "plain"],
 )
 def test_scrubbed(text: str, plain: str) -> None:
-    assert scrubbed(text) == plain
+    assert scrub(text) == plain
 
 
 def test_keys_of_any_name_are_known_once_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SERVER", "some-value-0123")
-    assert scrubbed("some-value-0123") == "some-value-0123"
+    assert scrub("some-value-0123") == "some-value-0123"
     OpenAIChat("m", "http://127.0.0.1:9/v1", api_key_env="MY_SERVER", attempts=1).chat([REQUEST])
-    assert scrubbed("some-value-0123") == "***"
+    assert scrub("some-value-0123") == "***"
     remember("none")
-    assert scrubbed("none of them") == "none of them"
+    assert scrub("none of them") == "none of them"
 
 
 def test_a_key_that_begins_like_another_is_taken_out_whole() -> None:
     remember(KEY + "-more")
-    assert scrubbed(KEY + "-more") == "***"
+    assert scrub(KEY + "-more") == "***"
 
 
 def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:

@@ -161,7 +161,7 @@ def test_every_variable_of_the_repository_is_known(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("value", ["rerank.k=many", "rerank.most=3"])
-def test_that_a_stage_is_missing_is_told_before_what_is_wrong_with_its_options(value: str) -> None:
+def test_a_missing_stage_is_reported_before_its_wrong_options(value: str) -> None:
     with pytest.raises(SettingsError, match="preset 'best' has no stage 'rerank'"):
         RunConfig.read("best", "embedded", overrides=["answer.k=3", value])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from agents.settings.run_config import RunConfig, preset_names, profile_names
-from agents.settings.stage_needs import roles_of
+from agents.settings.stage_needs import list_roles
 
 
 @pytest.mark.parametrize("profile", profile_names())
 @pytest.mark.parametrize("preset", preset_names())
 def test_a_profile_has_every_model_that_a_preset_asks_for(preset: str, profile: str) -> None:
     config = RunConfig.read(preset, profile)
-    assert set(roles_of(config.settings, config.prompts)) <= set(config.profile.models)
+    assert set(list_roles(config.settings, config.prompts)) <= set(config.profile.models)

@@ -95,5 +95,8 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
     "thinks on": lambda _: pieces({"reasoning_content": "Let me see."}, {"reasoning": "Hmm"}, finish="length"),
     "thinks in tags": lambda _: pieces({"content": "<think>Let me "}, {"content": "see"}, finish="length"),
     "thinks unseen": lambda _: whole({"content": ""}, finish="length"),
+    "thinks, by a refusal": lambda _: error(
+        400, "Could not finish the message because max_tokens or model output limit was reached. Please try again."
+    ),
 }
 """Servers that give no answer, by what is wrong with them."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.asking.readers.answers import candidate_of, long_answer
+from agents.asking.readers.answers import long_answer, read_candidate
 from agents.asking.readers.drafts import parse_draft
 from agents.methods.knowledge_conflict import says_something
 from agents.models.base import ChatReply
@@ -104,9 +104,9 @@ def test_a_refusal_is_not_verified() -> None:
 
 
 def test_a_reply_cut_by_its_limit_keeps_its_whole_sentences() -> None:
-    cut = candidate_of(ChatReply("The tower is 330 metres high. It was not", "length"))
+    cut = read_candidate(ChatReply("The tower is 330 metres high. It was not", "length"))
     assert cut is not None and cut.text == "The tower is 330 metres high."
-    assert candidate_of(ChatReply("The tower was not", "length")) is None
+    assert read_candidate(ChatReply("The tower was not", "length")) is None
     long = long_answer(ChatReply("The tower is 330 metres high [1]. It was not", "length"))
     assert long is not None and long.text == "The tower is 330 metres high [1]."
     assert parse_draft(ChatReply("1. It is a tower.\nAnswer: It was not", "length"), 5).answer == IDK

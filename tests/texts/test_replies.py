@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.texts.replies import json_object, labelled, number, strings, yes_or_no
+from agents.texts.replies import json_object, number, read_label, strings, yes_or_no
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_yes_and_no(reply: str, said: bool | None) -> None:
 
 def test_labelled_lines() -> None:
     reply = "**Reason:** It is stated\nin the text.\n- **Answer:** 330 m"
-    assert labelled(reply, "reason") == "It is stated\nin the text."
-    assert labelled(reply, "answer") == "330 m"
-    assert labelled(reply, "confidence") is None
+    assert read_label(reply, "reason") == "It is stated\nin the text."
+    assert read_label(reply, "answer") == "330 m"
+    assert read_label(reply, "confidence") is None
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_strings_are_cleaned_and_unique() -> None:
 def test_nothing_breaks_the_parser(reply: str) -> None:
     json_object(reply)
     yes_or_no(reply)
-    labelled(reply, "answer")
+    read_label(reply, "answer")
     number(reply, 0, 1)

@@ -216,7 +216,7 @@ def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path,
     assert not collect.select_questions(steps)
 
 
-def test_no_step_has_a_verdict_where_the_question_was_asked_as_a_whole_after_it(run: Path, tmp_path: Path) -> None:
+def test_steps_have_no_verdict_if_the_question_was_then_asked_as_a_whole(run: Path, tmp_path: Path) -> None:
     folder = in_steps(run, tmp_path / "run", then_whole=True)
     assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
     verdicts = Counter((row.form, row.reply_verdict) for row in collected(tmp_path / "out") if "answer" in row.form)
@@ -277,9 +277,7 @@ def flagged(data: Path, tmp_path: Path, *arguments: str) -> tuple[int, str]:
     return command.main(command_line, Console(file=said, width=200), build), said.getvalue()
 
 
-def test_the_flag_of_a_run_records_beside_its_answers_and_a_resumed_run_keeps_what_it_has(
-    data: Path, tmp_path: Path
-) -> None:
+def test_requests_are_recorded_beside_the_answers_and_a_resumed_run_keeps_them(data: Path, tmp_path: Path) -> None:
     flags = ("--record-requests", "--num-conversations")
     assert flagged(data, tmp_path, *flags, "2")[0] == 0
     first = (tmp_path / "out" / TRACE).read_text()

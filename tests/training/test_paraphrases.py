@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from agents.asking.readers.fields import paraphrases_of
+from agents.asking.readers.fields import paraphrases_form
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from tests.training.tiny_data import example, save_examples
@@ -128,7 +128,7 @@ def test_data_without_a_question_are_refused(
 ) -> None:
     save_examples(tmp_path, [example(0, form="queries")], [])
     assert add() == 2
-    assert "holds no question to paraphrase an answer to" in capsys.readouterr().err
+    assert "contains no question with an answer to paraphrase" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_data_without_a_question_are_refused(
     ],
 )  # fmt: skip
 def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, found: list[str]) -> None:
-    form = paraphrases_of(5)
+    form = paraphrases_form(5)
     assert form.read(reply) == found and form.is_valid(found, reply) is bool(found)

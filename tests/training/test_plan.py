@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.models.architecture import Architecture, Decoder, architecture_of
+from agents.models.architecture import Architecture, Decoder, read_architecture
 from tests.support.local_configs import CONFIGS
 from tests.training.tiny_data import SAVE
 from training import plan
@@ -60,7 +60,7 @@ def test_adapters_are_counted_as_peft_makes_them(kind: str, tmp_path: Path) -> N
     recipe = load_recipe("nvidia")
     _, model = load_trainable(folder, recipe)
     trained = sum(value.numel() for value in model.parameters() if value.requires_grad)
-    decoder = architecture_of(str(folder)).decoder
+    decoder = read_architecture(str(folder)).decoder
     assert decoder is not None and count_lora_parameters(decoder, recipe.lora.r) == trained
 
 

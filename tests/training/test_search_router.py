@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.methods.routing import TrainedRouter, trace_features
+from agents.methods.routing import TrainedRouter, compute_features
 from agents.record import DRAFT, StageRecord, TurnRecord
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
@@ -28,7 +28,7 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
             draft = Draft(("The exact name of the object is a thing.",), "thing", said)
             stages = (
                 StageRecord("draft", answers={DRAFT: said}, notes={"steps": list(draft.steps)}),
-                StageRecord("route", notes={"features": trace_features(query, draft, None).model_dump()}),
+                StageRecord("route", notes={"features": compute_features(query, draft, None).model_dump()}),
             )
             whose = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
             records.append(TurnRecord(query, query, "ignored", stages, **whose))

@@ -96,8 +96,8 @@ def test_a_batch_has_the_loss_of_its_rows(
     names: list[tuple[str, ...]] = [("a",), ("b",)] if sighted else [(), ()]
     rows = loaded(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
     samples = select_samples(rows, DataTable())
-    alone = [summed_loss(checkpoint, encoder.padded([sample])) for sample in samples]
-    assert summed_loss(checkpoint, encoder.padded(samples)) == pytest.approx(sum(alone), rel=2e-4)
+    alone = [summed_loss(checkpoint, encoder.pad([sample])) for sample in samples]
+    assert summed_loss(checkpoint, encoder.pad(samples)) == pytest.approx(sum(alone), rel=2e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,7 +108,7 @@ def test_packed_samples_do_not_see_each_other(kind: str, checkpoints: dict[str, 
     if not encoder.can_pack:
         return
     samples = select_samples(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
-    alone = sum(summed_loss(checkpoint, encoder.padded([sample])) for sample in samples)
+    alone = sum(summed_loss(checkpoint, encoder.pad([sample])) for sample in samples)
     packed = encoder.encode(SampleGroup(tuple(samples), packed=True))
     assert packed["input_ids"].shape[0] == 1
     assert summed_loss(checkpoint, packed) == pytest.approx(alone, rel=2e-4)
@@ -193,7 +193,7 @@ def test_training_lowers_the_held_out_loss_and_the_merged_weights_give_the_same(
 
 
 def logits(checkpoint: Any, samples: list[Sample]) -> torch.Tensor:
-    inputs = SampleEncoder(checkpoint).padded(samples)
+    inputs = SampleEncoder(checkpoint).pad(samples)
     with torch.no_grad():
         found: torch.Tensor = checkpoint.model(**inputs).logits
     return found

@@ -44,7 +44,9 @@ def save_qwen2_vl(folder: Path) -> Path:
 
 
 if not is_torchvision_available():
-    Qwen2VLProcessor.attributes = ["image_processor", "tokenizer"]
+    WITHOUT_VIDEOS = ["image_processor", "tokenizer"]
+    Qwen2VLProcessor.attributes = WITHOUT_VIDEOS  # where transformers 4 looks
+    Qwen2VLProcessor.get_attributes = classmethod(lambda cls: WITHOUT_VIDEOS)  # where transformers 5 looks
 
 SAVE: dict[str, Callable[[Path], Path]] = {
     "llama": lambda folder: save_llama(folder, context=512),

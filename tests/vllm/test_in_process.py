@@ -192,7 +192,7 @@ def test_the_registry_starts_an_engine_with_a_lora_adapter(llama: VllmChat, llam
         assert tuned.chat(asked)[0].text != llama.chat(asked)[0].text
 
 
-def test_what_cannot_be_started_is_said_before_anything_loads(llama_folder: Path, tmp_path: Path) -> None:
+def test_a_missing_part_is_reported_before_anything_loads(llama_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"Cannot load the tokenizer of .*nowhere"):
         engine(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="no engine argument warp_speed"):

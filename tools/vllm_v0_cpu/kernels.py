@@ -43,7 +43,7 @@ def paged_attention_v1(
     seq_lens: torch.Tensor,
     *_: Any,
 ) -> None:
-    """Write into ``out`` what one new token of each sequence attends to in the cache; zeros where its sequence is empty.
+    """Write into ``out`` the attention of one new token of each sequence over the cache; zeros for an empty sequence.
 
     Grouped query heads are allowed; neither ALiBi slopes nor quantised caches are.
     """

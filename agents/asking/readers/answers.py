@@ -5,10 +5,10 @@ import re
 
 from agents.asking.ask import ReplyForm
 from agents.methods.citations import parse_cited
-from agents.methods.token_probabilities import idk_probability, token_probabilities
+from agents.methods.token_probabilities import compute_idk_probability, summarise_probabilities
 from agents.models.base import ChatReply
 from agents.texts.refusals import refuses
-from agents.texts.replies import labelled, was_cut, whole_sentences
+from agents.texts.replies import read_label, was_cut, whole_sentences
 from agents.texts.text import one_line
 from agents.turn import Candidate
 
@@ -19,7 +19,7 @@ _ANNOUNCED = re.compile(
 _PREAMBLE = re.compile(r"\A\s*(?:sure|certainly|of course|okay|here)\b[^\n]{0,80}:[ \t]*\n+", re.IGNORECASE)
 
 
-def candidate_of(reply: ChatReply) -> Candidate | None:
+def read_candidate(reply: ChatReply) -> Candidate | None:
     """Read the answer of a reply, with the mean token probability as its confidence.
 
     A reply that reasons first has its answer on the line ``Answer:``. A model may also answer before it gives its reason,
@@ -32,8 +32,8 @@ def candidate_of(reply: ChatReply) -> Candidate | None:
     if reply.finish_reason == "error":
         return None
     said = reply.text
-    text = labelled(said, "answer") or labelled(said, "final answer")
-    reason = labelled(said, "reason")
+    text = read_label(said, "answer") or read_label(said, "final answer")
+    reason = read_label(said, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
         first = _BEFORE_REASON.match(said)
@@ -55,12 +55,12 @@ def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | 
         text = whole_sentences(text)
     if not text.strip():
         return None
-    statistics = token_probabilities(reply.logprobs)
+    statistics = summarise_probabilities(reply.logprobs)
     return Candidate(
         one_line(text),
         statistics.mean if statistics else None,
         reply.logprobs,
-        idk=idk_probability(reply.first_token_probs) if begins else None,
+        idk=compute_idk_probability(reply.first_token_probs) if begins else None,
     )
 
 
@@ -74,10 +74,10 @@ def long_answer(reply: ChatReply) -> Candidate | None:
         None if the reply only says where to read, or was cut off before its answer.
     """
     said = reply.text
-    text = labelled(said, "answer")
+    text = read_label(said, "answer")
     begins = text is None  # with the answer itself, not with a label
     if text is None:
-        text = "" if any(labelled(said, step) is not None for step in _STEPS) else said
+        text = "" if any(read_label(said, step) is not None for step in _STEPS) else said
     return candidate_from(reply, text if parse_cited(text) else "", begins=begins)
 
 
@@ -95,10 +95,10 @@ def _cites(candidate: Candidate | None, reply: ChatReply) -> bool:
     )
 
 
-ANSWER = ReplyForm("answer", candidate_of)
-BRIEF_ANSWER = ReplyForm("brief answer", candidate_of, _is_brief)
+ANSWER = ReplyForm("answer", read_candidate)
+BRIEF_ANSWER = ReplyForm("brief answer", read_candidate, _is_brief)
 CITED_ANSWER = ReplyForm("cited answer", long_answer, _cites)
-STEP_ANSWER = ReplyForm("step answer", candidate_of, _is_brief)
+STEP_ANSWER = ReplyForm("step answer", read_candidate, _is_brief)
 """The answer to one step of a plan; the turn's own answer is computed from all of them."""
 
 ANSWERS = frozenset({ANSWER.name, BRIEF_ANSWER.name})

@@ -7,7 +7,7 @@ import sentencex
 from agents.asking.ask import ReplyForm
 from agents.models.base import ChatReply
 from agents.texts.refusals import refuses
-from agents.texts.replies import json_object, labelled, was_cut, whole_sentences
+from agents.texts.replies import json_object, read_label, was_cut, whole_sentences
 from agents.texts.text import one_line
 from agents.turn import IDK, Draft
 
@@ -34,7 +34,7 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
     """
     said = reply.text
     found = json_object(said) or {}
-    answer = found.get("answer") if isinstance(found.get("answer"), str) else labelled(said, "answer")
+    answer = found.get("answer") if isinstance(found.get("answer"), str) else read_label(said, "answer")
     steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]
     if answer is None:
         answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
@@ -65,6 +65,6 @@ def _is_whole(draft: Draft, _: ChatReply) -> bool:
     return bool(draft.steps and draft.answer) or refuses(draft.answer)
 
 
-def draft_of(max_steps: int) -> ReplyForm[Draft]:
+def draft_form(max_steps: int) -> ReplyForm[Draft]:
     """Define a form of reply that holds a draft of at most ``max_steps`` steps."""
     return ReplyForm("draft", lambda reply: parse_draft(reply, max_steps), _is_whole)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from agents.asking.ask import ReplyForm
 from agents.models.base import ChatReply
-from agents.texts.replies import labelled, was_cut
+from agents.texts.replies import read_label, was_cut
 from agents.texts.text import one_line
 from agents.turn import KnowledgeEntry
 
@@ -23,14 +23,14 @@ _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
 _STEP = re.compile(r"^\W{0,4}step[ \t]*(\d)[ \t]*[:.)-]*[ \t]*", re.IGNORECASE | re.MULTILINE)
 
 
-def lettered(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]:
+def label_pictures(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.Image]]:
     """Pair each entry's picture with the entry's letter, and skip entries without a picture."""
     return [(letter, entry.image) for letter, entry in zip(LETTERS, entries, strict=False) if entry.image is not None]
 
 
 @dataclass(frozen=True)
 class FourSteps:
-    """What each step says; None where it says nothing."""
+    """What each step says; None for a step that says nothing."""
 
     parametric: str | None = None  # step 1, the answer from the model's own knowledge (eq. 3)
     entry: int | None = None  # step 2, the place of the most relevant entry, from 0 (eq. 5)
@@ -59,7 +59,7 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
     reply = reply.replace("*", "")
     text = _STEP.sub("", reply)
     steps = _by_number(reply)
-    found = [labelled(text, label) for label in LABELS]
+    found = [read_label(text, label) for label in LABELS]
     if not steps and not any(found):
         bare = one_line(reply)
         bracketed = _BRACKETED.fullmatch(bare)

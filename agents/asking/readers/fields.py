@@ -2,7 +2,7 @@
 
 from agents.asking.ask import ReplyForm
 from agents.models.base import ChatReply
-from agents.texts.replies import json_object, listed, strings, was_cut
+from agents.texts.replies import json_object, parse_list, strings, was_cut
 
 
 def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
@@ -38,14 +38,14 @@ QUERIES = "queries"
 """The form of replies that are queries."""
 
 
-def queries_of(limit: int) -> ReplyForm[list[str]]:
-    """At most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
+def queries_form(limit: int) -> ReplyForm[list[str]]:
+    """Return a form of at most ``limit`` queries: ``queries`` of a JSON object, else the items of a list in free text."""
 
     def parse(reply: ChatReply) -> list[str]:
         content = json_object(reply.text) or {}
         if "queries" in content:
             return strings(content["queries"], limit)
-        return listed(reply.text, limit, cut=was_cut(reply))
+        return parse_list(reply.text, limit, cut=was_cut(reply))
 
     return ReplyForm(QUERIES, parse, lambda said, _: bool(said))
 
@@ -53,11 +53,11 @@ def queries_of(limit: int) -> ReplyForm[list[str]]:
 _MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
 
 
-def paraphrases_of(limit: int) -> ReplyForm[list[str]]:
-    """At most ``limit`` sentences that say the same: the items of a list, without the line in which the reply was cut off."""
+def paraphrases_form(limit: int) -> ReplyForm[list[str]]:
+    """Return a form of at most ``limit`` paraphrases: the items of a list, without a line that was cut off."""
 
     def parse(reply: ChatReply) -> list[str]:
         text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text
-        return listed(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
+        return parse_list(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
 
     return ReplyForm("paraphrases", parse, lambda said, _: bool(said))

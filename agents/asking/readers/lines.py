@@ -12,7 +12,7 @@ MAX_LINE_WORDS = 60
 _STOPS = (".", "!", "?", ":", ";", ",")
 
 
-def extracted(reply: ChatReply) -> str | None:
+def join_facts(reply: ChatReply) -> str | None:
     """Join the facts of a reply on one line and end each of them with a stop.
 
     Returns:
@@ -46,5 +46,5 @@ def _is_line(_: object, reply: ChatReply) -> bool:
 SENTENCE = ReplyForm("sentence", lambda reply: one_line(clean(reply.text)), _is_line)
 STANDALONE_QUESTION = ReplyForm("question", _question, _is_line)
 FACTS = ReplyForm(
-    "facts", extracted, lambda said, reply: said is not None or reply.text.strip().lower().startswith("none")
+    "facts", join_facts, lambda said, reply: said is not None or reply.text.strip().lower().startswith("none")
 )

@@ -26,7 +26,7 @@ class Looked:
     draft: Draft | None = None  # None where the reply gives no answer
 
 
-def looked(reply: ChatReply) -> Looked:
+def parse_look(reply: ChatReply) -> Looked:
     """Parse the fields of a reply; one that was cut keeps the fields before the one in which it ends."""
     found = json_object(reply.text) or {}
     if was_cut(reply) and not reply.text.rstrip().endswith("}"):
@@ -58,4 +58,4 @@ def _says_enough(said: Looked, _: ChatReply) -> bool:
     return said.look.needs is not None and bool(said.look.object) and said.draft is not None and bool(said.look.queries)
 
 
-LOOK = ReplyForm("look", looked, _says_enough)
+LOOK = ReplyForm("look", parse_look, _says_enough)

@@ -10,10 +10,10 @@ from agents.texts.replies import was_cut
 _NUMBERED = re.compile(r"\W*\d")
 
 
-def plan_of(reply: ChatReply) -> Plan:
+def read_plan(reply: ChatReply) -> Plan:
     """Parse a plan. One that was cut within a step has none: half a question asks for something else."""
     torn = was_cut(reply) and _NUMBERED.match(reply.text.rpartition("\n")[2])
     return Plan(()) if torn else parse_plan(reply.text)
 
 
-PLAN = ReplyForm("plan", plan_of, lambda plan, _: bool(plan.steps))
+PLAN = ReplyForm("plan", read_plan, lambda plan, _: bool(plan.steps))

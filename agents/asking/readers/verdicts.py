@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 
 from agents.asking.ask import ReplyForm
-from agents.methods.token_probabilities import yes_probability
+from agents.methods.token_probabilities import compute_yes_probability
 from agents.models.base import ChatReply
-from agents.texts.replies import labelled, number, yes_or_no
+from agents.texts.replies import number, read_label, yes_or_no
 from agents.texts.text import one_line
 from agents.turn import ChainOfVerification, SubFinding
 
@@ -26,12 +26,12 @@ _NUMBERING = re.compile(r"^[^\S\n]*\(?\d+[.)]\s*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifying model says of an answer.
+    """Verdict of a verifying model on an answer.
 
     Attributes:
-        approves: None where the reply cannot be read: no approval, but no rejection either.
-        reason: Why; where there is no reply, why not.
-        p_yes: See ``yes_probability``.
+        approves: None if the reply cannot be read, which is neither approval nor rejection.
+        reason: Reason of the verdict, or why the model did not reply.
+        p_yes: See ``compute_yes_probability``.
         one_word: Whether the reply is its yes or no alone, without labels.
     """
 
@@ -42,23 +42,23 @@ class Verdict:
 
 
 def verdict(reply: ChatReply) -> Verdict:
-    """Read a verdict: labelled (``Response: ...``, ``Reason: ...``) or bare; only a bare one begins with its yes or no.
+    """Parse a verdict: labelled (``Response: ...``, ``Reason: ...``) or bare. Only a bare one begins with yes or no.
 
-    A bare one approves where P(yes) over all spellings of both words is at least one half, whatever single token was the likeliest
-    (P(True) of Kadavath et al., arXiv 2207.05221, section 3; one half is where an answer begins to earn more than it costs).
+    A bare verdict approves if P(yes) over all spellings of both words is at least one half, whatever the likeliest single token was
+    (P(True) of Kadavath et al., arXiv 2207.05221, section 3). From one half on an answer earns more than it costs.
     """
     if reply.finish_reason == "error":
         return Verdict(None, reply.error or "")
-    said, reason = labelled(reply.text, "response"), labelled(reply.text, "reason")
+    said, reason = read_label(reply.text, "response"), read_label(reply.text, "reason")
     one_word = said is None and reason is None
-    p_yes = yes_probability(reply.first_token_probs) if one_word else None
+    p_yes = compute_yes_probability(reply.first_token_probs) if one_word else None
     approves = p_yes >= BREAK_EVEN if p_yes is not None else yes_or_no(said if said is not None else reply.text)
     return Verdict(approves, reason or "", p_yes, one_word)
 
 
 def said_yes(reply: ChatReply) -> float | None:
-    """P(yes) of a reply, or what it says where the engine gives no probabilities; None where it says neither yes nor no."""
-    probability = yes_probability(reply.first_token_probs)
+    """Return P(yes) of a reply; 1 or 0 for its word if the engine gives no probabilities; None for neither word."""
+    probability = compute_yes_probability(reply.first_token_probs)
     if probability is None and reply.finish_reason != "error":
         said = yes_or_no(reply.text)
         return None if said is None else float(said)
@@ -73,7 +73,7 @@ def parse_chain(reply: str) -> ChainOfVerification:
     text = reply.replace("*", "")
     return ChainOfVerification(
         _confidence(text),
-        one_line(labelled(text, "reasoning") or ""),
+        one_line(read_label(text, "reasoning") or ""),
         tuple(
             SubFinding(one_line(found["question"]).strip("[] "), found["finding"].lower() == "supported")
             for found in _FINDING.finditer(text)
@@ -82,7 +82,7 @@ def parse_chain(reply: str) -> ChainOfVerification:
 
 
 def _confidence(text: str) -> float | None:
-    said = labelled(text, "confidence") or labelled(text, "confidence score")
+    said = read_label(text, "confidence") or read_label(text, "confidence score")
     if said is None:
         bare = _BARE_NUMBER.match(text)
         said = bare.group() if bare else None
@@ -102,7 +102,7 @@ def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
         None in place of a flag that the reply does not give.
     """
     text = _NUMBERING.sub("", reply)
-    said = [labelled(text, label) for label in ("external", "current")]
+    said = [read_label(text, label) for label in ("external", "current")]
     if said == [None, None]:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) == 2:

@@ -48,9 +48,9 @@ class ComposedVisionChat:
         ]
 
     def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, _Seen]:
-        """Each image object of the batch by its ``id``, described; the requests keep the objects alive.
+        """Describe each image object of the batch, by its ``id``; the requests keep the objects alive.
 
-        Several stages show the same photo: its words are kept for the next one.
+        Several stages show the same photo, so its words are kept for the next one.
         """
         images: dict[int, Image.Image] = {
             id(image): image for request in requests for message in request.messages for image in message.images

@@ -63,6 +63,6 @@ DIALECTS: dict[tuple[str, str], Dialect] = {}
 """By address and model: all that ask a model in this process share what is known of it."""
 
 
-def dialect_of(address: str, model: str) -> Dialect:
+def find_dialect(address: str, model: str) -> Dialect:
     """Return the dialect of a model."""
     return DIALECTS.setdefault((address, model), Dialect())

@@ -86,7 +86,7 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
         self._sampler, self._end_ids, self._decode, self._deadline = sampler, end_ids, decode, deadline
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Whether each row is done, shape (rows,)."""
+        """Return whether each row is done, shape (rows,)."""
         del scores, kwargs
         sampler, late = self._sampler, self._deadline.passed()
         for row, token, logprob in zip(sampler.rows, sampler.chosen, sampler.logprobs, strict=True):

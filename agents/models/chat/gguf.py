@@ -72,9 +72,9 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     own = os.environ.get(VARIABLE)
     if own:
         if not Path(own).is_file():
-            raise ModelError(f"{VARIABLE} names {own}, which is no file")
+            raise ModelError(f"{VARIABLE} names {own}, which is no file; correct the path or unset it")
         return Path(own)
-    kept = cached(cache, source)
+    kept = locate_cached(cache, source)
     if not kept.is_file():
         raise ModelError(
             f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
@@ -110,14 +110,18 @@ def hub_file(name: str, revision: str = MAIN) -> Path:
         ) from error
 
 
-def cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
+def locate_cached(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     """Return the path that a downloaded file has below the cache folder."""
     return cache / "models" / source.name
 
 
 def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
-    """Bring the file into the cache, its sum checked, unless it is there; ModelError where that fails, with what to do."""
-    target = cached(cache, source)
+    """Bring the file into the cache and check its sum, unless it is there.
+
+    Raises:
+        ModelError: The file cannot be fetched; the message says what to do.
+    """
+    target = locate_cached(cache, source)
     if target.is_file() and target.stat().st_size == source.size:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +131,7 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         part.replace(target)
         shutil.rmtree(hub, ignore_errors=True)
     except OSError as error:
-        raise ModelError(f"{target} cannot be written: {error}") from error
+        raise ModelError(f"{target} cannot be written: {error}. Free space, or set another cache folder") from error
     return target
 
 
@@ -135,7 +139,7 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     """Download the publisher's file into a folder and check it against the source's sum.
 
     Returns:
-        None where no hub can be reached, or where it has another file: the packages have the one that is known.
+        None if no hub can be reached, or it has another file. The packages contain the known one.
     """
     import httpx
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
@@ -233,7 +237,11 @@ class GgufOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fetch the file, or say where it is. Returns the exit status: 0, or 2 for what cannot be done."""
+    """Fetch the file, or say where it is.
+
+    Returns:
+        0, or 2 for a failure.
+    """
     options = GgufOptions.parse(arguments)
     try:
         if options.where or os.environ.get(VARIABLE):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ModelError
+from agents.models.pretrained import without_bars
 
 CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
 
 
-def converted(gguf: Path, folder: Path) -> Path:
+def convert(gguf: Path, folder: Path) -> Path:
     """Convert a GGUF file to a bfloat16 checkpoint, unless the folder has it already.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
@@ -40,7 +41,7 @@ def converted(gguf: Path, folder: Path) -> Path:
     return folder
 
 
-def _unpacked() -> dict[str, Any]:
+def _build_options() -> dict[str, Any]:
     """Options that make transformers unpack the weights of a GGUF file: 4 always does, 5 keeps them packed unless told."""
     try:
         from transformers import GgufConfig
@@ -63,16 +64,21 @@ def _convert(gguf: Path, target: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with _reading(gguf):
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_unpacked()
-        )
-    model.save_pretrained(target)
+    with without_bars():
+        with _reading(gguf):
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
+            )
+        model.save_pretrained(target)
     convert_tokenizer(gguf, target)
 
 
 def convert_tokenizer(gguf: Path, target: Path) -> Any:
-    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it; ModelError where it cannot be read."""
+    """Write the tokenizer of a GGUF file into a checkpoint's folder, and return it.
+
+    Raises:
+        ModelError: The tokenizer cannot be read.
+    """
     from transformers import AutoTokenizer
 
     with _reading(gguf):

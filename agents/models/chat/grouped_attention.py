@@ -24,10 +24,13 @@ def grouped_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Scaled dot-product attention; where one token is asked, the query heads of a group become the rows of one query.
+    """Compute scaled dot-product attention; for a single token the query heads of a group become the rows of one query.
 
     Shapes: query (batch, heads, tokens, width), key and value (batch, key heads, past, width), mask (batch, 1, tokens, at least past) or
-    None; the result is (batch, tokens, heads, width), and None for the weights.
+    None.
+
+    Returns:
+        Shape (batch, tokens, heads, width), and None for the weights.
     """
     batch, heads, tokens, width = query.shape
     key_heads, past = key.shape[1:3]

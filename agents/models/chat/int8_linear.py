@@ -60,7 +60,7 @@ def quantise(model: nn.Module) -> None:
     FBGEMM packs a matrix on one core: a thread for each core takes the matrices in turn.
     """
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
-        raise ModelError('int8 = true works on device = "cpu" alone')
+        raise ModelError('int8 = true works only on device = "cpu"; remove one of the two options')
     places = [
         (owner, name)
         for owner in model.modules()

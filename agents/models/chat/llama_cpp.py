@@ -32,7 +32,7 @@ MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their long
 _TOO_LONG = "exceed_context_size_error"
 
 
-def _ended(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
+def _read_event(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
     """Read one event of a stream; True ends the request, which the engine does before the next one."""
     if not isinstance(event, Mapping):
         streamed.error = f"the engine said {str(event)[:200]!r}"
@@ -59,10 +59,12 @@ def _complaint(event: Mapping[str, Any]) -> str:
 class LlamaCppChat:
     """A ``ChatModel`` over a GGUF file.
 
-    One request is answered after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
+    It answers one request after the other: on a CPU a batch is no faster than its parts, and each keeps the whole context. The same
     request gets the same reply as long as the engine has read the same prompts before; a prefix taken from the cache is computed in
     other batches, which can change the last digits of a probability.
-    ModelError where ``xllamacpp`` is not installed, or a file is missing or broken.
+
+    Raises:
+        ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class LlamaCppChat:
             if left <= 0 or not self._lock.acquire(timeout=left):
                 return streamed.reply()
             try:
-                self._server.handle_chat_completions(body, partial(_ended, streamed=streamed, deadline=deadline))
+                self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
             finally:
                 self._lock.release()
         except (RuntimeError, ValueError) as error:  # a ModelError among them
@@ -149,7 +151,11 @@ def _quiet_stderr() -> Iterator[None]:
 
 
 def check_gguf(path: Path) -> None:
-    """Look at the first bytes of a file before an engine crashes on it; ModelError, with how to get one, where it is missing or no GGUF."""
+    """Check the first bytes of a file before an engine crashes on it.
+
+    Raises:
+        ModelError: The file is missing or no GGUF; the message says how to get one.
+    """
     how = "get the default one with: python -m agents.models.chat.gguf"
     if not path.is_file():
         raise ModelError(f"There is no model file {path}; {how}")

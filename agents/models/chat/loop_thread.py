@@ -66,7 +66,11 @@ class LoopThread:
             raise
 
     def cancel_all(self, timeout: float | None = None) -> None:
-        """Cancel whatever runs in the loop, and return when that has been done; TimeoutError where it takes over ``timeout`` seconds."""
+        """Cancel all tasks of the loop, and return when they have ended.
+
+        Raises:
+            TimeoutError: They have not ended within ``timeout`` seconds.
+        """
 
         async def cancel() -> None:
             tasks = asyncio.all_tasks() - {asyncio.current_task()}

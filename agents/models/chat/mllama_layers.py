@@ -27,7 +27,7 @@ def correct_mllama(model: Any) -> None:
 
 @cache
 def takes_features_late() -> bool:
-    """Whether this version of transformers takes a picture's features after the layers that the configuration names."""
+    """Return whether this version of transformers takes a picture's features after the layers that the configuration names."""
     from transformers.models.mllama.configuration_mllama import MllamaVisionConfig
     from transformers.models.mllama.modeling_mllama import MllamaVisionModel
 
@@ -61,7 +61,7 @@ def _put_input_first(_encoder: Any, arguments: tuple[torch.Tensor, ...], output:
 
 
 def _skip_rows_without_picture(layer: Any) -> None:
-    """Make the attention of a cross-attention layer 0 where the layer itself makes its feed-forward 0."""
+    """Set the attention of a cross-attention layer to 0 in the rows in which the layer itself sets its feed-forward to 0."""
     rows: list[torch.Tensor | None] = [None]
 
     def note_rows(_layer: Any, _arguments: Any, named: dict[str, Any]) -> None:

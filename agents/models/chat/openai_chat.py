@@ -19,9 +19,9 @@ import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from agents.base.secrets import remember, scrubbed
+from agents.base.secrets import remember, scrub
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.dialect import dialect_of
+from agents.models.chat.dialect import find_dialect
 from agents.models.chat.loop_thread import GRACE_SECONDS, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
@@ -52,20 +52,20 @@ class OpenAIChat:
     def __post_init__(self) -> None:
         self.name = self.model
         self.requests = 0  # sent so far, repeated ones included
-        self.dialect = dialect_of(self.base_url or os.environ.get(BASE_VARIABLE) or "", self.model)
+        self.dialect = find_dialect(self.base_url or os.environ.get(BASE_VARIABLE) or "", self.model)
 
     def __repr__(self) -> str:
-        return scrubbed(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
+        return scrub(f"OpenAIChat(model={self.name!r}, base_url={self.base_url!r}, key from ${self.api_key_env})")
 
     @property
     def fingerprint(self) -> str:
-        """What replies depend on: not how the server is waited for."""
+        """Everything that replies depend on. How long the server is waited for is left out."""
         return json.dumps(["openai", self.model, self.base_url, self.max_image_side, self.reasoning_tokens])
 
     @property
     def address(self) -> str:
         """Root of the API, as messages show it."""
-        return scrubbed(self.base_url or os.environ.get(BASE_VARIABLE) or "the default address")
+        return scrub(self.base_url or os.environ.get(BASE_VARIABLE) or "the default address")
 
     @property
     def key(self) -> str:
@@ -75,7 +75,11 @@ class OpenAIChat:
         return key
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """See ``ChatModel.chat``; all requests side by side; ModelError where the server refuses the key, the model or the address."""
+        """Answer all requests side by side; see ``ChatModel.chat``.
+
+        Raises:
+            ModelError: The server refuses the key, the model or the address.
+        """
         more = _MORE_TOKENS.format(self.reasoning_tokens)
         replies = [StreamedReply(request, self.reasoning_tokens, more) for request in requests]
         left = _seconds(deadline)
@@ -92,7 +96,7 @@ class OpenAIChat:
                 api_key=self.key or "none",
                 base_url=self.base_url,
                 max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(verify=_trusted()),
+                http_client=openai.DefaultAsyncHttpxClient(verify=_load_certificates()),
                 timeout=min(max(deadline.left(), 0.001), self.try_seconds),
             )
         except (openai.OpenAIError, ValueError, TypeError) as error:
@@ -127,6 +131,9 @@ class OpenAIChat:
         except TimeoutError:
             streamed.finish = "abort"
         except (TransientError, RefusedError) as error:
+            if isinstance(error, RefusedError) and error.is_of_tokens:
+                streamed.finish = "length"
+                return
             streamed.error = f"{error}{waiting.gave_up}"
             streamed.no_answer = isinstance(error, TransientError)
 
@@ -136,9 +143,9 @@ class OpenAIChat:
     async def _with_fallbacks(
         self, client: openai.AsyncOpenAI, messages: list[dict[str, Any]], streamed: StreamedReply
     ) -> None:
-        """Ask; where the server refuses, ask again without what it complains of, and remember that.
+        """Ask; if the server refuses, ask again without the refused parameter, and remember that.
 
-        A complaint that names nothing costs one optional parameter after the other; of an exact request, nothing.
+        A complaint without a name drops the optional parameters one after the other. An exact request drops nothing.
         """
         exact = streamed.request.exact is not None
         whole = {**({} if exact else {"stream": True}), **request_body(streamed.request, self.reasoning_tokens)}
@@ -244,7 +251,7 @@ def _after(state: RetryCallState) -> float:
 
 
 @functools.cache
-def _trusted() -> ssl.SSLContext:
+def _load_certificates() -> ssl.SSLContext:
     """Load the certificates that servers are verified against.
 
     Reading them takes more time than everything else in a call.
@@ -253,6 +260,6 @@ def _trusted() -> ssl.SSLContext:
 
 
 def _seconds(deadline: Deadline) -> float:
-    """Return the seconds until the deadline; where there is none, the limit of everything."""
+    """Return the seconds until the deadline, or the limit of every request without a deadline."""
     left = deadline.left()
     return left if math.isfinite(left) else SECONDS_WITHOUT_DEADLINE

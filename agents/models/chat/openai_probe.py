@@ -1,4 +1,4 @@
-"""Finds out with one or two small requests what a server can, so that nothing has to fail in a run first."""
+"""Finds out with a few small requests what a server can, so that nothing has to fail in a run first."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Probe:
 
     @property
     def fault(self) -> str | None:
-        """Why the model cannot be used as the profile would, and what to do; None if it can."""
+        """Reason why the profile cannot use the model, and what to do; None if it can."""
         said = [f"{found.said}: {found.cure}" for found in self.findings if found.fatal]
         return f"{self.model} at {self.address}: {'; '.join(said)}" if said else None
 
@@ -109,7 +109,7 @@ class _Listing:
 
 
 def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
-    """Ask a server for a picture's colour in one request with all that is used; parameters that it refuses are remembered for the run.
+    """Ask a server for a picture's colour in a request with all that is used; parameters that it refuses are remembered for the run.
 
     Args:
         chat: The model.
@@ -125,19 +125,20 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
         )
     began, before = time.monotonic(), chat.requests
     findings: list[Finding] = []
-    reply = _ask(chat, sees=sees)
+    shown = _SHOWN if sees else None
+    reply = _ask(chat, shown)
     others = 0
     if reply.fault == "tokens":
         findings.append(_thinks_too_long(reply))
         more = dataclasses.replace(chat, reasoning_tokens=chat.reasoning_tokens + _THOUGHTS)
-        reply, others = _ask(more, sees=sees), more.requests
+        reply, others = _ask(more, shown), more.requests
     if sees and reply.finish_reason == "error":
-        plain = _ask(chat, sees=False)
+        plain = _ask(chat, None)
         if plain.finish_reason != "error":
             findings.append(Finding(PICTURES, False, f"the model takes no picture ({reply.error})", _BLIND, fatal=True))
         reply = plain
     elif sees:
-        findings.append(_judge_picture(reply))
+        findings.append(_judge_picture(chat, reply))
     findings += _judge_reply(chat, reply)
     if thorough:
         findings += [_judge_limit(chat), _judge_context(_list_models(chat))]
@@ -145,14 +146,14 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
     return Probe(chat.name, chat.address, tuple(findings), requests, time.monotonic() - began)
 
 
-def _ask(chat: OpenAIChat, *, sees: bool) -> ChatReply:
-    """Ask for the colour.
+def _ask(chat: OpenAIChat, shown: str | None) -> ChatReply:
+    """Ask for the colour of a picture of this colour; None: of a lemon, without a picture.
 
     Raises:
         ModelError: No reply came, or the server has no such model.
     """
-    pictures = (Image.new("RGB", _SIZE, _SHOWN),) if sees else ()
-    message = ChatMessage("user", _QUESTION if sees else _BLIND_QUESTION, pictures)
+    pictures = () if shown is None else (Image.new("RGB", _SIZE, shown),)
+    message = ChatMessage("user", _BLIND_QUESTION if shown is None else _QUESTION, pictures)
     request = ChatRequest((message,), max_tokens=_TOKENS, schema=_SCHEMA, logprobs=True)
     try:
         (reply,) = chat.chat([request], Deadline(SECONDS))
@@ -178,14 +179,22 @@ def _thinks_too_long(reply: ChatReply) -> Finding:
     return Finding(THOUGHTS, False, said, f"{cure}, or turn thoughts off at the server", fatal=True)
 
 
-def _judge_picture(reply: ChatReply) -> Finding:
-    named = next((colour for colour in _COLOURS if colour in reply.text.lower()), None)
-    said = f"named a {_SHOWN} picture {named}" if named else f"named no colour of a {_SHOWN} picture"
-    return (
-        Finding(PICTURES, True, said)
-        if named == _SHOWN
-        else Finding(PICTURES, False, said, f"if it is blind: {_BLIND}")
-    )
+def _judge_picture(chat: OpenAIChat, reply: ChatReply) -> Finding:
+    """Judge the colour that was named. After a wrong one a picture of a third colour is shown, so that one guess is never right."""
+    named = _find_colour(reply)
+    if named is None:
+        return Finding(PICTURES, False, f"named no colour of a {_SHOWN} picture", f"if it is blind: {_BLIND}")
+    said = f"named a {_SHOWN} picture {named}"
+    if named == _SHOWN:
+        return Finding(PICTURES, True, said)
+    other = next(colour for colour in _COLOURS if colour not in (_SHOWN, named))
+    again = _find_colour(_ask(chat, other))
+    said += f" and a {other} picture {again or 'by no colour'}"
+    return Finding(PICTURES, True, said) if again == other else Finding(PICTURES, False, said, _BLIND, fatal=True)
+
+
+def _find_colour(reply: ChatReply) -> str | None:
+    return next((colour for colour in _COLOURS if colour in reply.text.lower()), None)
 
 
 def _judge_reply(chat: OpenAIChat, reply: ChatReply) -> list[Finding]:

@@ -12,7 +12,7 @@ from agents.models.base import (
     ChatReply,
     ChatRequest,
     FinishReason,
-    first_token_probs_of,
+    sum_first_token_probs,
 )
 from agents.models.chat.thoughts import reply_start
 from agents.models.pixels import jpeg_data_url
@@ -127,7 +127,7 @@ class StreamedReply:
             text,
             self.finish or "abort",
             tuple(token.logprob for token in tokens) or None,
-            first_token_probs=first_token_probs_of((text, math.exp(logprob)) for text, logprob in first),
+            first_token_probs=sum_first_token_probs((text, math.exp(logprob)) for text, logprob in first),
             usage=self.usage,
         )
 
@@ -138,7 +138,7 @@ class StreamedReply:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message: some servers send it as a list of parts, of which thoughts are left out."""
+    """Return the text of a message. Some servers send a list of parts; thoughts among them are left out."""
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content or ""

@@ -4,6 +4,7 @@ Prompts of one method begin alike: with the same instructions, and a verdict wit
 piece at a time: nothing is padded, and the activations of a piece stay near the processor where those of a whole batch would fill memory.
 """
 
+import inspect
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ PIECE_TOKENS = 512
 """Tokens read at a time; the widest activations of Qwen2.5-1.5B take 18 MB then (8,960 numbers of 32 bit a token)."""
 
 
+def cache_argument(model: Any) -> str:
+    """Return the argument by which a model takes a cache; transformers 5.24 has renamed it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+
+
 @dataclass(frozen=True)
 class _Read:
     """A prompt and its states, shape (layers, 2, heads, tokens, width)."""
@@ -31,9 +37,9 @@ class _Read:
 
 
 class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped
-    """States of one layer, shape (rows, heads, places, width), of which the first ``filled`` are there; new ones are written behind them.
+    """States of one layer, shape (rows, heads, places, width); the first ``filled`` places are in use, new states follow them.
 
-    Only what is there is looked at, as in a ``DynamicLayer``, which would copy all of it for each new token.
+    Attention sees only the places in use, as in a ``DynamicLayer``, which would copy all of them for each new token.
     """
 
     def __init__(self, states: torch.Tensor, filled: int) -> None:
@@ -67,10 +73,16 @@ class PrefixStates:
         return len(self._read)
 
     def begin(self, model: Any, inputs: Any, new_tokens: int, deadline: Deadline) -> Cache | None:
-        """Read the prompts of a batch, all but the last token of each: what comes after that is for ``generate`` to say.
+        """Read the prompts of a batch but for the last token of each, which is left to ``generate``.
 
-        ``inputs`` are ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left; ``new_tokens`` are the reply's
-        places. The result is what ``generate`` goes on from; None where the deadline came before all was read.
+        Args:
+            model: The model that reads.
+            inputs: ``input_ids`` and ``attention_mask`` of shape (rows, tokens), padded on the left.
+            new_tokens: Places for the reply.
+            deadline: When reading has to end.
+
+        Returns:
+            The cache that ``generate`` continues; None if the deadline came first.
         """
         rows = [ids[mask.bool()] for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
         filled = inputs["input_ids"].shape[1] - 1
@@ -103,12 +115,13 @@ class PrefixStates:
                 return None
             end = min(start + PIECE_TOKENS, len(tokens))
             seen = torch.ones(1, end, dtype=torch.long)
-            model.base_model(input_ids=row[None, start:end], attention_mask=seen, past_key_values=cache)
+            given = {"input_ids": row[None, start:end], "attention_mask": seen, cache_argument(model): cache}
+            model.base_model(**given)
         self._read.append(_Read(tokens, states[:, :, 0]))
         return self._read[-1].states
 
     def _longest(self, tokens: Sequence[int]) -> tuple[int, _Read | None]:
-        """How many first tokens a prompt shares with which one."""
+        """Find the prompt that shares most first tokens with this one, and return how many."""
         best: tuple[int, _Read | None] = (0, None)
         for read in tuple(self._read):
             length = _shared(tokens, read.tokens)

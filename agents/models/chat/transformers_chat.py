@@ -11,13 +11,13 @@ from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from agents.base.revisions import MAIN
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, first_token_probs_of
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, sum_first_token_probs
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
-from agents.models.chat.gguf_checkpoint import converted
+from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_linear import quantise
-from agents.models.chat.prefix_states import PrefixStates
+from agents.models.chat.prefix_states import PrefixStates, cache_argument
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
@@ -47,9 +47,9 @@ class _Job:
 class TransformersChat:
     """A ``ChatModel`` over one checkpoint.
 
-    Prompts are grouped by length (and apart: those with images and those without) and generated in left-padded batches of at most
-    ``max_batch``; the prefill computes the logits of the last position only where the model supports it (``generate`` passes
-    ``logits_to_keep=1`` by itself). Images are scaled down to ``max_image_side`` pixels on their longer side.
+    Prompts with and without images are grouped by length and generated in left-padded batches of at most ``max_batch``. If the model
+    supports it, the prefill computes the logits of the last position only (``generate`` passes ``logits_to_keep=1`` by itself). Images are
+    scaled down to ``max_image_side`` pixels on their longer side.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class TransformersChat:
         """Load a checkpoint (see ``load_checkpoint``)."""
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
-            source = converted(Path(source), cache / "models" / Path(source).stem)
+            source = convert(Path(source), cache / "models" / Path(source).stem)
         checkpoint = load_checkpoint(source, device, dtype, revision)
         if int8:
             quantise(checkpoint.model)
@@ -92,7 +92,11 @@ class TransformersChat:
         return cls(checkpoint, name, max_batch, max_image_side, prefixes)
 
     def warm_up(self) -> None:
-        """Ask once what is slow the first time (kernels are chosen, pictures processed); ModelError where it cannot answer even this."""
+        """Ask once, because the first time is slow: kernels are chosen, pictures processed.
+
+        Raises:
+            ModelError: The model cannot answer even this.
+        """
         sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
         (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])
         if reply.error is not None:
@@ -144,7 +148,11 @@ class TransformersChat:
                 self._answer([job], deadline)
 
     def _fit(self, batch: list[_Job]) -> tuple[list[_Job], Any]:
-        """Cut prompts that leave no room for their reply; what cannot be cut fails. Returns the others and their input."""
+        """Cut prompts that leave no room for their reply; those that cannot be cut fail.
+
+        Returns:
+            The remaining jobs and their input.
+        """
         for _ in range(FIT_TRIES):
             inputs = self._checkpoint.inputs([job.text for job in batch], [job.images for job in batch])
             context = self._checkpoint.context
@@ -171,7 +179,7 @@ class TransformersChat:
             job.fail(error)
 
     def _generate(self, requests: list[ChatRequest], inputs: Any, deadline: Deadline) -> list[RowState]:
-        """Each row as it ended."""
+        """Generate the reply of each row."""
         schemas = [request.schema for request in requests]
         sampler = RowSampler(requests, [None if each is None else self._schemas.mask(each) for each in schemas])
         ends = self._checkpoint.end_ids
@@ -191,7 +199,7 @@ class TransformersChat:
                     return [RowState(request, finish="abort") for request in requests]
             self._checkpoint.model.generate(
                 **inputs,
-                past_key_values=cache,
+                **({} if cache is None else {cache_argument(self._checkpoint.model): cache}),
                 generation_config=config,
                 logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList([RowStopping(sampler, ends, self._decode, deadline)]),
@@ -218,4 +226,4 @@ class TransformersChat:
             (decode([token], clean_up_tokenization_spaces=False), value)
             for token, value in row.first_token_probs.items()
         )
-        return replace(reply, logprobs=tuple(row.logprobs), first_token_probs=first_token_probs_of(first))
+        return replace(reply, logprobs=tuple(row.logprobs), first_token_probs=sum_first_token_probs(first))

@@ -12,7 +12,7 @@ from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.mllama_layers import correct_mllama
-from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer
+from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer, without_bars
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Checkpoint(ChatTemplate):
 
     @property
     def context(self) -> int | None:
-        """Most tokens of prompt and reply together, or None where the checkpoint sets no limit."""
+        """Maximum number of tokens of prompt and reply together; None if the checkpoint sets no limit."""
         config = self.model.config.get_text_config()
         limit = getattr(config, "max_position_embeddings", None)
         return int(limit) if limit else None
@@ -57,7 +57,11 @@ def load_checkpoint(
     dtype: str = "auto",  # as saved, or ``float32``, ``bfloat16``, ``float16``
     revision: str = MAIN,  # commit of a model id; ``ORG/NAME@REVISION`` names both
 ) -> Checkpoint:
-    """Load a model, its tokenizer and, for vision-language models, its processor; ModelError where anything is unknown or broken."""
+    """Load a model, its tokenizer and, for vision-language models, its processor.
+
+    Raises:
+        ModelError: A part is unknown or broken.
+    """
     if dtype != "auto" and dtype not in DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; known: auto, {', '.join(DTYPES)}.")
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
@@ -67,9 +71,10 @@ def load_checkpoint(
     loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
-        model = loader.from_pretrained(
-            source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
-        ).eval()
+        with without_bars():
+            model = loader.from_pretrained(
+                source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
+            ).eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:

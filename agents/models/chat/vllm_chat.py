@@ -19,7 +19,7 @@ from typing import Any
 from PIL import Image
 
 from agents.base.revisions import MAIN, is_commit, split_revision
-from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, first_token_probs_of
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
@@ -59,7 +59,7 @@ class _Job:
         if not self.request.logprobs or self.output is None or not self.output.logprobs:
             return None
         choices = self.output.logprobs[0].values()
-        return first_token_probs_of(
+        return sum_first_token_probs(
             (it.decoded_token, math.exp(it.logprob)) for it in choices if it.decoded_token is not None
         )
 
@@ -128,7 +128,11 @@ class VllmChat:
         name: str | None = None,  # that of traces; the last part of ``path`` if None
         revision: str = MAIN,  # commit of a model id: of weights, tokenizer and processor
     ) -> VllmChat:
-        """Start an engine and warm it up; ModelError where checkpoint, adapter or vLLM is missing, or the engine cannot start or answer."""
+        """Start an engine and warm it up.
+
+        Raises:
+            ModelError: Checkpoint, adapter or vLLM is missing, or the engine cannot start or answer.
+        """
         adapter = find_lora(**lora) if lora is not None else None
         source, revision = split_revision(path, revision)
         arguments = {
@@ -164,7 +168,11 @@ class VllmChat:
         return model
 
     def _warm_up(self) -> None:
-        """Ask once what is slow the first time (grammars are compiled, images processed); ModelError where it cannot answer even this."""
+        """Ask once, because the first time is slow: grammars are compiled, images processed.
+
+        Raises:
+            ModelError: The engine cannot answer even this.
+        """
         hello = (ChatMessage("user", "Hello"),)
         requests = [
             ChatRequest(hello, max_tokens=2, logprobs=True),
@@ -199,7 +207,7 @@ class VllmChat:
         """
         if not self._finalizer.alive:
             raise ModelError(f"{self.name} has been closed.")
-        if self._engine.dead:
+        if self._engine.is_dead:
             self._wait_for_reload(deadline)
         jobs = [_Job(request) for request in requests]
         for job in jobs:
@@ -210,7 +218,7 @@ class VllmChat:
         # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
         with contextlib.suppress(TimeoutError, CancelledError):
             self._loop.run(self._answer_all(jobs, left), timeout=max(left, 0.0) + GRACE_SECONDS)
-        if self._engine.dead:
+        if self._engine.is_dead:
             self._reload_once()
         return [job.reply() for job in jobs]
 
@@ -224,7 +232,7 @@ class VllmChat:
             raise ModelError(f"{DEAD} It is being loaded again.") from None
         except (ModelError, RuntimeError) as error:
             raise ModelError(f"{DEAD} It cannot be loaded again: {error}") from error
-        if self._engine.dead:
+        if self._engine.is_dead:
             raise ModelError(f"{DEAD} It had been loaded again before.")
 
     def _reload_once(self) -> Future[None] | None:
@@ -258,11 +266,11 @@ class VllmChat:
             if limit.expired():
                 return
             # V0 passes on what killed it.
-            killed = f"{DEAD} {_complaint(error)}" if self._engine.dead else _complaint(error)
+            killed = f"{DEAD} {_complaint(error)}" if self._engine.is_dead else _complaint(error)
             job.error = DEAD if is_dead(error) else killed
 
     def _prepare(self, job: _Job) -> None:
-        """Set what the engine is asked; what cannot be asked gets an error."""
+        """Build the engine's request of a job; a job that cannot be asked gets an error."""
         try:
             messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
             images = [image for message in messages for image in message.images]
@@ -277,7 +285,7 @@ class VllmChat:
             job.prompt["multi_modal_data"] = {"image": images}
 
     def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
-        """Token ids of the prompt, its longest user message cut where no room for the reply would be left."""
+        """Return the token ids of the prompt. Its longest user message is cut if it leaves no room for the reply."""
         template = self._template
         for _ in range(FIT_TRIES):
             ids = template.encode(template.render(messages))

@@ -52,9 +52,15 @@ class VllmEngine:
 
     @classmethod
     async def start(cls, arguments: Mapping[str, Any], extra: Mapping[str, Any], template: ChatTemplate) -> VllmEngine:
-        """Load the model; ModelError where vLLM is missing, or does not know the model or an argument, or the model does not fit.
+        """Load the model.
 
-        ``arguments`` are engine arguments by vLLM's names, to which those of its version are added; what ``extra`` names goes before both.
+        Args:
+            arguments: Engine arguments by vLLM's names; those of the installed version are added.
+            extra: Further arguments, which win over both.
+            template: Chat template of the model.
+
+        Raises:
+            ModelError: vLLM is missing, does not know the model or an argument, or the model does not fit.
         """
         try:
             # In 0.10.2 this name chooses between its two engines; later it is another name of AsyncLLM.
@@ -71,7 +77,7 @@ class VllmEngine:
             raise ModelError(_why_not_started(arguments, error)) from error
 
     @property
-    def dead(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether the engine has died or was shut down; it does not come back."""
         return self._engine is None or bool(self._engine.errored)
 
@@ -121,7 +127,7 @@ class VllmEngine:
         return {"structured_outputs": StructuredOutputsParams(json=dict(schema))}
 
     def shutdown(self) -> None:
-        """End the engine and its processes; what is still being generated is lost. A second call does nothing."""
+        """End the engine and its processes. Replies under way are lost; a second call does nothing."""
         if self._engine is None:
             return
         stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
@@ -165,7 +171,7 @@ def lora_rank(rank: int) -> int:
 
 
 def is_dead(error: BaseException) -> bool:
-    """Whether an error means that the engine as a whole is gone."""
+    """Return whether an error means that the engine as a whole is gone."""
     # EngineDeadError (V1) and AsyncEngineDeadError (V0) have no base in common.
     return any("EngineDeadError" in kind.__name__ for kind in type(error).__mro__)
 
@@ -190,12 +196,16 @@ def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], se
 
 
 def is_mllama(arguments: Mapping[str, Any]) -> bool:
-    """Whether an engine's checkpoint is Llama-3.2-Vision, for which other rules hold."""
+    """Return whether an engine's checkpoint is Llama-3.2-Vision, which needs other rules."""
     return read_config(arguments["model"], arguments.get("revision", MAIN)).get("model_type") == "mllama"
 
 
 def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that 0.10.2 wants for Mllama; ModelError for a LoRA adapter, or where an engine of the other kind runs in this process."""
+    """Return the arguments that 0.10.2 needs for Mllama.
+
+    Raises:
+        ModelError: A LoRA adapter is requested, or an engine of the other kind runs in this process.
+    """
     from transformers import AutoConfig
 
     if os.environ.get("VLLM_USE_V1") == "1":  # 0.10.2 sets it when the first engine starts (set_vllm_use_v1)

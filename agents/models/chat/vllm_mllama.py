@@ -62,7 +62,7 @@ def attend_with_mask(
 
 
 def keep_rows_in_place(convert: Callable[..., tuple[np.ndarray, Any]]) -> Callable[..., tuple[np.ndarray, Any]]:
-    """Wrap the conversion of token ranges to rows of a mask, which is right where no prompt is text alone."""
+    """Wrap the conversion of token ranges to rows of a mask, which is wrong if a prompt is text alone."""
 
     def convert_all(
         ranges: list[list[list[int]]], num_tiles: list[list[int]], lengths: list[int]
@@ -81,7 +81,7 @@ def keep_rows_in_place(convert: Callable[..., tuple[np.ndarray, Any]]) -> Callab
 
 
 def expand_mask(rows: np.ndarray, tokens_per_tile: int, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    """Expand a mask from tiles to their tokens: 0 where a token sees, the least number elsewhere, also in rows that see nothing."""
+    """Expand a mask from tiles to their tokens: 0 if a token sees, else the least number, also in rows that see nothing."""
     hidden = torch.tensor(rows == 0, device=device).repeat_interleave(tokens_per_tile, dim=1)
     return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, torch.finfo(dtype).min)
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.models.pretrained import Pretrained, distinct
+from agents.models.pretrained import Pretrained, deduplicate
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,11 +24,14 @@ class Blip2QFormer(Pretrained):
     max_tokens: int = 256  # questions and passages are cut at this many tokens
 
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
-        """Joint features for a classifier of (picture, question), float32, shape (n, 2 x projection size).
+        """Compute joint features of (picture, question) for a classifier, float32, shape (n, 2 x projection size).
 
-        The first half is the mean of the projected Q-Former query outputs, conditioned on picture and question; the second
-        the projected [CLS] token of the question alone. Both have length 1; the first is 0 where there is no picture.
-        ValueError where the lists differ in length, or an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
+        The first half is the mean of the projected Q-Former query outputs, conditioned on picture and question. The second half is the
+        projected [CLS] token of the question alone. Both have length 1; the first is 0 without a picture.
+
+        Raises:
+            ValueError: The lists differ in length, or an image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
         """
         if len(images) != len(questions):
             raise ValueError(f"{len(images)} images, but {len(questions)} questions")
@@ -42,19 +45,24 @@ class Blip2QFormer(Pretrained):
         return np.concatenate([joint, texts], axis=1)
 
     def query_tokens(self, pairs: Sequence[tuple[Image.Image, str]]) -> FloatArray:
-        """z_q of QA-Dragon eq. 2, float32, shape (len(pairs), query tokens, projection size), each vector of length 1.
+        """Compute z_q of QA-Dragon eq. 2, float32, shape (len(pairs), query tokens, projection size), vectors of length 1.
 
-        The query tokens attend to the question (as in image-text matching) and to the picture; their outputs go through the
-        projection of the image-text contrastive head, so that they compare with ``text_tokens``. Each distinct picture goes
-        through the vision tower once, each distinct pair through the Q-Former once.
-        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
+        The query tokens attend to the question (as in image-text matching) and to the picture. Their outputs go through the projection of
+        the image-text contrastive head, so that they compare with ``text_tokens``. Each distinct picture goes through the vision tower
+        once, each distinct pair through the Q-Former once.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
         """
         return self._joint(pairs, joint_tokens, self._query_shape)
 
     def match(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
-        """How likely each picture and its text belong together, 0 to 1, as the matching head was trained to say it, shape (n,).
+        """Compute how likely each picture and its text belong together with the matching head: 0 to 1, shape (n,).
 
-        ValueError where the lists differ in length, or an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
+        Raises:
+            ValueError: The lists differ in length, or an image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
         """
         return self._joint(list(zip(images, texts, strict=True)), match_probability)
 
@@ -70,7 +78,7 @@ class Blip2QFormer(Pretrained):
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
         sights = self._sights(pictures)
-        asked, places = distinct((place[id(image)], question) for image, question in pairs)
+        asked, places = deduplicate((place[id(image)], question) for image, question in pairs)
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
             sight = sights[[asked[row][0] for row in rows]].to(self.device)
@@ -82,10 +90,13 @@ class Blip2QFormer(Pretrained):
         return found[places]
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
-        """How well each text describes each picture, as the contrastive head was trained to say it, shape (len(images), len(texts)).
+        """Compute how well each text describes each picture with the contrastive head, shape (len(images), len(texts)).
 
-        The largest cosine of a text's [CLS] token and any query token of a picture; the query tokens see the picture alone.
-        ValueError where an image cannot be decoded; ModelError where the checkpoint cannot be loaded.
+        It is the largest cosine of a text's [CLS] token and any query token of a picture; the query tokens see the picture alone.
+
+        Raises:
+            ValueError: An image cannot be decoded.
+            ModelError: The checkpoint cannot be loaded.
         """
         _, model = self._loaded
         sights = self._sights(images)
@@ -109,7 +120,7 @@ class Blip2QFormer(Pretrained):
         def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
             return text_token(model, inputs["input_ids"], inputs["attention_mask"])
 
-        given, places = distinct(texts)
+        given, places = deduplicate(texts)
         found = np.zeros((len(given), self._query_shape[1]), dtype=np.float32)
         for rows, vectors in self._text_passes(given, encode):
             found[rows] = vectors
@@ -137,7 +148,7 @@ class Blip2QFormer(Pretrained):
         for rows in self.passes([len(text) for text in texts]):
             # The tokenizer alone: the processor would put image tokens first, which only newer checkpoints know.
             batch = [texts[row] for row in rows]
-            inputs = self.tokenized(processor.tokenizer, batch, limit, return_token_type_ids=False)
+            inputs = self.tokenize(processor.tokenizer, batch, limit, return_token_type_ids=False)
             with torch.inference_mode():
                 yield rows, encode(rows, inputs).float().cpu().numpy()
 

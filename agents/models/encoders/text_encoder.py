@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct, packaged_path, unit
+from agents.models.pretrained import Pretrained, deduplicate, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
@@ -32,16 +32,16 @@ class TransformerTextEncoder(Pretrained):
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings, float32, shape (len(texts), dimensions), each of length 1; equal texts are computed once."""
-        given, places = distinct(texts)
+        given, places = deduplicate(texts)
         found = np.zeros((len(given), self._dimensions), dtype=np.float32)
         for rows, states, inputs in self._passes(given):
             found[rows] = unit(self._pool(states, inputs["attention_mask"]))
         return found[places]
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
-        """For each text the vectors of its tokens without the special ones, float32, shape (tokens, dimensions)."""
+        """Encode the tokens of each text without the special ones, float32, shape (tokens, dimensions)."""
         found: dict[str, FloatArray] = {}
-        given, _ = distinct(texts)
+        given, _ = deduplicate(texts)
         for rows, states, inputs in self._passes(given):
             wanted = inputs["attention_mask"].bool() & ~inputs["special_tokens_mask"].bool()
             for row, vectors, mask in zip(rows, states, wanted, strict=True):
@@ -53,7 +53,7 @@ class TransformerTextEncoder(Pretrained):
         tokenizer, model = self._loaded
         for rows in self.passes([len(text) for text in texts]):
             batch = [texts[row] for row in rows]
-            inputs = self.tokenized(tokenizer, batch, self.max_tokens, return_special_tokens_mask=True)
+            inputs = self.tokenize(tokenizer, batch, self.max_tokens, return_special_tokens_mask=True)
             with torch.inference_mode():
                 fed = {key: value for key, value in inputs.items() if key != "special_tokens_mask"}
                 states = model(**fed).last_hidden_state.float()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents.models.base import FloatArray, TextEncoder
-from agents.models.pretrained import distinct
+from agents.models.pretrained import deduplicate
 
 
 class CosineReranker:
@@ -19,7 +19,7 @@ class CosineReranker:
         """Shape (len(pairs),); see ``Reranker.score``."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        texts, rows = distinct(text for pair in pairs for text in pair)
+        texts, rows = deduplicate(text for pair in pairs for text in pair)
         vectors = self._encoder.encode(texts)[rows]
         return np.asarray((vectors[::2] * vectors[1::2]).sum(axis=1), dtype=np.float32)
 
@@ -39,8 +39,8 @@ class TokenMaxSimReranker:
         """Shape (len(pairs),); see ``Reranker.score``."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        queries, query_rows = distinct(query for query, _ in pairs)
-        passages, passage_rows = distinct(passage for _, passage in pairs)
+        queries, query_rows = deduplicate(query for query, _ in pairs)
+        passages, passage_rows = deduplicate(passage for _, passage in pairs)
         tokens, whole = self._encoder.encode_tokens(queries), self._encoder.encode(passages)
         scores = [
             (tokens[query] @ whole[passage]).max(initial=-1.0) if len(tokens[query]) else 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.base.revisions import snapshot
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import CANNOT_LOAD, Pretrained, distinct
+from agents.models.pretrained import CANNOT_LOAD, Pretrained, deduplicate
 
 REQUIREMENTS = "FlagEmbedding==1.4.2"
 
@@ -32,7 +32,7 @@ class FlagEmbeddingReranker(Pretrained):
         """Shape (len(pairs),); all distinct pairs in one call of the library, which sorts them by length; ModelError without it."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        asked, places = distinct(pairs)
+        asked, places = deduplicate(pairs)
         scores = self._reranker.compute_score([list(pair) for pair in asked], normalize=True)
         return np.asarray(scores, dtype=np.float32)[places]
 

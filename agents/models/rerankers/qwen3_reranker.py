@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, distinct, prepare_tokenizer
+from agents.models.pretrained import Pretrained, deduplicate, prepare_tokenizer
 
 # The model was trained with this very wording and answers about nothing else: it is a format, not a prompt of ours.
 PREFIX = (
@@ -40,7 +40,7 @@ class Qwen3Reranker(Pretrained):
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         tokenizer, model, (yes, no) = self._loaded
-        asked, places = distinct(pairs)
+        asked, places = deduplicate(pairs)
         prompts = self.prompts(asked)
         found = np.zeros(len(asked), dtype=np.float32)
         for rows in self.passes([len(prompt) for prompt in prompts]):

@@ -24,7 +24,7 @@ STABILITY, SIZE = 0.5, 0.3  # exponents of the share of thresholds at which a bo
 
 
 def propose(saliency: FloatArray) -> list[tuple[Box, float]]:
-    """All boxes of a saliency map (values 0 to 1), in cells, with scores 0 to 1, best first; many overlap: thin them out."""
+    """Propose boxes in a saliency map (values 0 to 1), in cells, with scores 0 to 1, best first; many overlap."""
     boxes = np.array(list(_regions(saliency)), dtype=np.int64).reshape(-1, 4)
     if not len(boxes):
         return []
@@ -38,7 +38,7 @@ def propose(saliency: FloatArray) -> list[tuple[Box, float]]:
 
 
 def _regions(saliency: FloatArray) -> Iterator[tuple[int, int, int, int]]:
-    """Bounding boxes of the connected regions at each threshold; what lies in a region's hole is part of it, as in a frame."""
+    """Yield the bounding boxes of the connected regions at each threshold. A region includes its holes, as a frame does."""
     for threshold in np.linspace(LOWEST, HIGHEST, THRESHOLDS):
         mask = (saliency > threshold).astype(np.uint8)
         outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)

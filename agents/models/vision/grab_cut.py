@@ -27,12 +27,16 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class GrabCutSegmenter:
-    """A ``Segmenter`` without weights; what lies outside a box is background."""
+    """A ``Segmenter`` without weights. Everything outside of a box is background."""
 
     name = "grab-cut"
 
     def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
-        """See ``Segmenter.segment``; ValueError where an image cannot be decoded too."""
+        """Segment with GrabCut; see ``Segmenter.segment``.
+
+        Raises:
+            ValueError: The lists differ in length, or an image cannot be decoded.
+        """
         if len(images) != len(boxes):
             raise ValueError(f"{len(images)} images, but {len(boxes)} lists of boxes")
         pixels = [np.asarray(to_rgb(image)) if own else None for image, own in zip(images, boxes, strict=True)]

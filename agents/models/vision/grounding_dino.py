@@ -27,10 +27,12 @@ class GroundingDinoDetector(Pretrained):
     text_threshold: float = TEXT_THRESHOLD  # what a token must score to name a box, 0 to 1
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        """See ``Detector.detect``; boxes are in pixels of the upright image and clipped to it.
+        """Detect phrases in images; see ``Detector.detect``. Boxes are in pixels of the upright image and clipped to it.
 
-        ``Detection.phrase`` is the phrase that holds the words which the model found in the box, or those words where they belong to none.
-        ValueError where an image cannot be decoded, or there is not one list of phrases for each.
+        ``Detection.phrase`` is the phrase that contains the words which the model found in the box, or these words if they belong to none.
+
+        Raises:
+            ValueError: An image cannot be decoded, or the lists differ in length.
         """
         if len(images) != len(phrases):
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")

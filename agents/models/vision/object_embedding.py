@@ -41,7 +41,7 @@ class ObjectEmbedding:
     def embed(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Embeddings of prepared input (``EfficientNetLite2.pixel_values``), shape (n, 1280), each of length 1."""
         pooled = [
-            torch.nn.functional.normalize(weighted(self.network.last_maps(pixels)), dim=-1)
+            torch.nn.functional.normalize(pool_weighted(self.network.last_maps(pixels)), dim=-1)
             for pixels in (pixel_values, pixel_values.flip(-1))
         ]
         both = torch.nn.functional.normalize(pooled[0] + pooled[1], dim=-1)
@@ -52,7 +52,7 @@ class ObjectEmbedding:
         return torch.from_numpy(np.load(MEAN_FILE)).to(self.network.device)
 
 
-def weighted(maps: torch.Tensor) -> torch.Tensor:
+def pool_weighted(maps: torch.Tensor) -> torch.Tensor:
     """Means over the cells of feature maps, shape (n, channels, height, width), cells in the middle first: shape (n, channels)."""
     across, down = (
         torch.exp(-0.5 * ((torch.arange(side) - (side - 1) / 2) / (side * MIDDLE)) ** 2) for side in maps.shape[:1:-1]

@@ -105,7 +105,7 @@ def _same_row(first: Box, second: Box) -> bool:
 
 
 def _line(entry: Sequence[Any], ratio: tuple[float, float]) -> TextLine:
-    """One result of the engine: four corner points, the text, the confidence."""
+    """Convert one result of the engine: four corner points, the text, the confidence."""
     corners, text, score = entry[0], str(entry[1]).strip(), float(entry[2])
     xs = [float(x) * ratio[0] for x, _ in corners]
     ys = [float(y) * ratio[1] for _, y in corners]

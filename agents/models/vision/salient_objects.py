@@ -54,11 +54,13 @@ class SalientObjectDetector:
         self._network, self._encoder = network, encoder
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        """See ``Detector.detect``; boxes are in pixels of the upright image, scores lie in 0..1 + ``BONUS``.
+        """Detect objects; see ``Detector.detect``. Boxes are in pixels of the upright image, scores in 0..1 + ``BONUS``.
 
         A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one come first and carry it as ``phrase``,
-        which is "object" where no phrase fits best. ValueError where an image cannot be decoded, or there is not one list of phrases for
-        each.
+        which is "object" if no phrase fits best.
+
+        Raises:
+            ValueError: An image cannot be decoded, or the lists differ in length.
         """
         if len(images) != len(phrases):
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
@@ -124,7 +126,7 @@ class SalientObjectDetector:
 
 
 def _input_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height of the network's input: the image's proportions as far as multiples of 32 allow."""
+    """Return width and height of the network's input: the image's proportions, rounded to multiples of 32."""
     scale = LONG_SIDE / max(image.size)
     # Two cells of the coarsest map at least, or there would be no inside.
     width, height = (max(4 * STRIDE, round(side * scale / STRIDE) * STRIDE) for side in image.size)

@@ -23,7 +23,11 @@ class SamSegmenter(Pretrained):
     batch_size: int = 4
 
     def segment(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
-        """See ``Segmenter.segment``; ValueError where an image cannot be decoded too."""
+        """Segment with SAM; see ``Segmenter.segment``.
+
+        Raises:
+            ValueError: The lists differ in length, or an image cannot be decoded.
+        """
         if len(images) != len(boxes):
             raise ValueError(f"{len(images)} images, but {len(boxes)} lists of boxes")
         found: list[list[Mask]] = [[] for _ in boxes]

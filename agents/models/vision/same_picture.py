@@ -41,7 +41,7 @@ class Matches:
     there: Floats  # places in the picture that it is compared with
 
     def inliers(self, box: Box | None = None) -> int:
-        """How many of the pairs in a box of the photo (None: in all of it) the best similarity explains; 0 for fewer than three."""
+        """Count the pairs in a box of the photo (None: all of it) that the best similarity explains; 0 for fewer than three."""
         here, there = self.here, self.there
         if box is not None:
             x, y = here[:, 0], here[:, 1]
@@ -74,7 +74,7 @@ class PictureFeatures:
             found = {url: self._kept[url] for url in distinct if url in self._kept}
         unknown = [url for url in distinct if url not in found]
         pictures = read(unknown) if unknown else {}
-        found |= {url: features_of(picture, PICTURE_SIDE, _PICTURE_FEATURES) for url, picture in pictures.items()}
+        found |= {url: extract_features(picture, PICTURE_SIDE, _PICTURE_FEATURES) for url, picture in pictures.items()}
         with self._lock:
             for url, features in found.items():
                 self._kept[url] = features
@@ -84,7 +84,7 @@ class PictureFeatures:
         return found
 
 
-def features_of(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
+def extract_features(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
     """Extract the strongest features of an image whose longer side is scaled down to ``side`` pixels.
 
     Raises:

@@ -31,25 +31,25 @@ class FetchError(ValueError):
 
 @dataclass(frozen=True)
 class Fetched:
-    """What a server sent; ``content_type`` in lower case with its parameters, empty where it said none."""
+    """Reply of a server; ``content_type`` is in lower case with its parameters, empty if the server gave none."""
 
     body: bytes
     content_type: str
 
     @property
     def charset(self) -> str:
-        """The encoding that the content type names; UTF-8 where it names none."""
+        """Encoding that the content type names, else UTF-8."""
         _, _, rest = self.content_type.partition("charset=")
         return rest.split(";")[0].strip(" \"'") or "utf-8"
 
 
-def offline() -> bool:
-    """Whether Hugging Face's own switch says that there is no network, as it does in the competition."""
+def is_offline() -> bool:
+    """Return whether Hugging Face's own switch says that there is no network, as in the competition."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public internet: not of this machine, its network, or a cloud's metadata service."""
+    """Return whether an IP address is public: not of this machine, its network, or a cloud's metadata service."""
     try:
         parsed = ipaddress.ip_address(address.split("%")[0])
     except ValueError:
@@ -200,8 +200,8 @@ def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: f
     return {url: value for url, value in made.items() if value is not None}
 
 
-def over_http(url: str) -> bool:
-    """Whether a URL is one of http or https."""
+def is_http(url: str) -> bool:
+    """Return whether a URL is one of http or https."""
     try:
         return urlsplit(url).scheme in ("http", "https")
     except ValueError:

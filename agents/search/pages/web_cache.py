@@ -11,15 +11,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 from PIL import Image
 
 from agents.base.files import write_whole
-from agents.models.picture_files import picture_of
+from agents.models.picture_files import decode_picture
 from agents.search.pages.fetching import (
     Allowed,
     Fetched,
     FetchError,
     fetch,
+    is_http,
+    is_offline,
     is_public,
-    offline,
-    over_http,
     side_by_side,
 )
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -47,7 +47,10 @@ Content = TypeVar("Content")
 
 
 def cache_name(url: str) -> str:
-    """File name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path (".img" where it has no known one)."""
+    """Return the file name of a picture: the SHA-256 of its URL in hex and the extension of the URL's path.
+
+    The extension is ".img" if it is unknown.
+    """
     suffix = PurePosixPath(re.split(r"[?#]", url, maxsplit=1)[0]).suffix.lower()
     return _digest(url) + (suffix if suffix in KNOWN_SUFFIXES else ".img")
 
@@ -85,14 +88,14 @@ class UrlCache(Generic[Content]):
             share = deadline.left() / (len(distinct) - number)
             if share > 0 and (content := self._cached(url, folders, share)) is not None:
                 found[url] = content
-        if self._http and not offline():
+        if self._http and not is_offline():
             seconds = min(self._seconds, deadline.left())
-            missing = [url for url in distinct if url not in found and over_http(url)]
+            missing = [url for url in distinct if url not in found and is_http(url)]
             found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
         return found
 
     def path(self, url: str) -> Path:
-        """Where the content of a URL is written."""
+        """Return the path of the file for a URL's content."""
         return self._folders[0] / self._written_name(url)
 
     def put(self, url: str, data: bytes) -> None:
@@ -154,7 +157,7 @@ class PictureCache(UrlCache[Image.Image]):
         return cache_name(url)
 
     def _decode(self, data: bytes, seconds: float) -> Image.Image:
-        return picture_of(
+        return decode_picture(
             data,
             max_pixels=MAX_PICTURE_PIXELS,
             kept_pixels=KEPT_PICTURE_PIXELS,

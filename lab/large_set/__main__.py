@@ -1,0 +1,133 @@
+"""Build the larger question set of a split into its own folder of data sets.
+
+    python -m mini_crag_mm.prepare --split validation
+    python -m lab.large_set --split validation
+    python local_evaluation.py --dataset-type single-turn --dataset .cache/large/datasets --split validation --output-dir results/large
+
+The folder has the organiser's schema and the split's own name, so a run searches the indices of that split. Questions are those of
+``lab.large_set.questions``; ``content/rule/single.yaml`` in the folder shows them. ``lab.large_set.three_numbers`` reports a run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+from PIL import Image
+from pydantic import Field
+
+from agents.base.files import write_whole
+from evaluation.commands import make_console
+from lab.benchmarks.common import BenchmarkOptions, build_table, run
+from lab.large_set.questions import QuestionMaker, make_pair_scenes
+from lab.large_set.templates import read_templates
+from mini_crag_mm.content_models import Content, Item, Scene, Split, load_content
+from mini_crag_mm.generator.compose import Layout, build_scenes
+from mini_crag_mm.generator.likeness import compose_alike
+from mini_crag_mm.index_contents import BACKGROUND, list_pages
+from mini_crag_mm.loader import SET, SetPaths, WebPage, read_layout
+from mini_crag_mm.organiser_format import BuiltDatasets, build_datasets
+
+GROUP = "rule"
+"""Folder below content/ with the scenes and questions that are made here."""
+
+
+def _dump(target: Path, items: Sequence[Item]) -> None:
+    rows = [item.model_dump(mode="json", exclude_defaults=True) for item in items]
+    write_whole(target, yaml.safe_dump(rows, sort_keys=False, allow_unicode=True, width=140))
+
+
+def _copy_set(root: Path) -> SetPaths:
+    """Copy what the new questions stand on: entities, scenes and pictures, without the mini set's own questions."""
+    paths = SetPaths(root)
+    for source in SET.content.glob("*/*.yaml"):
+        if source.stem not in ("single", "dialogs"):
+            write_whole(paths.content / source.parent.name / source.name, source.read_bytes())
+    shutil.rmtree(paths.content / GROUP, ignore_errors=True)
+    for folder, target in (
+        (SET.photos, paths.photos),
+        (SET.other_photos, paths.other_photos),
+        (SET.textures, paths.textures),
+    ):
+        if not target.exists():
+            shutil.copytree(folder, target)
+    paths.scenes.mkdir(exist_ok=True)
+    for picture in SET.scenes.glob("*.webp"):
+        if not (paths.scenes / picture.name).exists():
+            shutil.copyfile(picture, paths.scenes / picture.name)
+    return paths
+
+
+def _merge_layout(paths: SetPaths) -> None:
+    """Write the mini set's layout and that of the scenes composed here into one file."""
+    import json
+
+    write_whole(paths.layout, json.dumps({**read_layout(paths.layout), **read_layout()}, ensure_ascii=False))
+
+
+def build(
+    split: Split,
+    root: Path,
+    pages: Sequence[WebPage],
+    composed: Callable[[Scene, SetPaths], tuple[Image.Image, Layout]] = compose_alike,
+) -> tuple[BuiltDatasets, Content]:
+    """Build the data sets of a split below ``root``.
+
+    Args:
+        split: Split whose entities, scenes and pages are asked about.
+        root: Folder to write to; scenes that it has already are kept.
+        pages: Pages of the split's index, which decide what nothing answers.
+        composed: Composes a scene.
+
+    Returns:
+        The data sets, and the content that they were made of.
+
+    Raises:
+        RuntimeError: A scene cannot be composed.
+    """
+    templates, paths = read_templates(), _copy_set(root)
+    _merge_layout(paths)
+    _dump(paths.content / GROUP / "scenes.yaml", make_pair_scenes(load_content(SET.content), templates, split))
+    content = load_content(paths.content)
+    problems = build_scenes(list(content.scenes.values()), paths, False, composed)
+    if problems:
+        raise RuntimeError("; ".join(problems))
+    maker = QuestionMaker(content, read_layout(paths.layout), pages, templates, split)
+    _dump(paths.content / GROUP / "single.yaml", maker.make_all())
+    return build_datasets(root / "datasets", paths), load_content(paths.content)
+
+
+class LargeSetOptions(BenchmarkOptions):
+    """Build about 1,000 questions by rule, to steer by."""
+
+    out: Path | None = Field(None, description="folder to write to (default: large/ below the cache)")
+
+
+def _measure(options: LargeSetOptions) -> int:
+    root = options.out or options.cache / "large"
+    built, content = build(options.split, root, list_pages(options.split, BACKGROUND))
+    counts = Counter((question.query_category, question.source) for question in content.questions.values())
+    rows = [(category, source, str(count)) for (category, source), count in sorted(counts.items())]
+    console = make_console()
+    console.print(
+        build_table(f"{options.split}: {counts.total()} questions", ("category", "source", "questions"), rows, left=2)
+    )
+    console.print(f"Written to {built.root}")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the set and print how many questions of each kind it has.
+
+    Returns:
+        0, or 2 if a source is missing.
+    """
+    return run(_measure, LargeSetOptions, arguments, __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

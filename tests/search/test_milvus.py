@@ -1,0 +1,312 @@
+"""Search in a Milvus database, on its engine for one machine: what is written, what is found, what a dead server costs."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pymilvus", reason="make test-vectordb")
+pytest.importorskip("milvus_lite", reason="make test-vectordb")
+
+from agents.models.base import FloatArray
+from agents.profiles.profile import SearchModels
+from agents.search.build_index import IMAGE_ID as IMAGES
+from agents.search.build_index import WEB_ID as PAGES_ID
+from agents.search.build_index import IndexOptions, build, main
+from agents.search.embedding_cache import EmbeddingCache, cache_key
+from agents.search.gateway import SearchGateway
+from agents.search.hits import SearchError
+from agents.search.index_builder import IMAGE_COLLECTION, WEB_COLLECTION, IndexBuilder, Row, chroma
+from agents.search.kinds import open_search
+from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect
+from agents.search.milvus_target import MilvusTarget
+from agents.time_limits.deadline import Deadline
+from mini_crag_mm.loader import SET
+from tests.search.conftest import IMAGE_ID, WEB_ID, World
+
+K = 10
+MODEL = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database in this process."""
+    return str(tmp_path_factory.mktemp("milvus") / "test.db")
+
+
+@pytest.fixture(scope="module")
+def written(world: World, url: str) -> str:
+    """The database with the world's indices."""
+    assert world.build("--to", url) == 0
+    return url
+
+
+def opened(url: str, world: World, **options: Any) -> Any:
+    search = SearchModels(kind="milvus", **{"url": url, "image_index": IMAGE_ID, "web_index": WEB_ID, **options})
+    return open_search(search, split="validation", cache=world.cache)
+
+
+def ids(gateway: SearchGateway, queries: Sequence[str], k: int = K) -> list[list[str]]:
+    return [[hit.index for hit in found.hits] for found in gateway.search_web(queries, k)]
+
+
+QUERIES = ["How tall is the Red Tower?", "How deep is the lake?", "Gdzie jest most?", "sheep", "name"]
+
+
+def test_hits_are_those_of_chroma(world: World, pipeline: Any, written: str) -> None:
+    mine, theirs = SearchGateway(opened(written, world)), SearchGateway(pipeline)
+    for k in (1, 3, K):
+        for one, other in zip(mine.search_web(QUERIES, k), theirs.search_web(QUERIES, k), strict=True):
+            assert [replace(hit, score=0.0) for hit in one.hits] == [replace(hit, score=0.0) for hit in other.hits]
+            assert [hit.score for hit in one.hits] == pytest.approx([hit.score for hit in other.hits], abs=1e-5)
+        for seen, known in zip(
+            mine.search_images(world.photos(), k), theirs.search_images(world.photos(), k), strict=True
+        ):
+            assert [replace(hit, score=0.0) for hit in seen.hits] == [replace(hit, score=0.0) for hit in known.hits]
+            assert [hit.score for hit in seen.hits] == pytest.approx([hit.score for hit in known.hits], abs=1e-5)
+
+
+def test_a_batch_is_one_request(world: World, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = opened(written, world)
+    client = search.web._searcher._client
+    batches: list[int] = []
+    real = client.search
+    monkeypatch.setattr(client, "search", lambda *a, **k: (batches.append(len(k["data"])), real(*a, **k))[1])
+    assert all(ids(SearchGateway(search), QUERIES))
+    assert batches == [len(QUERIES)]
+
+
+def test_a_filter_leaves_hits_out(world: World, written: str) -> None:
+    gateway = SearchGateway(opened(written, world, web_filter='page_url like "https://x.example/l%"'))
+    (found,) = ids(gateway, ["How tall is the Red Tower?"])
+    assert found and all(index.startswith("https://x.example/lake") for index in found)
+
+
+def test_a_second_build_writes_what_changed(
+    world: World, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = [json.loads(line) for line in world.pages.read_text(encoding="utf-8").splitlines()]
+    upserted: list[int] = []
+    write = MilvusTarget._write
+    monkeypatch.setattr(
+        MilvusTarget,
+        "_write",
+        lambda self, client, name, rows, cache: (upserted.append(len(rows)), write(self, client, name, rows, cache))[1],
+    )
+
+    def built(rows: list[dict[str, str]]) -> str:
+        (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        places = ["--cache", str(world.cache), "--web-id", "mini/changing", "--no-progress", "--to", url]
+        assert main(["--pages", str(tmp_path / "pages.jsonl"), *places]) == 0
+        return capsys.readouterr().out
+
+    assert "mini/changing built: 8 rows" in built(pages)
+    assert "mini/changing is up to date: 8 rows" in built(pages)
+    changed = [{**pages[0], "page_snippet": "The Red Tower fell."}, *pages[2:]]
+    assert "mini/changing built: 4 rows, 1 newly embedded" in built(changed)
+    assert upserted == [8, 0, 1]
+    gateway = SearchGateway(opened(url, world, web_index="mini/changing"))
+    (found,) = gateway.search_web(["How tall is the Red Tower?"], K)
+    assert found.hits[0].page_snippet == "The Red Tower fell." and len(found.hits) == 4
+
+
+def test_a_killed_build_goes_on(world: World, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alias moves at the end: until then nobody searches what is not whole."""
+    monkeypatch.setattr("agents.search.milvus_target._WRITE_BATCH", 3)
+    client = connect(url)
+    counts: list[int] = []
+    upsert = client.upsert
+
+    def dies(name: str, data: Any, **more: Any) -> Any:
+        if len(counts) == 1:
+            raise KeyboardInterrupt
+        counts.append(len(data))
+        return upsert(name, data, **more)
+
+    monkeypatch.setattr("agents.search.milvus_target.connect", lambda _: client)
+    options = {"pages": (world.pages,), "cache": world.cache, "web_id": "mini/killed", "to": url, "no_progress": True}
+    monkeypatch.setattr(client, "upsert", dies)
+    with pytest.raises(KeyboardInterrupt):
+        build(IndexOptions(**options))
+    assert not client.has_collection(alias_of("mini/killed"))
+    monkeypatch.setattr(
+        client, "upsert", lambda name, data, **more: (counts.append(len(data)), upsert(name, data, **more))[1]
+    )
+    build(IndexOptions(**options))
+    assert counts == [3, 3, 2] and len(ids(SearchGateway(opened(url, world, web_index="mini/killed")), ["x"])[0]) == 5
+
+
+def test_another_index_takes_the_place_of_the_first(world: World, url: str) -> None:
+    for index in ("HNSW", "HNSW_SQ"):
+        places = ["--cache", str(world.cache), "--web-id", "mini/stored", "--no-progress", "--to", url]
+        assert main(["--pages", str(world.pages), *places, "--to-index", index]) == 0
+        stored = [Stored.read(name) for name in connect(url).list_collections()]
+        assert [each.storage for each in stored if each and each.alias == "mini_stored"] == [f"{index.lower()}_1"]
+    gateway = SearchGateway(opened(url, world, web_index="mini/stored"))
+    assert ids(gateway, ["How tall is the Red Tower?"], 1) == [["https://x.example/tower_chunk_0"]]
+
+
+def test_what_is_missing_is_told(world: World, written: str) -> None:
+    with pytest.raises(
+        SearchError, match=r"there is no web index mini_other in .*it has .*mini_web_search_index"
+    ) as told:
+        opened(written, world, web_index="mini/other")
+    assert f"crag index --documents FOLDER --split NAME --to {written}" in str(told.value)
+
+
+def test_an_index_of_another_encoder_is_refused(world: World, written: str, tiny_clip: Path) -> None:
+    with pytest.raises(
+        SearchError, match=r"was embedded by another encoder .*build the index again with --image-model"
+    ):
+        opened(written, world, image_model=str(tiny_clip))
+
+
+def test_effort_is_a_positive_number(world: World, written: str) -> None:
+    with pytest.raises(SearchError, match="effort has to be at least 1, not 0"):
+        opened(written, world, effort=0)
+
+
+def test_a_text_that_is_too_long_is_cut_or_named(world: World, url: str) -> None:
+    with EmbeddingCache(world.folder / "long") as cache:
+        cache.store({b"k": np.array([1.0, 0.0], dtype=np.float32)})
+        texts = {"page_name": "", "page_snippet": "é" * 50_000, "page_url": "u"}
+        target = MilvusTarget(url, progress=False)
+        target.publish([Row("u_chunk_0", texts, b"k")], cache, WEB_COLLECTION, MODEL, "mini/long")
+        (found,) = connect(url).get("mini_long", ids=["u_chunk_0"], output_fields=["page_snippet"])
+        assert found["page_snippet"] == "é" * 32_767
+        graph = {"image_url": "", "entities": "[]", "info": "x" * 65_536}
+        with pytest.raises(
+            SearchError, match="row 7: info has 65536 bytes, and Milvus takes 65535 at most; shorten it"
+        ):
+            target.publish([Row("7", graph, b"k")], cache, IMAGE_COLLECTION, MODEL, "mini/long-image")
+
+
+class Ready:
+    """An encoder of what is embedded already."""
+
+    fingerprint = MODEL
+
+    def embed(self, contents: Sequence[FloatArray]) -> FloatArray:
+        return np.stack(contents)
+
+
+def rows_of(vectors: FloatArray, cache: EmbeddingCache, what: str) -> list[Row]:
+    keys = [cache_key(MODEL, f"{what}{number}".encode()) for number in range(len(vectors))]
+    cache.store(dict(zip(keys, vectors, strict=True)))
+    names = METADATA[what]
+    return [Row(str(number), dict.fromkeys(names, str(number)), key) for number, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "index", "recall"),
+    [
+        ("image", "images", "HNSW", 0.99),
+        ("web", "texts", "HNSW", 0.99),
+        ("web", "texts", "HNSW_SQ", 0.95),
+        ("web", "texts", "IVF_SQ8", 0.95),
+    ],
+)
+def test_recall_on_the_vectors_of_the_mini_set(
+    what: str, kind: str, index: str, recall: float, url: str, tmp_path: Path
+) -> None:
+    """Against exact search and against Chroma; queries are every tenth vector, turned a little."""
+    with np.load(SET.embeddings) as arrays:
+        vectors = arrays[kind].astype(np.float32)
+    noise = np.random.default_rng(0).normal(size=vectors[::10].shape).astype(np.float32)
+    queries = vectors[::10] + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :K]
+    collection = IMAGE_COLLECTION if what == "image" else WEB_COLLECTION
+    with EmbeddingCache(tmp_path / "embeddings") as cache:
+        rows = rows_of(vectors, cache, what)
+        MilvusTarget(url, index, progress=False).publish(rows, cache, collection, MODEL, f"mini/{kind}")
+        of_chroma = IndexBuilder(tmp_path / "hub", cache, progress=False)._publish(rows, collection, MODEL, "mini/x", 0)
+    searcher: Collection[Any, Any] = Collection(
+        connect(url), url, f"mini_{kind}", Ready(), METADATA[what], "", 128, lambda rows: rows
+    )
+    mine = [[int(row[0]) for row in found] for found in searcher.search_vectors(queries, K)]
+    assert share_of(mine, exact) >= recall
+    with chroma(Path(of_chroma.path)) as client:
+        theirs = client.get_collection(collection).query(query_embeddings=queries, n_results=K)["ids"]
+    assert share_of(mine, exact) >= share_of([[*map(int, found)] for found in theirs], exact) - 0.05
+
+
+def share_of(found: Sequence[Sequence[int]], exact: Any) -> float:
+    """Recall: the share of the nearest that was found."""
+    return float(np.mean([len({*mine} & {*best}) / K for mine, best in zip(found, exact.tolist(), strict=True)]))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[bytes]]]]:
+    """Starts a database in a process of its own, each time on the same port and folder."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start() -> tuple[str, subprocess.Popen[bytes]]:
+        module = [sys.executable, "-m", "milvus_lite", "server", "--data-dir", str(tmp_path / "data")]
+        running.append(subprocess.Popen([*module, "--port", str(port)]))
+        while running[-1].poll() is None:
+            try:
+                connect(f"http://127.0.0.1:{port}")
+            except SearchError:
+                continue
+            return f"http://127.0.0.1:{port}", running[-1]
+        raise RuntimeError("the server did not start")
+
+    yield start
+    for each in running:
+        each.kill()
+        each.wait()
+
+
+def test_a_dead_server_is_an_error_with_a_cure(world: World, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    url, process = server()
+    assert world.build("--to", url) == 0
+    gateway = SearchGateway(opened(url, world))
+    assert all(ids(gateway, QUERIES))
+    process.kill()
+    process.wait()
+    found = gateway.search_web(QUERIES, K)
+    assert {one.error for one in found} == {found[0].error}
+    assert f"the vector database {url} cannot be reached: start it, or name another one" in str(found[0].error)
+    with pytest.raises(SearchError, match="cannot be reached: start it"):
+        opened(url, world)
+    capsys.readouterr()
+    assert world.build("--to", url) == 1  # before anything is embedded
+    assert f"error: the vector database {url} cannot be reached" in capsys.readouterr().err
+    server()
+    assert all(ids(gateway, QUERIES)), "a server that is back is asked again"
+
+
+def test_a_server_that_hangs_is_waited_for_until_the_deadline(world: World, server: Any) -> None:
+    import signal
+
+    url, process = server()
+    assert world.build("--to", url) == 0
+    gateway = SearchGateway(opened(url, world))
+    gateway.search_web(["warm"], 1)
+    process.send_signal(signal.SIGSTOP)
+    deadline = Deadline(1.0)
+    (found,) = gateway.search_web(["x"], 1, deadline=deadline)
+    assert "did not answer in time" in str(found.error) and deadline.elapsed() < 10.0
+    (found,) = gateway.search_web(["y"], 1, deadline=deadline)
+    assert "no time is left to search" in str(found.error)
+
+
+def test_a_split_has_the_ids_of_its_indices() -> None:
+    assert alias_of(IMAGES.format(tag="my-museum")) == "crag_mm_2025_image_search_index_my_museum"
+    assert Stored.read(Stored(alias_of(PAGES_ID.format(tag="a--b")), MODEL, "hnsw_1").name) == Stored(
+        "crag_mm_2025_web_search_index_a_b", MODEL, "hnsw_1"
+    )
+    assert Stored.read("somebody_elses") is None
