@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agents.base.command_options import Options
 from agents.base.files import write_whole
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub_secrets
 from agents.profiles.profile import ROOT
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from evaluation.commands import summarise_error
