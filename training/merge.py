@@ -28,7 +28,7 @@ from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
-from agents.models.pretrained import DTYPES
+from agents.models.pretrained import DTYPES, save_model
 from training.chat_examples import TrainingDataError
 from training.command_line import run_command
 
@@ -79,7 +79,7 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
         merged.generation_config = GenerationConfig.from_pretrained(source, revision=revision)
     part = out.with_name(f"{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    merged.save_pretrained(part)
+    save_model(merged, part)
     (checkpoint.processor or checkpoint.tokenizer).save_pretrained(part)
     if out.exists():
         out.rmdir()

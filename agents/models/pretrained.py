@@ -1,6 +1,7 @@
 """Loading of transformers checkpoints: names, devices, dtypes and batches; files that Python packages carry."""
 
 import contextlib
+import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from agents.base.files import write_whole
 from agents.base.revisions import MAIN, split_revision
 from agents.models.base import FloatArray, ModelError
 from agents.models.config_files import read_config
@@ -107,6 +109,24 @@ def unit(vectors: torch.Tensor) -> FloatArray:
     """Vectors along the last axis, each brought to length 1."""
     array: FloatArray = torch.nn.functional.normalize(vectors, dim=-1).cpu().numpy()
     return array
+
+
+def save_model(model: Any, folder: Path) -> None:
+    """Save a model so that transformers 4 reads it as transformers 5 does.
+
+    5 writes the base and the scaling of rotary positions into ``rope_parameters`` alone, where 4 does not look: it would take the
+    default base and answer from wrong positions. They are written under their old names too.
+    """
+    with without_bars():
+        model.save_pretrained(folder)
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for table in (config, *(value for value in config.values() if isinstance(value, dict))):
+        rotary = dict(table.get("rope_parameters") or {})
+        if "rope_theta" in rotary and "rope_theta" not in table:
+            table["rope_theta"] = rotary.pop("rope_theta")
+            table["rope_scaling"] = rotary if rotary.get("rope_type", "default") != "default" else None
+    write_whole(path, json.dumps(config, indent=2) + "\n")
 
 
 def prepare_tokenizer(tokenizer: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from agents.models.base import ModelError
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.pretrained import Pretrained, deduplicate, without_bars
+from agents.models.pretrained import Pretrained, deduplicate, save_model, without_bars
 from agents.models.registry import KINDS, ModelRegistry, list_options
 from agents.search.encoders import TextIndexEncoder
 from tests.models.tiny_checkpoints import save_bert, save_llama
@@ -40,6 +41,22 @@ def test_loading_and_saving_draw_no_bars(bert: Path, tmp_path: Path, capfd: pyte
     with without_bars():
         model.save_pretrained(tmp_path / "saved")
     assert capfd.readouterr() == ("", "")
+
+
+def test_transformers_4_reads_the_positions_of_what_is_saved(tmp_path: Path) -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(save_llama(tmp_path / "made"))
+    path = tmp_path / "made" / "config.json"
+    path.write_text(
+        json.dumps(config.to_diff_dict() | {"rope_theta": 500_000.0, "rope_parameters": None}), encoding="utf-8"
+    )
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "made")
+    save_model(model, tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text(encoding="utf-8"))["rope_theta"] == 500_000.0
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+    tokens = torch.arange(40)[None] % model.config.vocab_size
+    assert torch.equal(again(tokens).logits, model(tokens).logits)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.models.base import ModelError
-from agents.models.pretrained import without_bars
+from agents.models.pretrained import save_model, without_bars
 
 CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
@@ -69,7 +69,7 @@ def _convert(gguf: Path, target: Path) -> None:
             model = AutoModelForCausalLM.from_pretrained(
                 gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
             )
-        model.save_pretrained(target)
+        save_model(model, target)
     convert_tokenizer(gguf, target)
 
 
