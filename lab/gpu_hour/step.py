@@ -13,7 +13,7 @@ from pydantic import Field
 
 from agents.base.command_options import Options
 from agents.base.files import write_whole
-from agents.base.secrets import scrubbed
+from agents.base.secrets import scrub
 from agents.profiles.profile import ROOT
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from evaluation.commands import summarise_error
@@ -68,7 +68,7 @@ def remove_names(text: str) -> str:
     for name, word in ((str(ROOT), "."), (str(Path.home()), "~"), (socket.gethostname(), "HOST")):
         if len(name) > 3:
             text = text.replace(name, word)
-    return scrubbed(text)
+    return scrub(text)
 
 
 if __name__ == "__main__":
