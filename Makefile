@@ -146,7 +146,8 @@ test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and in
 		tests/search/test_spread_build.py
 
 test-vectordb: $(INSTALLED_VECTORDB) ## Run the tests of search in a Milvus database, on its engine for one machine
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VECTORDB_VENV)/bin/python -m pytest tests/search/test_milvus.py
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VECTORDB_VENV)/bin/python -m pytest tests/search/test_milvus.py \
+		tests/search/test_milvus_like_chroma.py
 
 $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
