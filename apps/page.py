@@ -17,6 +17,7 @@ from gradio.utils import get_upload_folder
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.methods.references import points_at_picture
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
 from apps.details import render_details, render_introduction, render_progress
 from apps.outcome import Outcome
@@ -49,6 +50,7 @@ THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"]
 
 
 _NO_PHOTO = "There is no photo yet: add one, then ask about it."
+_WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
 _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
@@ -77,7 +79,7 @@ class Dialog:
 
         Args:
             kept: The value of the browser's storage, which may be anything.
-            photo: File that the dialog must be about; None: any file.
+            photo: File that the dialog must be about, "" for a dialog without a photo; None: any dialog.
 
         Returns:
             A dialog without turns if ``kept`` is malformed or about another photo.
@@ -161,12 +163,14 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         if not text.strip():
             return (gr.skip(),) * 4
         asked = {"role": "user", "content": text.strip()}
+        dialog = Dialog.read(kept, _get_path(file))
         try:
-            _load_upload(file, reader)
+            if _load_upload(file, reader) is None and not dialog.turns and points_at_picture(text):
+                raise PhotoError(_NO_PHOTO)
         except PhotoError as error:
             told = {"role": "assistant", "content": str(error)}
             return [*_to_messages(talk), asked, told], text, *buttons(busy=False)
-        earlier = _to_messages(talk) if Dialog.read(kept, file["path"]).turns else []
+        earlier = _to_messages(talk) if dialog.turns else []
         return [*earlier, asked], "", *buttons(busy=True)
 
     def answer(file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
@@ -185,13 +189,14 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         except PhotoError as error:
             yield reply(str(error))
             return
-        dialog, question = Dialog.read(kept, file["path"]), said[-1]["content"]
+        dialog, question = Dialog.read(kept, _get_path(file)), said[-1]["content"]
         job = Job(answerer, Question(question, photo, dialog.messages), turn)
         try:
             while not job.wait(_TICK_SECONDS):
-                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
+                # The buttons are left alone: an update on its way would bring Stop back after a click on it.
+                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), gr.skip(), gr.skip()
             outcome = job.outcome()
-            longer = Dialog(file["path"], (*dialog.turns, (question, outcome)))
+            longer = Dialog(_get_path(file), (*dialog.turns, (question, outcome)))
             yield reply(outcome.answer, render_details(outcome, photo, question), longer.as_json())
         except CancelledError:
             yield reply(_STOPPED)
@@ -217,7 +222,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
             return None, [], introduce()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
         told = render_details(outcome, photo, question) if outcome is not None else introduce()
-        return dialog.photo, dialog.messages, told
+        return dialog.photo or None, dialog.messages, told
 
     def show_turn(talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
         """Show the details of the clicked answer or question; change nothing for other messages."""
@@ -302,16 +307,22 @@ def _store(photo: Image.Image) -> str:
     return str(save_pil_to_cache(photo, get_upload_folder(), "photo"))
 
 
-def _load_upload(file: Any, photos: PhotoReader) -> Image.Image:
-    """Load a visitor's photo.
+def _get_path(file: Any) -> str:
+    """Return the path of an upload as gradio passes it; "" without one."""
+    path = file.get("path") if isinstance(file, Mapping) else None
+    return path if isinstance(path, str) else _WITHOUT
+
+
+def _load_upload(file: Any, photos: PhotoReader) -> Image.Image | None:
+    """Load a visitor's photo; None without one.
 
     Only uploaded files are read: gradio checks paths only if ``meta`` asks for it.
 
     Raises:
-        PhotoError: There is no usable photo; the message is in words for the visitor.
+        PhotoError: It is not usable; the message is in words for the visitor.
     """
-    if not isinstance(file, Mapping) or not isinstance(file.get("path"), str):
-        raise PhotoError(_NO_PHOTO)
+    if not _get_path(file):
+        return None
     path = Path(file["path"]).resolve()
     if not path.is_relative_to(Path(get_upload_folder()).resolve()):
         raise PhotoError(NO_PICTURE)

@@ -20,6 +20,7 @@ from rich.text import Text
 from agents.base.command_options import Flag
 from agents.base.files import one_line
 from agents.base_agent import Message
+from agents.methods.references import points_at_picture
 from agents.record import Unanswered
 from agents.settings.shared_options import JsonOptions
 from apps.answering import (
@@ -73,6 +74,8 @@ class AskOptions(AnswererOptions, JsonOptions):
     def _one_answer(self) -> Self:
         if self.photo is None and self.question is None and self.knowledge is None:
             raise ValueError("there is nothing to ask about: name a photo, or a collection and a question")
+        if self.photo is None and self.question is not None and points_at_picture(self.question):
+            raise ValueError("the question points at what only a photo can show: name a photo before it")
         if self.as_json and self.question is None:
             raise ValueError("--json needs a question: give one after the photo")
         return self

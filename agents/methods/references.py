@@ -19,7 +19,8 @@ _POINTING = re.compile(
     r"\b(?:this|these)\b(?! (?:year|month|week|weekend|season|spring|summer|autumn|fall|winter|morning|afternoon|evening|museum|zoo|park|"
     r"garden|gallery|collection|exhibition|place|site|shop)s?\b)"
     r"|\b(?:picture|photo|image|pictured|shown|in front of me|left[- ]hand|right[- ]hand|(?:left|right|middle|bottom|top) one)\b"
-    r"|^(?:what|who|how \w+|where|when|is|was) (?:is|are|was|were|does|did)? ?(?:it|that|those|he|she)\b",
+    r"|^(?:what|who) (?:is|are|was|were) (?:it|that|those|he|she)\W*$"
+    r"|^how (?:tall|high|old|big|large|heavy|wide|deep) (?:is|are|was|were) (?:it|that|they|those|he|she)\b",
     re.IGNORECASE,
 )
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)

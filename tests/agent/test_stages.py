@@ -14,6 +14,7 @@ from PIL import Image
 
 from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.drafts import parse_draft
+from agents.decision.signals import read_signals
 from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.search.hits import Entity, ImageHit, WebHit
@@ -71,6 +72,27 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
     assert chat.batches == [1]
     assert lost.question == "Where was Gustave Eiffel born?"
     assert plain.question == "How tall is this?"
+
+
+def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something() -> None:
+    chat = ScriptedChat(lambda _: "How much is a ticket for children?")
+    said = ({"role": "user", "content": "How much is a ticket?"}, {"role": "assistant", "content": "11.50 euros"})
+    ticket, pointing, later = (
+        turn("How much is a ticket?", None),
+        turn("How tall is this?", None),
+        turn("And for children?", None, history=said),
+    )
+    unreadable = turn("How much is a ticket?", None)
+    unreadable.error = "image: ValueError: broken"
+    run(
+        Understand, [ticket, pointing, later, unreadable], context(settings(understand={"rewrite": "model"}), chat=chat)
+    )
+    assert [each.needs_image for each in (ticket, pointing, later, unreadable)] == [False, True, False, True]
+    assert (ticket.question, later.question) == ("How much is a ticket?", "How much is a ticket for children?")
+    assert chat.batches == [1]
+    assert "no_entity" in read_signals(ticket) and read_signals(ticket)["no_entity"] == 0.0
+    ticket.queries = ("How much is a ticket?",)
+    assert "entity_named" not in read_signals(ticket), "an unnamed entity says nothing of a question without a picture"
 
 
 @pytest.mark.parametrize(

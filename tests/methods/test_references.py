@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.references import extract_names, resolve
+from agents.methods.references import extract_names, points_at_picture, resolve
 
 
 def dialog(*contents: str) -> list[dict[str, str]]:
@@ -82,3 +82,34 @@ def test_names_are_found_without_sentence_openers() -> None:
 )
 def test_no_history_breaks_it(history: list[dict[str, str]], query: str) -> None:
     assert isinstance(resolve(query, history).question, str)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How tall is this?",
+        "Who made these?",
+        "What is it?",
+        "How old was he?",
+        "What is shown here?",
+        "Which is the left one?",
+    ],
+)
+def test_some_questions_point_at_a_picture(query: str) -> None:
+    assert points_at_picture(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How much does a family ticket cost?",
+        "When is this museum open?",
+        "Is it possible to park?",
+        "When is it open this weekend?",
+        "What are the opening hours here?",
+        "How long is it open?",
+        "Was kostet eine Familienkarte?",
+    ],
+)
+def test_questions_that_pages_can_answer_point_at_none(query: str) -> None:
+    assert not points_at_picture(query)
