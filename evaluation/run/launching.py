@@ -249,7 +249,7 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
     search = config.profile.search
-    ours = issubclass(look_up_agent_class(options.agent), CragAgent)
+    ours = _is_ours(options)
     if not search.is_pipeline and (options.calls == PROVIDED or not ours):
         reason = f"--calls {PROVIDED}" if options.calls == PROVIDED else f"--agent {options.agent}"
         raise EvaluationError(

@@ -19,7 +19,7 @@ from tests.models.tiny_checkpoints import save_mllama
 class Repeating:
     """Engine whose reply is its prompt."""
 
-    context, dead = 400, False
+    context, is_dead = 400, False
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
