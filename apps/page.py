@@ -193,7 +193,8 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         job = Job(answerer, Question(question, photo, dialog.messages), turn)
         try:
             while not job.wait(_TICK_SECONDS):
-                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), *buttons(busy=True)
+                # The buttons are left alone: an update on its way would bring Stop back after a click on it.
+                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), gr.skip(), gr.skip()
             outcome = job.outcome()
             longer = Dialog(_get_path(file), (*dialog.turns, (question, outcome)))
             yield reply(outcome.answer, render_details(outcome, photo, question), longer.as_json())

@@ -14,9 +14,11 @@ from PIL import Image, PngImagePlugin
 from agents.profiles.profile import ROOT
 from evaluation.files.manifest import WORDS
 
+_DECISIONS = (ROOT / "agents" / "record.py", *sorted((ROOT / "agents" / "decision").glob("*.py")))
+"""Sources of the words in which a decision is explained."""
 PICTURES: Mapping[str, tuple[Path, ...]] = {
-    "page.png": tuple(ROOT / "apps" / name for name in ("page.py", "details.py", "outcome.py")),
-    "report.png": (ROOT / "evaluation" / "report" / "templates" / "report.html.j2",),
+    "page.png": (*(ROOT / "apps" / name for name in ("page.py", "details.py", "outcome.py")), *_DECISIONS),
+    "report.png": (ROOT / "evaluation" / "report" / "templates" / "report.html.j2", *_DECISIONS),
 }
 """Pictures of docs/figures that `make screenshots` makes, with the sources of their words."""
 

@@ -31,7 +31,7 @@ def scrub(text: str) -> str:
 
 
 def scrubber() -> Callable[[str], str]:
-    """``scrubbed`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
+    """``scrub`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
     known = _collect_keys()
 
     def clean(text: str) -> str:

@@ -90,8 +90,11 @@ def connect(url: str) -> MilvusClient:
             f"kind of search 'milvus' takes pymilvus: pip install --no-deps --require-hashes -r {lock} ({one_line(error)})"
         ) from error
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs with a traceback what it raises
-    with failures(url):
-        return MilvusClient(uri=url, token=os.environ.get(TOKEN, ""), timeout=CONNECT_SECONDS)
+    try:
+        with failures(url):
+            return MilvusClient(uri=url, token=os.environ.get(TOKEN, ""), timeout=CONNECT_SECONDS)
+    except (OSError, ImportError) as error:  # a path without milvus-lite, a folder that cannot be written
+        raise SearchError(_explain(url, one_line(error))) from error
 
 
 @contextmanager
@@ -107,8 +110,6 @@ def failures(url: str) -> Iterator[None]:
     except grpc.RpcError as error:
         code = error.code().name if isinstance(error, grpc.Call) else type(error).__name__
         raise SearchError(_explain(url, code)) from error
-    except (OSError, ImportError) as error:  # a path without milvus-lite, a folder that cannot be written
-        raise SearchError(_explain(url, one_line(error))) from error
 
 
 def _explain(url: str, reason: str) -> str:

@@ -107,6 +107,7 @@ class RunConfig:
         base_url: str | None = None,
         server: Mapping[str, Any] | None = None,
         cache: Path = DEFAULT_CACHE,
+        knowledge: Path | None = None,
     ) -> RunConfig:
         """Read a profile for its models or its search alone, with the preset that has the fewest stages.
 
@@ -114,8 +115,17 @@ class RunConfig:
 
         Raises:
             SettingsError: The profile is unknown or malformed, or has no such model to replace.
+            SearchError: There is no such collection.
         """
-        return cls._read("vlm_only", profile, chat_model=chat_model, base_url=base_url, server=server, cache=cache)[0]
+        return cls._read(
+            "vlm_only",
+            profile,
+            chat_model=chat_model,
+            base_url=base_url,
+            server=server,
+            cache=cache,
+            collection=None if knowledge is None else Collection.open(knowledge),
+        )[0]
 
     @classmethod
     def from_environment(cls) -> RunConfig:

@@ -249,7 +249,7 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
     if check and (why := config.unreachable(**wanted, models=False)) is not None:
         raise EvaluationError(why)
     search = config.profile.search
-    ours = issubclass(look_up_agent_class(options.agent), CragAgent)
+    ours = _is_ours(options)
     if not search.is_pipeline and (options.calls == PROVIDED or not ours):
         reason = f"--calls {PROVIDED}" if options.calls == PROVIDED else f"--agent {options.agent}"
         raise EvaluationError(
@@ -311,17 +311,21 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         if asked := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _convert_to_evaluation_errors():
-        config = RunConfig.read(
-            options.preset,
-            options.profile,
-            without=options.without,
-            overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
-            chat_model=options.model_name,
-            base_url=options.base_url,
-            server=options.server,
-            cache=options.cache,
-            knowledge=options.knowledge,
-        )
+        if foreign is not None:
+            # No preset is read: forks have environment variables CRAG_... of their own, which name no setting of ours.
+            config = RunConfig.of_profile(options.profile, cache=options.cache, knowledge=options.knowledge)
+        else:
+            config = RunConfig.read(
+                options.preset,
+                options.profile,
+                without=options.without,
+                overrides=[*options.set, *(["trace.requests=true"] if options.record_requests else [])],
+                chat_model=options.model_name,
+                base_url=options.base_url,
+                server=options.server,
+                cache=options.cache,
+                knowledge=options.knowledge,
+            )
     if options.replicas is not None and config.settings.trace.requests:
         raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     made = {
@@ -331,7 +335,6 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         # A run from snippets must not be resumed with full pages. With fetch the folder grows during the run.
         **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
         **({"model_name": options.model_name} if options.model_name else {}),
-        **({"knowledge": config.collection.name} if config.collection is not None else {}),
         **({"reasoning_tokens": options.reasoning_tokens} if options.reasoning_tokens else {}),
     }
     if foreign is None:
@@ -348,6 +351,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,
+        **({"knowledge": config.collection.name} if config.collection is not None else {}),
         **({"gold_entity": True} if options.gold_entity else {}),
     }
 

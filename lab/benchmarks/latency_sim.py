@@ -6,8 +6,8 @@ Nothing here runs on a GPU. The real stages answer turns of the mini data set in
 the GPU. Chat models have stand-ins (``latency/stand_ins.py``). Each call takes the seconds of a token-cost model
 (``latency/cost.py``; its figures and their sources are in ``l40s.toml``) on a simulated clock, by which the guard plans: a batch
 of N has N times the limit of a turn. Every reply runs to its limit, and the stand-in never says what would end a turn early: the figures
-are upper bounds of the model. Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator. Nothing is
-learnt beforehand.
+are upper bounds of the model. Engines with a prefix cache read no prompt's beginning twice, unless ``--no-prefix-cache`` is given.
+Questions and dialogs are asked of one agent each, in the order of the organiser's evaluator. Nothing is learnt beforehand.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from pydantic import Field
 
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight.memory import estimate_memory
+from apps.preflight.submission import EVALUATION_SECONDS
 from evaluation.commands import make_console
 from evaluation.run.batches import schedule_by_queue
 from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.latency.call_seconds import estimate_seconds, place_models
-from lab.benchmarks.latency.cost import Machine
+from lab.benchmarks.latency.cost import Machine, count_picture_tokens
+from lab.benchmarks.latency.prefix_cache import make_prefix_caches
 from lab.benchmarks.latency.simulated_agent import AgentCall, SimulatedAgent, SimulatedTime
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 from tests.support.local_configs import use_local_configs
+
+_PROMPTS_KEPT = 2
+"""Prompts in the prefix cache for each that is answered at once: it has room for as many of the longest, and most are shorter."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Simulated:
     calls: tuple[AgentCall, ...]
     cut_replies: int
     chat_calls: int
+    prompt_tokens: float
+    known_tokens: float
 
     @property
     def times(self) -> list[float]:
@@ -81,15 +88,24 @@ def simulate(
     embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
     mini = PreparedSet(options.split, options.cache)
     pipeline = mini.search()
+    caching = {role: model for role, model in models.items() if model.keeps_prefixes and not options.no_prefix_cache}
+    prefixes = make_prefix_caches(config, {role: _PROMPTS_KEPT * model.at_once for role, model in caching.items()})
     calls: list[AgentCall] = []
     cut = chats = 0
+    prompt_tokens = known_tokens = 0.0
     for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
         time = SimulatedTime(lambda call: estimate_seconds(call, models, machine, options.reply_share))
-        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known)
+        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known, prefixes)
         calls += [agent.call(batch) for batch in make_batches(list(mini.turns(sessions, (kind,))), size)]
         cut += agent.cut_replies
-        chats += sum(call.items for call in time.take() if call.method == "chat")
-    return Simulated(tuple(calls), cut, chats)
+        for call in time.take():
+            if call.method == "chat" and call.role in models:
+                model = models[call.role].architecture
+                chats += call.items
+                prompt_tokens += call.characters / machine.characters + count_picture_tokens(model, call.pictures)
+                known_tokens += call.known_characters / machine.characters
+                known_tokens += count_picture_tokens(model, call.known_pictures)
+    return Simulated(tuple(calls), cut, chats, prompt_tokens, known_tokens)
 
 
 def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
@@ -121,12 +137,19 @@ def _measure(options: LatencyOptions) -> int:
             first = (preset, f"{memory:.1f}", str(at_once)) if size == options.batches[0] else ("", "", "")
             numbers = (mean, float(np.percentile(found.times, 95)), max(found.times), max(found.dialogs.values()))
             whole = sum(call.whole for call in found.calls)
-            counts = (f"{whole}/{len(found.calls)}", str(found.cut_replies), str(late))
+            counts = (
+                f"{whole}/{len(found.calls)}",
+                str(found.cut_replies),
+                str(late),
+                f"{EVALUATION_SECONDS / mean:,.0f}",
+            )
             rows.append(
                 (
                     *first,
                     str(size),
                     f"{found.chat_calls / len(found.times):.2f}",
+                    f"{found.prompt_tokens / len(found.times):.0f}",
+                    f"{found.known_tokens / len(found.times):.0f}",
                     *map("{:.2f}".format, numbers),
                     *counts,
                 )
@@ -138,7 +161,8 @@ def _measure(options: LatencyOptions) -> int:
                 guarded.append((preset, stage, *(_format_counts(counts) for counts in ways)))
     headings = (
         *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
-        *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late"),
+        *("prompt tokens a turn", "in the prefix cache"),
+        *("mean", "p95", "max", "longest dialog", "calls whole", "replies cut", "late", "turns in 7.5 h"),
     )
     console.print(build_table(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     title = "calls in which the guard let a stage run / reduced it / skipped it"
@@ -163,6 +187,7 @@ class LatencyOptions(BenchmarkOptions):
     batches: tuple[int, ...] = Field((1, 4, 8, 16), description="turns in one call")
     questions: int = Field(32, description="sessions of the single-turn data set")
     dialogs: int = Field(8, description="sessions of the multi-turn data set")
+    no_prefix_cache: bool = Field(False, description="read every prompt whole")
     reply_share: float = Field(1.0, description="share of its limit that a reply takes")
 
 

@@ -26,7 +26,7 @@ from agents.search.index_builder import IMAGE_COLLECTION, WEB_COLLECTION, Row, b
 from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect
 from agents.search.milvus_target import MilvusTarget
 from evaluation.commands import make_console
-from lab.benchmarks.common import run, table_of
+from lab.benchmarks.common import build_table, run
 from mini_crag_mm.loader import SET
 
 K = 10
@@ -202,7 +202,7 @@ def compare(options: DatabaseOptions) -> int:
         for index in options.indices.split(","):
             rows.append(_measure_milvus(options, vectors, index))
             console.print(" | ".join(rows[-1]))
-    console.print(table_of("vector databases", HEADINGS, rows, left=2))
+    console.print(build_table("vector databases", HEADINGS, rows, left=2))
     return 0
 
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from agents.models.architecture import Architecture, Decoder, Vision, read_architecture
+from agents.models.base import ChatMessage, ChatRequest
 from agents.settings.run_config import RunConfig
 from lab.benchmarks.latency.call_seconds import Placed, estimate_seconds, place_models
 from lab.benchmarks.latency.cost import (
@@ -20,6 +21,7 @@ from lab.benchmarks.latency.cost import (
     estimate_decode,
     estimate_prefill,
 )
+from lab.benchmarks.latency.prefix_cache import Known, PrefixCache, make_prefix_caches
 from lab.benchmarks.latency.stand_ins import PicturedSearch, make_example
 from tests.agent.scripted import ScriptedPipeline
 from tests.support.local_configs import CONFIGS
@@ -41,7 +43,9 @@ DECODER = Decoder(
     layers=1, kv_heads=1, head_dim=1, hidden=1, intermediate=1, vocabulary=1, context=100
 )  # 4 bytes a token
 TEXT = Architecture("m", "llama", "bfloat16", 110, 0, 10, DECODER, None)
-SEEING = Architecture("v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25))
+SEEING = Architecture(
+    "v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25, masked=True)
+)
 CHAT = Placed(TEXT, "bfloat16", at_once=2, engine=True)
 
 
@@ -56,6 +60,19 @@ def test_prompts_are_bound_by_arithmetic() -> None:
     # 2 x 20 x 4 positions, and attention: 4 x 3 layers x 4^2 positions x 2 wide
     assert count_picture_operations(SEEING, 2) == 2 * (160 + 384)
     assert estimate_prefill(SEEING, MACHINE, "float32", tokens=0, pictures=1) == pytest.approx(544 / 25)
+
+
+def test_a_picture_within_the_prompt_is_read_as_tokens_too() -> None:
+    within = dataclasses.replace(SEEING, vision=dataclasses.replace(SEEING.vision, masked=False))  # type: ignore[type-var]
+    beside = estimate_prefill(SEEING, MACHINE, "bfloat16", tokens=7, pictures=2)
+    # 2 pictures of 8 tokens: 2 operations x 100 parameters each, at 200 x 0.5 a second
+    found = estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2)
+    assert found == pytest.approx(beside + 32.0)
+    # The prefix cache holds one of them and 3 tokens; the encoder has seen both
+    known = {"known_tokens": 3, "known_pictures": 1, "encoded_pictures": 2}
+    assert estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2, **known) == pytest.approx(
+        2 * 100 * 12 / 100
+    )
 
 
 def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> None:
@@ -97,6 +114,40 @@ def test_calls_of_small_models_and_searches() -> None:
     query = ModelCall("web_search", "search", "search_web", 2, characters=999)
     assert estimate_seconds(query, {}, MACHINE) == 6.0
     assert estimate_seconds(query, {"search: web": reranker}, MACHINE) == pytest.approx(2 * 100 * 16 / 100 + 1 + 6)
+
+
+def prompt(system: str, text: str, *pictures: Image.Image) -> ChatRequest:
+    return ChatRequest((ChatMessage("system", system), ChatMessage("user", text, pictures)))
+
+
+def test_the_prefix_cache_knows_the_longest_beginning_that_was_read() -> None:
+    photo, other = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
+    cache = PrefixCache(prompts=3)
+    assert cache.read(prompt("Look.", "What is it?", photo)) == Known(0, 0, 0)
+    again = cache.read(prompt("Look.", "What is there?", photo))
+    assert again == Known(len("system\nLook.\nuser\nWhat is "), 1, 1)
+    assert cache.read(prompt("Look.", "What is it?", other)) == Known(len("system\nLook.\nuser\n"), 0, 0)
+    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("system\n"), 0, 1)
+    # The first prompt has gone, the second has not
+    assert cache.read(prompt("Look.", "What is it?", photo)).characters == len("system\nLook.\nuser\nWhat is ")
+
+
+def test_pictures_before_the_instructions_are_shared_by_all_stages() -> None:
+    photo = Image.new("RGB", (8, 8), "red")
+    cache = PrefixCache(prompts=3, pictures_first=True)
+    cache.read(prompt("Look.", "What is it?", photo))
+    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("user\n"), 1, 1)
+    assert cache.read(prompt("Look.", "Who?")).characters == 0  # no picture: the instructions stay in front
+
+
+def test_roles_with_one_table_share_an_engines_prefixes() -> None:
+    config = RunConfig.read("best", "gpu_current")
+    caches = make_prefix_caches(config, {"chat": 4, "small_chat": 4})
+    assert caches["chat"] is caches["small_chat"]
+    assert (
+        place_models(config)["chat"].keeps_prefixes
+        and not place_models(RunConfig.read("best", "gpu"))["chat"].keeps_prefixes
+    )
 
 
 def test_the_stand_in_follows_schemas() -> None:

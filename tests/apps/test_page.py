@@ -160,8 +160,11 @@ def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, photo:
 def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
     agent, stage = held()
     updates = functions_of(agent)["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
-    told = next(text for _, text, *_ in updates if isinstance(text, str) and "waiting for the test" in text)
+    told, _, *buttons = next(
+        each for _, *each in updates if isinstance(each[0], str) and "waiting for the test" in each[0]
+    )
     assert "Working" in told
+    assert buttons == [gradio.skip()] * 2, "an update on its way after Stop was clicked must not bring the button back"
     stage.go.set()
     assert [*updates][-1][0][-1]["content"] == "300 m"
 

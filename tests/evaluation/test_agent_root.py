@@ -127,7 +127,7 @@ def test_a_wrong_number_of_answers_ends_the_run_as_it_does_for_our_own_agents(wo
         "    def batch_generate_response(self, queries, images, message_histories): return ['one too many'] * 9\n"
     )
     status, said = world.run("--max-failures", "2", agent="agents.short:Short")
-    assert status == 2 and "the agent returned 9 answers for 3 questions" in said
+    assert status == 2 and "the agent returned 9 answers for 2 questions" in said
 
 
 def test_the_research_release_is_called_in_its_way(world: World) -> None:
@@ -138,8 +138,21 @@ def test_the_research_release_is_called_in_its_way(world: World) -> None:
     assert world.lines()[0]["agent_response"].startswith("org/Echo True ")
     assert world.lines()[0]["agent_response"].endswith(" animal")
     assert world.noted()["model_name"] == "org/Echo"
-    status, said = world.run(*more, "--model-name", "org/Other", "--resume", agent=agent)
-    assert status == 2 and "model_name: org/Echo then, org/Other now" in said
+    status, said = world.run(*more, "--model-name", "org/Echo-2", "--resume", agent=agent)
+    assert status == 2 and "model_name: org/Echo then, org/Echo-2 now" in said
+
+
+def test_variables_of_a_fork_are_no_settings_of_ours(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRAG_TASK_MODE", "task 2")
+    (world.root / "agents" / "configured.py").write_text(
+        "import os\n"
+        "from agents.my_agent import MyAgent\n"
+        "class Configured(MyAgent):\n"
+        "    def batch_generate_response(self, queries, images, message_histories):\n"
+        "        return [os.environ['CRAG_TASK_MODE']] * len(queries)\n"
+    )
+    assert world.run("--mode", "generate", agent="agents.configured:Configured")[0] == 0
+    assert {line["agent_response"] for line in world.lines()} == {"task 2"}
 
 
 def test_full_pages_are_those_of_our_caches(world: World) -> None:

@@ -341,7 +341,7 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
         len(read_decisions(tmp_path / "run", RuleJudge())) == 23
     )  # the deadline cut the first turn short, and no other
     assert read_figures(tmp_path / "run")[0].cut_short == 1
-    with pytest.raises(EvaluationError, match="holds no judged run"):
+    with pytest.raises(EvaluationError, match="contains no judged run"):
         run_folders([tmp_path / "run" / "deeper"])
 
 

@@ -424,7 +424,7 @@ def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path
     with pytest.raises(JudgeError, match="--judge-price"):
         choose_judge("local-model", cache=tmp_path, max_cost=1.0)
     silent = Server(httpserver, '{"accuracy": true}')
-    with pytest.raises(JudgeError, match="does not say how many tokens"):
+    with pytest.raises(JudgeError, match="does not report how many tokens"):
         silent.judge(spending=Spending(Price(1.0, 1.0), 5.0)).judge(ITEM)
     unlimited = silent.judge("local-model")
     unlimited.judge(ITEM)

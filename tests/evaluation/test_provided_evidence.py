@@ -120,7 +120,7 @@ def test_the_web_is_searched_by_the_full_query_where_there_is_one(tmp_path: Path
         "How tall is this?",
     ]
     path.write_text('{"query": "a"}\n')
-    with pytest.raises(EvaluationError, match="holds no line"):
+    with pytest.raises(EvaluationError, match="has no line"):
         read_full_queries(path)
 
 

@@ -114,7 +114,7 @@ def _table(**fields: Any) -> str:
     [
         ("{", "malformed"),
         (_with(features=[]), "malformed"),
-        (_with(scale=[0.1, 0.0]), "not above 0"),
+        (_with(scale=[0.1, 0.0]), "has to be above 0"),
         (_with(mean=None), "mean"),
         (_with(classes=["a", "b", "c"]), "3 classes"),
         (_with(classes=["right", "wrong"]), "wrong, right in this order"),

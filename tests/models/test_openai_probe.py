@@ -114,6 +114,24 @@ def test_a_reply_that_ends_in_thoughts_is_reported_with_a_sufficient_budget(http
     assert given.fault is None
 
 
+def test_a_model_that_never_ends_its_thoughts_is_asked_no_more(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, FAILURES["thinks on"])
+    found = probed(httpserver, thorough=False)
+    assert [each.name for each in found.findings] == ["thoughts"] and len(seen) == found.requests == 2
+    assert "2048 more are not enough: give it tokens for them with --reasoning-tokens 8192" in str(found.fault)
+
+
+def test_a_blind_model_that_reasons_is_told_apart_from_a_silent_one(httpserver: HTTPServer) -> None:
+    def say(body: Body) -> Any:
+        if body["max_tokens"] < 1000:
+            return FAILURES["thinks on"](body)
+        return FAILURES["blind"](body)
+
+    serve_chat(httpserver, say)
+    found = probed(httpserver, thorough=False)
+    assert "the model takes no picture" in str(found.fault) and "plain question" not in str(found.fault)
+
+
 def test_what_is_refused_is_told_and_remembered(httpserver: HTTPServer) -> None:
     names = ("temperature", "logprobs", "response_format", "stream")
     seen = serve_chat(httpserver, refuse(*names, max_tokens="max_completion_tokens"))

@@ -116,14 +116,14 @@ def save_mllama(folder: Path) -> Path:
     return folder
 
 
-def _bert_config(size: int, **more: Any) -> BertConfig:
+def _bert_config(size: int, positions: int = 64, **more: Any) -> BertConfig:
     return BertConfig(
         vocab_size=size,
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=64,
-        max_position_embeddings=64,
+        max_position_embeddings=positions,
         **more,
     )
 
@@ -141,11 +141,11 @@ def _bert_tokenizer() -> PreTrainedTokenizerFast:
     return words
 
 
-def save_bert(folder: Path) -> Path:
+def save_bert(folder: Path, positions: int = 64) -> Path:
     """A text encoder."""
     torch.manual_seed(0)
     words = _bert_tokenizer()
-    BertModel(_bert_config(len(words))).save_pretrained(folder)
+    BertModel(_bert_config(len(words), positions)).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder
 

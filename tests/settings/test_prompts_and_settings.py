@@ -435,9 +435,9 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "there is nothing to ask"),
-        (b"---\nmodel: chat\n---\n", "there is nothing to ask"),
-        (b"=== system\nBe brief.\n", "there is nothing to ask"),
+        (b"", "add one, with the question below it"),
+        (b"---\nmodel: chat\n---\n", "add one, with the question below it"),
+        (b"=== system\nBe brief.\n", "add one, with the question below it"),
         (b"=== user\ncaf\xe9\n", "is not UTF-8 .* save it as UTF-8"),
         (b"---\nmodel: [chat\n---\n=== user\nx\n", "front matter that is not valid YAML"),
         (b"---\nmodel: 2026-02-30\n---\n=== user\nx\n", "front matter that is not valid YAML"),

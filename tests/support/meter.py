@@ -21,6 +21,10 @@ class ModelCall:
     characters: int = 0  # of text that goes in, all items together
     pictures: int = 0  # that go in
     reply: int = 0  # tokens that may come back of one item
+    # What a prefix cache spares: text and pictures at the beginning of prompts, and pictures that were encoded before
+    known_characters: int = 0
+    known_pictures: int = 0
+    encoded_pictures: int = 0
 
 
 @dataclass

@@ -69,7 +69,7 @@ SERVERS = {
     "llama.cpp's own, for one that sees": (llama_cpp, True),
     "crag serve": (crag_serve, True),
     "the tests': a model that reasons, as OpenAI serves it": (lambda: failing("reasons"), True),
-    "the tests': a model that ends in its thoughts": (lambda: failing("thinks on"), True),
+    "the tests': a model that never ends its thoughts": (lambda: failing("thinks on"), True),
 }
 
 

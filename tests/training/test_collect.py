@@ -299,8 +299,8 @@ def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--record-requests", "--replicas", "2"), "of one agent in this process, without --replicas"),
-        (("--set", "trace.requests=true", "--replicas", "2"), "of one agent in this process, without --replicas"),
+        (("--record-requests", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
+        (("--set", "trace.requests=true", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
         (("--record-requests", "--set", "trace.images=false"), "trace.requests needs trace.queries and trace.images"),
         (("--record-requests", "--agent", "tests.evaluation.worlds:ScriptedAgent"), "--record-requests cannot change agent"),
     ],

@@ -1,5 +1,6 @@
 """The adapter on an engine in this process' charge."""
 
+import dataclasses
 import json
 import multiprocessing
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from PIL import Image
 from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.vllm_chat import VllmChat
+from agents.models.chat.vllm_compat import VllmEngine
 from agents.models.registry import ModelRegistry
 from agents.time_limits.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
@@ -49,6 +51,46 @@ def test_pictures_are_seen_as_transformers_sees_them(qwen: VllmChat, qwen_folder
     assert [reply.text for reply in found] == [reply.text for reply in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-2)
+
+
+def test_the_stages_of_a_turn_share_their_photo_in_the_prefix_cache(
+    qwen_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Look, answer and verdict: the verdict goes on from the answer's prompt; answer and look have the photo alone in common."""
+    photos = [picture(seed) for seed in range(8)]  # of 18 tokens each: more than a block of the cache, 128 on a CPU
+    look = ask_with("You look at a photo before anything is searched.", "What is it?", photos)
+    answer = ask_with("You answer from the information given.", "Information: it is a bridge. What is it?", photos)
+    verdict = ChatRequest(
+        (*answer.messages, ChatMessage("assistant", "A bridge."), ChatMessage("user", "Is it correct?"))
+    )
+    found = {}
+    for pictures_first in (False, True):
+        with engine(qwen_folder, images=8, pictures_first=pictures_first) as model, monkeypatch.context() as patched:
+            known = count_known_tokens(patched)
+            for request in (look, answer, verdict):
+                assert model.chat([dataclasses.replace(request, max_tokens=1)])[0].error is None
+            found[pictures_first] = list(known)
+    assert found[False][:2] == [0, 0]  # the instructions come first and differ
+    assert found[True][0] == 0 < found[True][1]
+    assert min(found[False][2], found[True][2]) > 0
+
+
+def ask_with(instructions: str, text: str, photos: list[Image.Image]) -> ChatRequest:
+    return ChatRequest((ChatMessage("system", instructions), ChatMessage("user", text, tuple(photos))))
+
+
+def count_known_tokens(patched: pytest.MonkeyPatch) -> list[int]:
+    """Collect, of each request, the tokens of its prompt that the engine did not read again."""
+    generate, known = VllmEngine.generate, []
+
+    async def watched(self: VllmEngine, *arguments: Any) -> AsyncIterator[Any]:
+        last = None
+        async for last in generate(self, *arguments):
+            yield last
+        known.append(last.num_cached_tokens or 0)
+
+    patched.setattr(VllmEngine, "generate", watched)
+    return known
 
 
 def test_each_request_has_its_own_seed(llama: VllmChat) -> None:

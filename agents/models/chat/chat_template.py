@@ -42,7 +42,7 @@ class ChatTemplate:
         try:
             return self._apply(template, messages)
         except TemplateError as first:
-            merged = _system_into_user(messages)
+            merged = system_into_user(messages)
             try:
                 if merged is not None:
                     return self._apply(template, merged)
@@ -113,7 +113,7 @@ def load_chat_template(source: str | Path, revision: str = MAIN, **processor_opt
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
 
 
-def _system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
+def system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
     """Merge a leading system message into the user message that follows it.
 
     Returns:

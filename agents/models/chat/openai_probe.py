@@ -127,22 +127,24 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
     findings: list[Finding] = []
     shown = _SHOWN if sees else None
     reply = _ask(chat, shown)
-    others = 0
+    asking = chat
     if reply.fault == "tokens":
-        findings.append(_thinks_too_long(reply))
-        more = dataclasses.replace(chat, reasoning_tokens=chat.reasoning_tokens + _THOUGHTS)
-        reply, others = _ask(more, shown), more.requests
-    if sees and reply.finish_reason == "error":
-        plain = _ask(chat, None)
+        asking, first = dataclasses.replace(chat, reasoning_tokens=chat.reasoning_tokens + _THOUGHTS), reply
+        reply = _ask(asking, shown)
+        findings.append(_thinks_too_long(first, asking.reasoning_tokens, is_enough=reply.fault != "tokens"))
+    has_ended = reply.fault != "tokens"
+    if has_ended and sees and reply.finish_reason == "error":
+        plain = _ask(asking, None)
         if plain.finish_reason != "error":
             findings.append(Finding(PICTURES, False, f"the model takes no picture ({reply.error})", _BLIND, fatal=True))
         reply = plain
-    elif sees:
-        findings.append(_judge_picture(chat, reply))
-    findings += _judge_reply(chat, reply)
+    elif has_ended and sees:
+        findings.append(_judge_picture(asking, reply))
+    if has_ended:
+        findings += _judge_reply(chat, reply)
     if thorough:
         findings += [_judge_limit(chat), _judge_context(_list_models(chat))]
-    requests = chat.requests - before + others
+    requests = chat.requests - before + (asking.requests if asking is not chat else 0)
     return Probe(chat.name, chat.address, tuple(findings), requests, time.monotonic() - began)
 
 
@@ -173,9 +175,12 @@ def _ask(chat: OpenAIChat, shown: str | None) -> ChatReply:
     return reply
 
 
-def _thinks_too_long(reply: ChatReply) -> Finding:
-    cure = f"give it tokens for them with --reasoning-tokens {_THOUGHTS} (reasoning_tokens in [models.chat])"
+def _thinks_too_long(reply: ChatReply, tried: int, *, is_enough: bool) -> Finding:
+    """Describe a model that ended in its thoughts, and whether it ended in a reply with more tokens for them."""
     said = (reply.error or "").partition(":")[0]
+    needed = tried if is_enough else 4 * tried
+    cure = f"give it tokens for them with --reasoning-tokens {needed} (reasoning_tokens in [models.chat])"
+    said += "" if is_enough else f"; {tried} more are not enough"
     return Finding(THOUGHTS, False, said, f"{cure}, or turn thoughts off at the server", fatal=True)
 
 

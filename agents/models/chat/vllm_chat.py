@@ -20,7 +20,7 @@ from PIL import Image
 
 from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
-from agents.models.chat.chat_template import ChatTemplate, load_chat_template
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template, system_into_user
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
@@ -81,7 +81,8 @@ class VllmChat:
 
     ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free the memory and the
     event loop; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes. ``lora`` is vLLM's
-    request for an adapter. Images are scaled down to ``max_image_side`` pixels on their longer side.
+    request for an adapter. Images are scaled down to ``max_image_side`` pixels on their longer side. With ``pictures_first`` they stand
+    before the instructions too.
     """
 
     def __init__(
@@ -93,6 +94,8 @@ class VllmChat:
         lora: Any = None,
         max_image_side: int = MAX_IMAGE_SIDE,
         start: Start | None = None,  # loads the engine again, once, if it dies
+        *,
+        pictures_first: bool = False,
     ) -> None:
         if max_image_side < 1:
             raise ValueError("max_image_side must be at least 1")
@@ -100,7 +103,7 @@ class VllmChat:
         self._engines = [engine]  # one at a time; the finaliser sees which
         self._start, self._lock = start, threading.Lock()
         self._reload: Future[None] | None = None
-        self._lora, self._max_image_side = lora, max_image_side
+        self._lora, self._max_image_side, self._pictures_first = lora, max_image_side, pictures_first
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
         self._image_places: dict[int, int] = {0: 0}
@@ -122,6 +125,9 @@ class VllmChat:
         gpu_memory_utilization: float = 0.9,  # share of the GPU's memory that vLLM may take, weights and KV cache together
         images: int = 1,  # most images in one prompt
         max_image_side: int = MAX_IMAGE_SIDE,
+        # Put the system message of a prompt with pictures behind them, in the user's message: the prompts of a turn's stages then begin
+        # alike, and the prefix cache reads its photo once
+        pictures_first: bool = False,
         enforce_eager: bool = False,  # without CUDA graphs: starts sooner, takes less memory, answers slower
         lora: Mapping[str, str] | None = None,  # ``name``, ``path`` and ``revision`` of an adapter, likewise
         extra: Mapping[str, Any] | None = None,  # more engine arguments, by vLLM's own names
@@ -159,7 +165,16 @@ class VllmChat:
             loop.close()
             raise
         request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
-        model = cls(engine, loop, template, name or Path(path).name, request, max_image_side, start)
+        model = cls(
+            engine,
+            loop,
+            template,
+            name or Path(path).name,
+            request,
+            max_image_side,
+            start,
+            pictures_first=pictures_first,
+        )
         try:
             model._warm_up()
         except ModelError:
@@ -274,6 +289,8 @@ class VllmChat:
         try:
             messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
             images = [image for message in messages for image in message.images]
+            if images and self._pictures_first:
+                messages = system_into_user(messages) or messages
             ids = self._fitted(job, messages, self._growth(images))
             self._check_image_tokens(ids, len(images))
             job.sampling = self._engine.sampling(job.request)

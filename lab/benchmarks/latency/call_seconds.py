@@ -27,6 +27,12 @@ class Placed:
     at_once: int
     engine: bool
 
+    @property
+    def keeps_prefixes(self) -> bool:
+        """Whether its engine has a prefix cache: vLLM's, but for Llama-3.2-Vision."""
+        vision = self.architecture.vision
+        return self.engine and not (vision is not None and vision.masked)
+
 
 def place_models(config: RunConfig) -> dict[str, Placed]:
     """Return the models of a preset on the GPU by role, those of the search included.
@@ -73,7 +79,14 @@ def _estimate_chat(call: ModelCall, model: Placed, machine: Machine, reply_share
     share = 1 / waves
     tokens, pictures = call.characters / machine.characters * share, call.pictures * share
     wave = estimate_prefill(
-        model.architecture, machine, model.dtype, tokens=tokens, pictures=pictures
+        model.architecture,
+        machine,
+        model.dtype,
+        tokens=tokens,
+        pictures=pictures,
+        known_tokens=call.known_characters / machine.characters * share,
+        known_pictures=call.known_pictures * share,
+        encoded_pictures=call.encoded_pictures * share,
     ) + estimate_decode(
         model.architecture,
         machine,

@@ -85,13 +85,32 @@ def count_picture_operations(model: Architecture, pictures: float) -> float:
     return pictures * (linear + attention)
 
 
-def estimate_prefill(model: Architecture, machine: Machine, dtype: str, *, tokens: float, pictures: float) -> float:
+def count_picture_tokens(model: Architecture, pictures: float) -> float:
+    """Count the tokens by which pictures lengthen a prompt: 0 for a model that reads them beside it (Llama-3.2-Vision)."""
+    if model.vision is None or model.decoder is None or model.vision.masked:
+        return 0.0
+    return pictures * model.vision.cached
+
+
+def estimate_prefill(
+    model: Architecture,
+    machine: Machine,
+    dtype: str,
+    *,
+    tokens: float,
+    pictures: float,
+    known_tokens: float = 0.0,
+    known_pictures: float = 0.0,
+    encoded_pictures: float = 0.0,
+) -> float:
     """Estimate the seconds until the prompts of a batch have been read.
 
-    The prompts have ``tokens`` and ``pictures`` in all.
+    The prompts have ``tokens`` and ``pictures`` in all. A prefix cache holds ``known_tokens`` and ``known_pictures`` of them, the encoder's
+    cache ``encoded_pictures``.
     """
+    tokens += count_picture_tokens(model, pictures - known_pictures) - known_tokens
     return estimate_text_seconds(model, machine, dtype, tokens) + machine.time_arithmetic(
-        count_picture_operations(model, pictures), dtype
+        count_picture_operations(model, pictures - encoded_pictures), dtype
     )
 
 

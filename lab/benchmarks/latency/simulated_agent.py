@@ -6,8 +6,9 @@ Each call of a model or the search takes the seconds of the cost model.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from agents.models.base import ChatReply, ChatRequest, ModelError
@@ -21,6 +22,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.time_limits.guard import DialogTimes
 from agents.time_limits.worker import Worker
 from agents.turn import Turn
+from lab.benchmarks.latency.prefix_cache import PrefixCache
 from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, Known, PicturedSearch, StandInChat
 from mini_crag_mm.loader import AskedTurn
 from tests.support.meter import SIZES, CallLog, Metered, ModelCall, ModelsBy
@@ -64,14 +66,22 @@ class TimedChat:
 
     name = StandInChat.name
 
-    def __init__(self, role: str, time: SimulatedTime) -> None:
-        self._role, self._time, self.cut = role, time, 0
+    def __init__(self, role: str, time: SimulatedTime, prefixes: PrefixCache | None = None) -> None:
+        self._role, self._time, self._prefixes, self.cut = role, time, prefixes, 0
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Reply to each request."""
         if not requests:
             return []
         call = ModelCall(self._time.running(), self._role, "chat", len(requests), **SIZES["chat"](requests, ()))
+        if self._prefixes is not None:
+            known = [self._prefixes.read(request) for request in requests]
+            call = dataclasses.replace(
+                call,
+                known_characters=sum(each.characters for each in known),
+                known_pictures=sum(each.pictures for each in known),
+                encoded_pictures=sum(each.encoded for each in known),
+            )
         done = self._time.add_until(call, deadline)
         replies = StandInChat().chat(requests)
         if done == 1.0:
@@ -122,9 +132,10 @@ class SimulatedAgent:
         time: SimulatedTime,
         seconds_of_turn: float = 0.0,  # outside of all calls
         known: dict[Hashable, Any] | None = None,  # what models and search said of items, kept for other agents
+        prefixes: Mapping[str, PrefixCache] = MappingProxyType({}),  # of the engines that keep them, by role
     ) -> None:
         answers = {} if known is None else known
-        self._chats = {role: TimedChat(role, time) for role in CHAT_ROLES}
+        self._chats = {role: TimedChat(role, time, prefixes.get(role)) for role in CHAT_ROLES}
 
         def model(role: str) -> Any:
             if role in self._chats:
