@@ -17,7 +17,6 @@ from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
-from agents.settings.collection_gate import find_gate
 from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
 
 if TYPE_CHECKING:
@@ -166,6 +165,8 @@ class RunConfig:
         ready = ready.with_server_options(server) if server else ready
         note = ""
         if collection is not None:
+            from agents.settings.collection_gate import find_gate  # it reads gates, with numpy
+
             # Its indices are in the cache, whatever the profile searches otherwise.
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
             gate, note = find_gate(collection, name_of(preset), ready.gate_models)

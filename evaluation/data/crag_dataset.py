@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from agents.base.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
-from evaluation.data.question_files import find_questions
 from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
@@ -164,13 +163,13 @@ def load(
     online: bool = False,
     rules: Rules = OURS,
 ) -> CragDataset:
-    """Load one split from the hub or from a local folder, or a file of one's own questions, which has no splits.
+    """Load one split from the hub, or from a local folder.
 
     Args:
         dataset_type: Which of the two data sets.
         split: Split of the data set.
         revision: Revision of the data set.
-        path: Local folder, or a file of one's own questions (``question_files``); None: the hub.
+        path: Local folder; None: the hub.
         cache: Folder for converted tables (``tables/``) and fetched images (``image_cache/``).
         online: Whether images given by URL may be fetched. Hugging Face's libraries have their own switch for asking a hub.
         rules: See ``CragDataset``.
@@ -181,10 +180,6 @@ def load(
     """
     repository = repository_name(dataset_type)
     folders: tuple[Path, ...] = ()
-    if path is not None and (file := find_questions(path)) is not None:
-        from evaluation.data.own_dataset import load_own_questions  # it builds on this module
-
-        return load_own_questions(file, rules)
     if path is None:
         name = f"{HUB_ORGANISATION}/{repository}"
         source: dict[str, Any] = {"path": name, "revision": revision}

@@ -8,9 +8,10 @@ from typing import Any
 
 import datasets
 
-from evaluation.data.crag_dataset import CragDataset
+from evaluation.data import crag_dataset
+from evaluation.data.crag_dataset import CragDataset, DatasetType
 from evaluation.data.dataset_images import ImageCache, LoadedImage
-from evaluation.data.question_files import OwnDialog, read_questions
+from evaluation.data.question_files import OwnDialog, find_questions, read_questions
 from evaluation.records import I_DONT_KNOW, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
@@ -74,3 +75,23 @@ def load_own_questions(file: Path, rules: Rules = OURS) -> OwnQuestions:
         EvaluationError: The file cannot be read, or rows are malformed (``question_files.read_questions``).
     """
     return OwnQuestions(read_questions(file), f"{file.resolve().parent.name}/{file.name}", rules)
+
+
+def load(
+    dataset_type: DatasetType,
+    split: str,
+    revision: str,
+    path: Path | None,
+    cache: Path,
+    *,
+    online: bool = False,
+    rules: Rules = OURS,
+) -> CragDataset:
+    """Load what ``--dataset`` names: a file of one's own questions, which has no types or splits, or a data set in the organiser's layout.
+
+    Raises:
+        EvaluationError: As for ``load_own_questions`` and ``crag_dataset.load``.
+    """
+    if path is not None and (file := find_questions(path)) is not None:
+        return load_own_questions(file, rules)
+    return crag_dataset.load(dataset_type, split, revision, path, cache, online=online, rules=rules)

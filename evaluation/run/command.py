@@ -160,7 +160,7 @@ def _report(
 
 def load(kind: DatasetType, options: RunOptions) -> CragDataset:
     """Load a data set; images may be fetched unless HF_HUB_OFFLINE says that there is no network."""
-    from evaluation.data import crag_dataset
+    from evaluation.data import own_dataset
     from evaluation.data.diagnostics import load_diagnostics
 
     online = os.environ.get("HF_HUB_OFFLINE", "").upper() not in {"1", "ON", "YES", "TRUE"}
@@ -169,6 +169,6 @@ def load(kind: DatasetType, options: RunOptions) -> CragDataset:
             options.diagnostics, options.split, options.dataset, options.cache, online=online, rules=options.rules
         )
     place = options.own_questions or options.dataset
-    return crag_dataset.load(
+    return own_dataset.load(
         kind, options.split, options.revision, place, options.cache, online=online, rules=options.rules
     )

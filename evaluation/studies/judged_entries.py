@@ -223,13 +223,13 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
     """
     if options.dataset is None:
         return []
-    from evaluation.data import crag_dataset
+    from evaluation.data import crag_dataset, own_dataset
 
     found, reasons = [], []
     place = (options.split, options.revision, options.dataset, options.cache)
     for kind in get_args(crag_dataset.DatasetType):
         try:
-            found.append(crag_dataset.load(kind, *place))
+            found.append(own_dataset.load(kind, *place))
         except EvaluationError as error:
             reasons.append(str(error))
     if not found:

@@ -167,7 +167,7 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     museum, photo = tmp_path / "museum", tmp_path / "photo.png"
     museum.mkdir()
     PHOTO.save(photo)
-    question = "How tall is this?"
+    question = "How much does a family ticket cost?"
 
     def sorted_words(*words: str) -> tuple[Path | None, Path | None, str | None]:
         options = terminal.AskOptions.parse([*words])
@@ -187,6 +187,7 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ([str(museum), "--knowledge", str(museum)], "name two collections"),
         ([str(museum), "--split", "zoo"], "two things to search"),
         ([], "there is nothing to ask about"),
+        ([str(museum), "How tall is this?"], "what only a photo can show"),
     ):
         with pytest.raises(SystemExit):
             terminal.AskOptions.parse(words)

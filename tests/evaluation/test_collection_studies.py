@@ -154,7 +154,7 @@ def test_an_earlier_run_is_compared_and_a_truthfulness_can_be_asked_for(
     museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(monkeypatch, collection_check, museum, ANSWERS)
-    assert collection_check.main([str(museum), "--min-truthfulness", "-10%"]) == 0
+    assert collection_check.main([str(museum), "--min-truthfulness=-10%"]) == 0
     better = [*ANSWERS[:2], ("6 euros", {}), *ANSWERS[3:]]
     play(monkeypatch, collection_check, museum, better)
     capsys.readouterr()

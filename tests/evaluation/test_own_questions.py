@@ -11,7 +11,7 @@ import pytest
 import local_evaluation
 from agents.crag_agent import CragAgent
 from agents.settings.run_config import RunConfig
-from evaluation.data import crag_dataset
+from evaluation.data.own_dataset import load_own_questions
 from evaluation.data.question_files import find_questions, read_questions
 from evaluation.files.outputs import SCORES
 from evaluation.files.responses import read_responses
@@ -149,7 +149,7 @@ def test_two_files_of_questions_are_refused(folder: Path) -> None:
 
 
 def test_questions_become_sessions_with_accepted_answers(folder: Path) -> None:
-    data = crag_dataset.load("single-turn", path=write_csv(folder))
+    data = load_own_questions(write_csv(folder))
     mill, unanswerable, ticket = data.sessions
     assert not any(session.is_ego for session in data.sessions)
     assert mill.turns[0].ground_truth == "J. Smith or John Smith"

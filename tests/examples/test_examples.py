@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -19,12 +20,15 @@ from PIL import Image
 from agents.models.chat.gguf import GgufOptions
 from agents.profiles.profile import ROOT
 from agents.search.build_index import IndexOptions
+from agents.search.own_sources import read_table
 from agents.texts.refusals import refuses
 from apps.preflight.repository import _lint_dockerfile
 from apps.serve import ServeOptions
+from evaluation.data.question_files import read_questions
 
 EXAMPLES = ROOT / "examples"
 ZOO = EXAMPLES / "zoo"
+MUSEUM = EXAMPLES / "museum"
 NOTEBOOK = EXAMPLES / "zoo.ipynb"
 PROFILE = """extends = "embedded"
 
@@ -107,13 +111,16 @@ def test_the_notebook_is_committed_without_outputs_and_paths() -> None:
     assert not re.search(r"/home/|/root|/tmp|/work/|C:\\\\", NOTEBOOK.read_text(encoding="utf-8"))
 
 
-def test_every_photo_is_small_listed_and_a_copy_with_a_known_licence() -> None:
-    listed = dict(re.findall(r"^\| (\S+\.webp) \| (\S+\.webp) \|", (ZOO / "ATTRIBUTION.md").read_text(), re.MULTILINE))
-    photos = [*ZOO.rglob("*.webp")]
-    assert {path.relative_to(ZOO).as_posix() for path in photos} == {*listed}
+@pytest.mark.parametrize("place", [ZOO, MUSEUM], ids=lambda place: place.name)
+def test_every_photo_is_small_listed_and_a_copy_with_a_known_licence(place: Path) -> None:
+    listed = dict(
+        re.findall(r"^\| (\S+\.webp) \| (\S+\.webp) \|", (place / "ATTRIBUTION.md").read_text(), re.MULTILINE)
+    )
+    photos = [*place.rglob("*.webp")]
+    assert {path.relative_to(place).as_posix() for path in photos} == {*listed}
     licences = (ROOT / "mini_crag_mm" / "ATTRIBUTION.md").read_text(encoding="utf-8")
     for path in photos:
-        original = listed[path.relative_to(ZOO).as_posix()]
+        original = listed[path.relative_to(place).as_posix()]
         assert path.read_bytes() == (ROOT / "mini_crag_mm" / original).read_bytes()
         assert f"| {original} |" in licences and path.stat().st_size <= _MAX_BYTES
         with Image.open(path) as photo:
@@ -124,6 +131,18 @@ def test_no_visitors_photo_is_one_of_the_table() -> None:
     with (ZOO / "animals.csv").open(encoding="utf-8") as file:
         own = {(ZOO / "photos" / row["file"]).read_bytes() for row in csv.DictReader(file)}
     assert not own & {path.read_bytes() for path in (ZOO / "visitors").iterdir()}
+
+
+def test_the_museums_questions_are_as_the_readme_counts_them() -> None:
+    dialogs = read_questions(MUSEUM / "questions.csv")
+    turns = [(dialog, turn) for dialog in dialogs for turn in dialog.turns]
+    assert len(turns) == 40 and len(read_table(MUSEUM / "photos.csv", MUSEUM / "photos")) == 8
+    counts = (
+        sum(dialog.photo is None for dialog in dialogs),
+        sum(len(dialog.turns) for dialog in dialogs if len(dialog.turns) > 1),
+        sum(not turn.answers for _, turn in turns),
+    )
+    assert counts == (6, 5, 5)
 
 
 @pytest.mark.parametrize("image", ["Dockerfile.cpu", "Dockerfile.current"])
