@@ -3,9 +3,9 @@
 Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
 
-Opening a Chroma collection writes into its database. Hence a process never opens a published snapshot but a copy of its own,
-whose vectors are links (``working_copy``). The organiser's classes get it where they ask for a download (``local_indices``). Nothing
-else of the process notices: Hugging Face's libraries keep the user's cache, hub and connection.
+Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot but a copy of its own
+(``working_copy``), which the organiser's classes get where they ask for a download (``local_indices``). Nothing else of the process
+notices: Hugging Face's libraries keep the user's cache, hub and connection.
 """
 
 import atexit
@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,6 @@ from agents.search.hits import SearchError
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _DOWNLOAD = "snapshot_download"
-_VECTORS = ".bin"
-"""Ending of the files of Chroma's HNSW index, which are written when chunks are added and read when it is searched."""
 _opening = threading.Lock()
 
 
@@ -114,7 +112,7 @@ def point(hub: Path, dataset_id: str, revision: str) -> None:
 def working_copy(hub: Path, dataset_id: str) -> Path:
     """Copy the published snapshot once for this process; the copy is removed when the process ends.
 
-    The vectors are linked: searching only reads them, and at the challenge's size they are gigabytes.
+    Its vectors cannot be links: where the index was built from few entries, Chroma 1.4.1 writes ``length.bin`` again when it is opened.
 
     Raises:
         SearchError: No snapshot is published.
@@ -126,20 +124,9 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
     target = snapshot_path(copies, dataset_id, revision)
     if not target.is_dir():
         copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
-        source = snapshot_path(hub, dataset_id, revision)
-        shutil.copytree(source, copy, dirs_exist_ok=True, copy_function=_link_or_copy)
+        shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
         publish(copies, dataset_id, revision, copy)
     return target
-
-
-def _link_or_copy(source: str, target: str) -> str:
-    if source.endswith(_VECTORS):
-        whole = Path(source).resolve()  # in a hub's cache it is a link itself
-        for link in (os.link, os.symlink):
-            with suppress(OSError):  # another file system, or one without links
-                link(whole, target)
-                return target
-    return shutil.copy2(source, target)
 
 
 @contextmanager

@@ -58,27 +58,6 @@ def test_the_organisers_classes_get_a_copy_of_their_own(tmp_path: Path) -> None:
     assert (snapshot_path(tmp_path, "org/copied", A) / "file").read_text() == "one"
 
 
-def test_a_copy_shares_its_vectors_and_owns_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def publish_index(name: str) -> tuple[Path, Path]:
-        folder = work(tmp_path, name)
-        for file in ("chroma.sqlite3", "data_level0.bin"):
-            (folder / file).write_text(name)
-        return publish(tmp_path, f"org/{name}", A, folder), working_copy(tmp_path, f"org/{name}")
-
-    published, copy = publish_index("linked")
-    assert (copy / "data_level0.bin").samefile(published / "data_level0.bin")
-    assert not (copy / "chroma.sqlite3").samefile(published / "chroma.sqlite3")
-
-    def refuse(*_: object) -> None:
-        raise OSError("no links here")
-
-    monkeypatch.setattr("os.link", refuse)
-    monkeypatch.setattr("os.symlink", refuse)
-    published, copy = publish_index("copied_whole")
-    assert (copy / "data_level0.bin").read_text() == "copied_whole"
-    assert not (copy / "data_level0.bin").samefile(published / "data_level0.bin")
-
-
 def test_a_new_revision_is_opened_after_the_old_one(tmp_path: Path) -> None:
     publish(tmp_path, "org/renewed", A, work(tmp_path, "one"))
     old = working_copy(tmp_path, "org/renewed")

@@ -97,16 +97,6 @@ def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path:
     assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
 
 
-def test_opening_and_searching_leaves_the_published_vectors_as_they_are(world: World) -> None:
-    """A process's copy links them."""
-    vectors = sorted((world.cache / "hub").rglob("*.bin"))
-    before = [file.read_bytes() for file in vectors]
-    search = open_pipeline(image_index=IMAGE_ID, web_index=WEB_ID, cache=world.cache)
-    assert search("a tower", k=2)
-    assert vectors
-    assert [file.read_bytes() for file in vectors] == before
-
-
 def test_a_missing_index_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(SearchError, match=r"python -m agents\.search\.build_index --images .* --image-id a/b"):
         open_pipeline(image_index="a/b", cache=tmp_path)
