@@ -7,7 +7,7 @@ own with its probabilities fitted to these questions (Platt, 1999), which takes 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -27,7 +27,7 @@ from evaluation.records import EvaluationError
 from evaluation.run.command import INTERRUPTED
 from evaluation.run.launching import ROOT, make_local_judge, prepare, read_settings
 from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions, run_questions
-from evaluation.studies.decisions import BoolArray, FloatArray, Turns, read_decisions
+from evaluation.studies.decisions import FloatArray, Turns, read_decisions
 from evaluation.studies.gate_fit import apply_gate, measure_truthfulness, signal_auroc
 from evaluation.studies.gate_study import EVERYTHING, FitData, GateStudy, show_study, study_gate, write_study
 from evaluation.studies.result_tables import ResultTable
@@ -104,10 +104,14 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     before = _load_preset_gate(options)
     tried = _try_gates(turns, before, options)
     best = max(tried, key=lambda each: each.study.points.mean())
-    given = {EVERYTHING: np.ones_like(turns.right)} | (
-        {} if before is None else {"the preset's gate": apply_gate(turns, before)}
-    )
-    _show(console, material, tried, best, given)
+    others = {EVERYTHING: turns.score(np.ones_like(turns.right))}
+    if before is not None:
+        others["the preset's gate"] = turns.score(apply_gate(turns, before))
+    points = others | {each.name: each.study.points for each in tried}
+    rows = {policy: measure_truthfulness(turns, some) for policy, some in points.items()}
+    areas = {signal: signal_auroc(turns, signal) for signal in best.gate.features if signal in turns.signals}
+    show_study(console, material, rows, areas)
+    _show_answers_given(console, turns, points)
     about = {
         **material.about,
         "preset": name,
@@ -118,19 +122,14 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     gate = best.gate.model_copy(
         update={"fitted_on": {**about, "cross_validated": [promised.mean, promised.low, promised.high]}}
     )
-    rows = {
-        **{policy: measure_truthfulness(turns, turns.score(some)) for policy, some in given.items()},
-        **{each.name: measure_truthfulness(turns, each.study.points) for each in tried},
-    }
-    areas = {signal: signal_auroc(turns, signal) for signal in gate.features if signal in turns.signals}
     probability = best.study.honest.probability
     write_study(
         folder / "calibration", material, rows, areas, probability, {"gate": gate.model_dump()}, console, as_json=options.as_json
     )  # fmt: skip
-    _say_what_it_takes(console, turns, best, given)
+    _say_what_it_takes(console, turns, best.study.points, others)
     if options.dry_run:
         return 0
-    if best.study.points.mean() <= max(turns.score(some).mean() for some in given.values()):
+    if best.study.points.mean() <= max(some.mean() for some in others.values()):
         console.print(
             "no gate is written: on dialogs that it has not seen it earns no more than the best of the others above; more questions may "
             "change that",
@@ -219,29 +218,24 @@ def compose_gates(inner: Gate, outer: Gate) -> Gate:
     )
 
 
-def _show(
-    console: Console, material: FitData, tried: Sequence[OwnStudy], best: OwnStudy, given: dict[str, BoolArray]
-) -> None:
-    """Print truthfulness, and how many right and wrong answers each policy gives."""
-    turns = material.turns
-    points = {policy: turns.score(some) for policy, some in given.items()} | {
-        each.name: each.study.points for each in tried
-    }
-    show_study(console, material, {policy: measure_truthfulness(turns, some) for policy, some in points.items()}, {})
+def _show_answers_given(console: Console, turns: Turns, points: Mapping[str, FloatArray]) -> None:
+    """Print how many right and wrong answers each policy gives."""
     right, wrong = int(turns.right.sum()), int((~turns.right).sum())
     rows = [
         (policy, f"{np.clip(some, 0, None).sum():.1f} of {right}", f"{-np.clip(some, None, 0).sum():.1f} of {wrong}")
         for policy, some in points.items()
     ]
-    notes = [f"{best.name}: averages over divisions into parts"]
+    notes = [
+        "cross-validated counts are averages over divisions into parts",
+        "the better gate is chosen by these figures, which flatters it a little",
+    ]
     ResultTable("Answers given", ("policy", "right", "wrong"), rows, notes).show(console)
 
 
-def _say_what_it_takes(console: Console, turns: Turns, best: OwnStudy, given: dict[str, BoolArray]) -> None:
-    """Say whether the gain may be chance, and about how many questions would tell."""
-    others = {policy: turns.score(some) for policy, some in given.items()}
+def _say_what_it_takes(console: Console, turns: Turns, own: FloatArray, others: Mapping[str, FloatArray]) -> None:
+    """Say whether the gain of a gate may be chance, and about how many questions would tell."""
     other = max(others, key=lambda policy: others[policy].mean())
-    gain = measure_truthfulness(turns, best.study.points - others[other])
+    gain = measure_truthfulness(turns, own - others[other])
     said = f"gain over {other!r}: {100 * gain.mean:+.1f} points (95% {100 * gain.low:+.1f} .. {100 * gain.high:+.1f})"
     if gain.low > 0:
         console.print(f"{said}; more than chance", markup=False, highlight=False, soft_wrap=True)
