@@ -203,6 +203,7 @@ class MilvusSearch:
     ) -> Collection[Any, Hit]:
         with failures(self._url):
             stored = Stored.read(self._client.describe_collection(alias)["collection_name"])
+            self._client.load_collection(alias)  # an engine for one machine forgets after a restart what was loaded
         if stored is not None and stored.model != encoder.fingerprint:
             raise SearchError(
                 f"the {what} index {alias} was embedded by another encoder ({stored.model}, not {encoder.fingerprint}): "

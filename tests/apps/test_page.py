@@ -77,6 +77,22 @@ def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) 
     assert agent.histories[2] == []  # a dialog about another photo is none of this one
 
 
+def test_pages_are_asked_without_a_photo_in_a_dialog_of_its_own(photo: Any) -> None:
+    agent = ScriptedAgent()
+    functions = functions_of(agent)
+    kept = told_by(functions, None, "How much is a ticket?")[2]
+    kept = told_by(functions, None, "And for children?", json.loads(json.dumps(kept)))[2]
+    assert agent.images == [None, None]
+    assert [message["content"] for message in agent.histories[1]] == [
+        "How much is a ticket?",
+        "answer to How much is a ticket?",
+    ]
+    shown, talk, _ = functions["restore"](kept)
+    assert shown is None and len(talk) == 4
+    told_by(functions, photo, "Who?", kept)
+    assert agent.histories[2] == [], "a dialog about a photo is none without one"
+
+
 @dataclass
 class Clicked:
     """What gradio tells of a click on a message."""
@@ -141,9 +157,9 @@ def test_what_cannot_be_asked_is_told_at_once(tmp_path: Path, content: bytes | N
         (tmp_path / "text.jpg").write_bytes(content)
         file = {"path": str(tmp_path / "text.jpg")}
     functions = functions_of(agent)
-    talk, left, *_ = functions["say"](file, " What? ", [], None)
+    talk, left, *_ = functions["say"](file, " What is this? ", [], None)
     assert talk[-1]["role"] == "assistant" and words in talk[-1]["content"]
-    assert left == " What? "
+    assert left == " What is this? "
     [skipped] = functions["answer"](file, talk, None)
     assert not agent.calls and all(isinstance(update, dict) for update in skipped)
 

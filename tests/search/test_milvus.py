@@ -29,7 +29,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.search.index_builder import IMAGE_COLLECTION, WEB_COLLECTION, IndexBuilder, Row, chroma
 from agents.search.kinds import open_search
-from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect
+from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect, failures
 from agents.search.milvus_target import MilvusTarget
 from agents.time_limits.deadline import Deadline
 from mini_crag_mm.loader import SET
@@ -188,6 +188,9 @@ def test_what_is_missing_is_told(sources: World, written: str) -> None:
 
 
 def test_an_index_of_another_encoder_is_refused(sources: World, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Contents("image")
+    other.fingerprint = "other"
+    monkeypatch.setattr(ImageIndexEncoder, "load", lambda *_: other)
     with pytest.raises(
         SearchError, match=r"was embedded by another encoder .*build the index again with --image-model"
     ):
@@ -282,7 +285,8 @@ def server(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[
         running.append(subprocess.Popen([*module, "--port", str(port)]))
         while running[-1].poll() is None:
             try:
-                connect(f"http://127.0.0.1:{port}")
+                with failures(f"http://127.0.0.1:{port}"):
+                    connect(f"http://127.0.0.1:{port}").list_collections(timeout=5)
             except SearchError:
                 continue
             return f"http://127.0.0.1:{port}", running[-1]
@@ -310,6 +314,7 @@ def test_a_dead_server_is_an_error_with_a_cure(sources: World, server: Any, caps
     assert sources.build("--to", url) == 1  # before anything is embedded
     assert f"error: the vector database {url} cannot be reached" in capsys.readouterr().err
     server()
+    assert all(ids(SearchGateway(opened(url, sources)), QUERIES)), "what was written is there after a restart"
     assert all(ids(gateway, QUERIES)), "a server that is back is asked again"
 
 
