@@ -122,7 +122,7 @@ def build(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, fl
         start = _read_clocks()
         built = make(rows, encoder, _ID)
         seconds, cpu = (_read_clocks() - start - encoder.spent).tolist()
-    sizes = {"disk": _count_bytes(built.path), "cache": _count_bytes(folder / "embeddings")}
+    sizes = {"disk": _count_bytes(Path(built.path)), "cache": _count_bytes(folder / "embeddings")}
     return {"build_seconds": seconds, "build_cpu": cpu, "build_memory": _read_peak(), **sizes}
 
 

@@ -212,8 +212,10 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
     for turn in turns:
         total.setdefault(turn.place, Counter())[turn.outcome] += 1
         rescued[turn.place] += turn.right_in_one_prompt and turn.outcome != "right"
-    headings = ("holder", "steps", "entity", "answer in the evidence", *_OUTCOMES)
-    rows = [(*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total, key=str)]
+    headings: tuple[str, ...] = ("holder", "steps", "entity", "answer in the evidence", *_OUTCOMES)
+    rows: list[tuple[str, ...]] = [
+        (*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total, key=str)
+    ]
     if with_prompt:
         headings += ("right in one prompt",)
         rows = [(*row, str(rescued[place])) for row, place in zip(rows, sorted(total, key=str), strict=True)]

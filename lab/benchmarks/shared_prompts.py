@@ -12,6 +12,7 @@ import random
 import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 from PIL import Image
 from pydantic import Field
@@ -44,7 +45,7 @@ def make_requests() -> dict[str, ChatRequest]:
     pages = [SimpleNamespace(title="A page", text=" ".join(rng.choices(_WORDS, k=_PAGE_WORDS))) for _ in range(_PAGES)]
     photo = Image.new("RGB", (960, 1280), "gray")
 
-    def ask(name: str, **values: object) -> ChatRequest:
+    def ask(name: str, **values: Any) -> ChatRequest:
         return prompts[name].request(image=photo, question=_QUESTION, history=[], entity="Eiffel Tower", **values)
 
     return {
@@ -71,7 +72,7 @@ def count_tokens(options: SharedOptions, *, pictures_first: bool) -> list[tuple[
 
 def _measure(options: SharedOptions) -> int:
     system, first = (count_tokens(options, pictures_first=before) for before in (False, True))
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (name, f"{tokens:.0f}", f"{known:.0f}", f"{known_first:.0f}")
         for (name, tokens, known), (_, _, known_first) in zip(system, first, strict=True)
     ]

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -218,7 +219,7 @@ class QuestionMaker:
                 and held[known.noun, each.key] >= 2
                 and find_source(known, each, self._pages) == "nowhere"
             ]
-            missing.sort(key=lambda each, name=known.entity.id: _draw(f"{name}/{each.key}"))
+            missing.sort(key=partial(_draw_place, known.entity.id))
             for template in missing[:MISSING_PER_ENTITY]:
                 yield self._ask(known, template, views[0], "nowhere")
 
@@ -230,9 +231,8 @@ class QuestionMaker:
         words = {"this": view.pointing, "This": _capitalise(view.pointing), "noun": known.noun}
         identifier = f"rule_{known.entity.id}_{_slug(template.key)}"
         wording = template.question[_draw(identifier) % len(template.question)].format(**words)
-        if source == "nowhere":
-            answer, accept = I_DONT_KNOW, ()
-        else:
+        answer, accept = I_DONT_KNOW, tuple[str, ...]()
+        if source != "nowhere":
             value = known.attributes[template.key]
             answer, accept = template.sentence.format(**words, value=value), list_accepted(value, template.any)
         return self._build(identifier, view.scene, known.entity.id, wording, answer, accept, source, "simple-knowledge")
@@ -279,7 +279,7 @@ class QuestionMaker:
         return Question(
             id=identifier, split=self._split, scene=scene, entity=entity, domain=_DOMAINS[self._known[entity].group],
             query_category=category, dynamism="static", query=query, answer=answer, accept=accept,
-            source={"graph": "kg", "page": "web", "nowhere": "nowhere"}[source],  # type: ignore[arg-type]
+            source={"graph": "kg", "page": "web", "nowhere": "nowhere"}[source],
             hops=1 if category == "simple-knowledge" else 2,
         )  # fmt: skip
 
@@ -331,6 +331,10 @@ def read_span(text: str) -> Span | None:
 
 def _draw(seed: str) -> int:
     return int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4], "big")
+
+
+def _draw_place(entity: str, template: AttributeTemplate) -> int:
+    return _draw(f"{entity}/{template.key}")
 
 
 def _slug(text: str) -> str:
