@@ -112,6 +112,8 @@ def point(hub: Path, dataset_id: str, revision: str) -> None:
 def working_copy(hub: Path, dataset_id: str) -> Path:
     """Copy the published snapshot once for this process; the copy is removed when the process ends.
 
+    Its vectors cannot be links: where the index was built from few entries, Chroma 1.4.1 writes ``length.bin`` again when it is opened.
+
     Raises:
         SearchError: No snapshot is published.
     """

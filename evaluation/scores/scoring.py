@@ -246,8 +246,25 @@ def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
         sums: What each session adds up to, shape (sessions, columns).
         rate: The rate of summed columns, each of shape (RESAMPLES,).
     """
+    return _take_interval(rate(*resample_sums(sums)))
+
+
+def resample_sums(sums: Floats) -> Floats:
+    """Draw ``RESAMPLES`` times as many sessions as there are, with replacement, and add up each draw.
+
+    Args:
+        sums: What each session adds up to, shape (sessions, columns).
+
+    Returns:
+        Shape (columns, RESAMPLES).
+    """
     picks = np.random.default_rng(0).integers(0, len(sums), size=(RESAMPLES, len(sums)))
-    low, high = np.percentile(rate(*sums[picks].sum(axis=1).T), INTERVAL)
+    # A column at a time: all at once would take RESAMPLES times the memory of the sums for each of them.
+    return np.array([column[picks].sum(axis=1) for column in sums.T])
+
+
+def _take_interval(rates: Floats) -> Interval:
+    low, high = np.percentile(rates, INTERVAL)
     return float(low), float(high)
 
 
@@ -270,7 +287,8 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
         "truthfulness_score": lambda total, correct, miss, _score: (2 * correct + miss) / total - 1,
         "mean_multi_turn_conversation_score": lambda _total, _correct, _miss, score: score / len(dialogs),
     }
-    return {name: session_interval(sums, rate) for name, rate in rates.items()}
+    drawn = resample_sums(sums)
+    return {name: _take_interval(rate(*drawn)) for name, rate in rates.items()}
 
 
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:

@@ -12,6 +12,8 @@ from evaluation.scores.scoring import Interval, truthfulness_change, truthfulnes
 
 RESAMPLES = 9999
 """Random sign flips of a test. With 13 sessions or less all flips are fewer than these; then all are made, and p is exact."""
+_BATCH_VALUES = 1_000_000
+"""Signs that are drawn at once: those of all permutations take gigabytes with thousands of sessions."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
         lambda values, axis: values.sum(axis=axis),
         permutation_type="samples",
         n_resamples=RESAMPLES,
+        batch=max(1, _BATCH_VALUES // len(differences)),
         rng=np.random.default_rng(0),
     )
     return float(found.pvalue)

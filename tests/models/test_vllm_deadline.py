@@ -21,7 +21,7 @@ SLACK = 5.0  # seconds, for a busy machine; the engine holds its loop for 30
 class Engine:
     """Says "quick" at once; of another prompt a first word, and then nothing but holding up the loop."""
 
-    context, dead = 100, False
+    context, is_dead = 100, False
 
     def __init__(self, release: threading.Event) -> None:
         self._release = release
