@@ -268,7 +268,7 @@ class Turn:
 
     @property
     def asked_without_picture(self) -> bool:
-        """Whether no picture came with the question; one that could not be read, or that the evaluator searched with, did."""
+        """True if no picture came with the question; one that could not be read, or that the evaluator searched with, did."""
         return self.image is None and self.error is None and self.provided is None
 
     @property
@@ -299,7 +299,7 @@ class Turn:
 
     @property
     def grounded_question(self) -> str:
-        """The question with the names of the things shown, if it is about the picture."""
+        """Question with the names of the things shown, if it is about the picture."""
         return self.naming(self.names_shown())
 
     def naming(self, names: Sequence[str]) -> str:

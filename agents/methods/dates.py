@@ -54,7 +54,7 @@ class Day:
 
     @property
     def span(self) -> Span:
-        """The smallest unit that the date gives."""
+        """Smallest unit that the date gives."""
         return "day" if self.day else "month" if self.month else "year"
 
     def __str__(self) -> str:

@@ -60,7 +60,7 @@ class Resolved:
 
     @property
     def needs_image(self) -> bool:
-        """Whether only a look at the picture can answer the question."""
+        """True if only a look at the picture can answer the question."""
         return self.topic is None
 
 

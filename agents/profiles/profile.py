@@ -144,7 +144,7 @@ class SearchModels(Table):
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether the organiser's pipeline searches."""
+        """True if the organiser's pipeline searches."""
         return self.kind in PIPELINES
 
 

@@ -43,7 +43,7 @@ class Printed:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The text as a chunk; none without text."""
+        """Text as a chunk; none without text."""
         return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 

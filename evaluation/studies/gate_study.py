@@ -48,7 +48,7 @@ class FitData:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The chat model and the one of image search, for which the fit holds."""
+        """Chat model and model of image search, for which the fit holds."""
         return gate_models(self.profile, self.chat_model)
 
     @property

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is neither answered right nor rightly declined."""
+        """True if it is neither answered right nor rightly declined."""
         judged = self.judged
         if judged.turn.error_cause is not None:
             return True

@@ -213,12 +213,12 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
         total.setdefault(turn.place, Counter())[turn.outcome] += 1
         rescued[turn.place] += turn.right_in_one_prompt and turn.outcome != "right"
     headings: tuple[str, ...] = ("holder", "steps", "entity", "answer in the evidence", *_OUTCOMES)
-    rows: list[tuple[str, ...]] = [
-        (*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES)) for place in sorted(total, key=str)
-    ]
+    rows: list[tuple[str, ...]] = []
+    for place in sorted(total, key=str):
+        row = (*place.words, *(str(total[place][outcome]) for outcome in _OUTCOMES))
+        rows.append((*row, str(rescued[place])) if with_prompt else row)
     if with_prompt:
         headings += ("right in one prompt",)
-        rows = [(*row, str(rescued[place])) for row, place in zip(rows, sorted(total, key=str), strict=True)]
     return build_table(f"{len(turns)} turns", headings, rows, left=4)
 
 

@@ -47,14 +47,14 @@ class NotMeasurableError(RuntimeError):
 
 
 def has_gpu() -> bool:
-    """Whether torch has a GPU."""
+    """Return whether torch has a GPU."""
     import torch
 
     return bool(torch.cuda.is_available())
 
 
 def has_engine() -> bool:
-    """Whether vLLM is installed."""
+    """Return whether vLLM is installed."""
     return importlib.util.find_spec("vllm") is not None
 
 

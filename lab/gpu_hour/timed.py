@@ -54,7 +54,7 @@ class TimedModels(ModelSet):
 
     @property
     def specifications(self) -> Mapping[str, Mapping[str, Any]]:
-        """The profile's specification of each role's model."""
+        """Specification of each role's model, from the profile."""
         return self._behind.specifications
 
     @property

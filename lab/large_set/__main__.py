@@ -10,6 +10,7 @@ The folder has the organiser's schema and the split's own name, so a run searche
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections import Counter
@@ -64,8 +65,6 @@ def _copy_set(root: Path) -> SetPaths:
 
 def _merge_layout(paths: SetPaths) -> None:
     """Write the mini set's layout and that of the scenes composed here into one file."""
-    import json
-
     write_whole(paths.layout, json.dumps({**read_layout(paths.layout), **read_layout()}, ensure_ascii=False))
 
 

@@ -16,7 +16,7 @@ from evaluation.judge.answer_text import AnswerText
 from evaluation.records import I_DONT_KNOW
 from lab.benchmarks.losses import says_answer
 from lab.large_set.templates import AttributeTemplate, Templates
-from lab.training.question_rules import QuestionRules
+from lab.training.question_rules import QuestionRules, capitalise
 from mini_crag_mm.content_models import Category, Content, Domain, Entity, PlacedObject, Question, Scene, Split
 from mini_crag_mm.loader import WebPage
 
@@ -228,7 +228,7 @@ class QuestionMaker:
         return template.holds_for(known.group) and value not in (None, "None") and len(value.split()) <= LONGEST_ANSWER
 
     def _ask(self, known: Known, template: AttributeTemplate, view: View, source: Held) -> Question:
-        words = {"this": view.pointing, "This": _capitalise(view.pointing), "noun": known.noun}
+        words = {"this": view.pointing, "This": capitalise(view.pointing), "noun": known.noun}
         identifier = f"rule_{known.entity.id}_{_slug(template.key)}"
         wording = template.question[_draw(identifier) % len(template.question)].format(**words)
         answer, accept = I_DONT_KNOW, tuple[str, ...]()
@@ -339,7 +339,3 @@ def _draw_place(entity: str, template: AttributeTemplate) -> int:
 
 def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -176,15 +176,15 @@ class QuestionRules:
             return None
         if _bare_words(answer) <= _bare_words(subject.name):
             return None  # "What is another name for polar bears?" - "polar bear"
-        words = {**groups, **_conjugate(subject, groups, plain), "answer": answer, "answer_cap": _capitalise(answer)}
+        words = {**groups, **_conjugate(subject, groups, plain), "answer": answer, "answer_cap": capitalise(answer)}
         name = subject.name
-        truth = rule.sentence.format(**words, name=name, Name=_capitalise(name))
+        truth = rule.sentence.format(**words, name=name, Name=capitalise(name))
         if groups.get("made") and re.match(r"\d{1,2} [A-Z]|[A-Z]\w+ \d{1,2},", answer):
             truth = truth.replace(f" in {answer}", f" on {answer}")
         return MadeQuestion(
             rule.kind,
-            _capitalise(rule.question.format(**words, name=name)),
-            _capitalise(rule.question.format(**words, name=f"this {subject.noun}")) if subject.noun else None,
+            capitalise(rule.question.format(**words, name=name)),
+            capitalise(rule.question.format(**words, name=f"this {subject.noun}")) if subject.noun else None,
             answer,
             truth,
             sentence,
@@ -236,7 +236,8 @@ def _bare_words(text: str) -> set[str]:
     return {word.lower().rstrip("s") for word in re.findall(r"\w+", text)} - {"the", "a", "an", "of"}
 
 
-def _capitalise(text: str) -> str:
+def capitalise(text: str) -> str:
+    """Return a text with its first letter in upper case, and the others as they are."""
     return text[:1].upper() + text[1:]
 
 

@@ -53,7 +53,7 @@ class RefusedError(Exception):
 
     @property
     def is_of_tokens(self) -> bool:
-        """Whether the model ended in its thoughts, before the first word of a reply."""
+        """True if the model ended in its thoughts, before the first word of a reply."""
         return _OUT_OF_TOKENS.search(str(self)) is not None
 
 

@@ -29,7 +29,7 @@ class Placed:
 
     @property
     def keeps_prefixes(self) -> bool:
-        """Whether its engine has a prefix cache: vLLM's, but for Llama-3.2-Vision."""
+        """True if its engine has a prefix cache: vLLM's, but for Llama-3.2-Vision."""
         vision = self.architecture.vision
         return self.engine and not (vision is not None and vision.masked)
 
