@@ -50,7 +50,12 @@ class FittedGate(Rule):
         return None if gate is None else gate.minimum(egocentric=turn.egocentric)
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
-        """Withhold an answer that is not sure enough; a probability of NaN is not."""
+        """Withhold an answer that is not sure enough; a probability of NaN is not.
+
+        What code computed from text in the photo is given: no model answered, so that nothing the gate weighs says whether it is right.
+        """
+        if turn.candidate is not None and turn.candidate.computed:
+            return None
         probability, minimum = self.probability(context.signals), self.minimum(turn)
         if probability is None or minimum is None or probability >= minimum:
             return None

@@ -19,7 +19,9 @@ SIGNALS = (
     SignalKind("entity_score", "cosine of the picture that named the entity"),
     SignalKind("entity_margin", "lead of that cosine over the best other entity's; negative if another was nearer"),
     SignalKind(
-        "no_entity", "1 if the question is about the picture and no entity was recognised, else 0", negative=True
+        "no_entity",
+        "1 if the question is about the picture and no entity was recognised, else 0; missing if no image search was made",
+        negative=True,
     ),
     SignalKind("entity_named", "1 if the entity was sure enough to be named in a web query, else 0"),
     SignalKind("provided_evidence", "1 if the evidence came with the call, else 0", negative=True),
@@ -48,7 +50,7 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
         "no_evidence": float(not turn.evidence),
         "entity_score": turn.entity_score if turn.entity is not None and not provided else None,
         "entity_margin": None if provided else _entity_margin(turn),
-        "no_entity": float(turn.needs_image and turn.entity is None),
+        "no_entity": _no_entity(turn),
         "entity_named": None if provided else _entity_named(turn),
         "provided_evidence": float(provided),
     }
@@ -58,6 +60,13 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
 def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
     """Return values of ``SIGNALS`` as the record of a turn holds them: rounded, each with its direction."""
     return {kind.name: Signal(round(values[kind.name], 6), kind.negative) for kind in SIGNALS if kind.name in values}
+
+
+def _no_entity(turn: Turn) -> float | None:
+    """Return 1 if the picture was searched with and nothing was recognised, else 0; None if it was not searched with."""
+    if turn.needs_image and turn.entity is None:
+        return 1.0 if turn.tools.image else None
+    return 0.0
 
 
 def _entity_named(turn: Turn) -> float | None:

@@ -19,6 +19,11 @@ _WORD = re.compile(r"[a-z]+")
 _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
 _PARENTHESIS = re.compile(r"(?<!\s)\s*\([^)]*\)?")
+_AT_A_PLACE = re.compile(
+    r"the (?:[a-z-]+ )?[a-z]+s?(?: (?:here|there|shown|(?:up|down|over) (?:here|there)"
+    r"|(?:on|in|at|to|under|below|above|behind|beside|near|by|with|next to|in front of)(?! (?:which|whom|whose|what)\b)\b.*))?",
+    re.IGNORECASE,
+)
 _EMPTY = frozenset(
     "who what which where whom is was are were s the of this that these those name named called do does did you call".split()
 )
@@ -30,6 +35,7 @@ class Bridge:
 
     heads: tuple[str, ...]  # nouns that name it in a question (``the architect of ...``, ``the country that ...``)
     keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
+    shown: bool = False  # whether photos show such things, so that "the animal on the left" points at one
 
     @property
     def phrase(self) -> re.Pattern[str]:
@@ -39,11 +45,17 @@ class Bridge:
             rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
         )
 
+    def find(self, question: str) -> re.Match[str] | None:
+        """Find the noun phrase in a question; None if it is missing, or is the thing in the photo that the question points at."""
+        found = self.phrase.search(question)
+        return None if found is None or (self.shown and _AT_A_PLACE.fullmatch(found.group())) else found
+
 
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     table = tomllib.loads((Path(__file__).parent / "bridges.toml").read_text(encoding="utf-8"))
-    return tuple(Bridge(tuple(rule["heads"]), tuple(rule["keys"])) for rule in table["bridge"]), tuple(table["verbs"])
+    bridges = (Bridge(tuple(rule["heads"]), tuple(rule["keys"]), rule.get("shown", False)) for rule in table["bridge"])
+    return tuple(bridges), tuple(table["verbs"])
 
 
 def has_bridge(question: str) -> bool:
@@ -52,7 +64,7 @@ def has_bridge(question: str) -> bool:
     An example is "the botanist who named this plant".
     """
     for bridge in _rules()[0]:
-        found = bridge.phrase.search(question)
+        found = bridge.find(question)
         if found is not None and not _rest(question, found) <= _EMPTY:
             return True
     return False
@@ -72,7 +84,7 @@ def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
         return []
     pairs = list(facts(entity.attributes))
     for bridge in _rules()[0]:
-        found = bridge.phrase.search(question)
+        found = bridge.find(question)
         if found is None or found.start() == 0:
             continue
         if _rest(question, found) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"

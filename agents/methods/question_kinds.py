@@ -84,7 +84,7 @@ _NUMBERED = re.compile(
     re.IGNORECASE,
 )
 _SEVERAL = re.compile(
-    r"\b(?:which|any|all|each|none|either|neither) (?:one )?of (?:these|those|them)\b|\bhow many of (?:these|those)\b"
+    r"\b(?:which|any|all|each|none|either|neither) (?:one )?of (?:these|those|them)\b"
     r"|\bthan (?:the|this|that|its|your|my) (?:other|one|(?:[\w-]+ ){1,2}(?:on|in|at|next to|beside|behind) )"
     r"|\b(?:left|right|middle|top|bottom)(?: one)?,? (?:or|and) the (?:left|right|middle|top|bottom|other)\b"
     r"|(?<!put )\b(?:together|in total|combined|in common|each other|difference between)\b"

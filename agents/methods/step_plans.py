@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from text_to_num import alpha2digit
+
 from agents.methods.dates import DATE, parse_day
 from agents.methods.question_kinds import asks_yes_or_no, parse_named_number
 
@@ -50,6 +52,18 @@ _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
+_COUNT_WORDS = tuple(
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), figure)
+    for words, figure in (
+        ("two|half|twice|double|doubled|both|pair", "2"),
+        ("three|thrice", "3"),
+        ("four|quarter", "4"),
+        ("five", "5"),
+        ("six", "6"),
+        ("dozen", "12"),
+        ("per ?cent|percentage", "100"),
+    )
+)
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(r"\W*(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b", re.IGNORECASE)
 HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
@@ -244,17 +258,20 @@ def parse_calculation(text: str) -> str | None:
 def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """Return the completed plan, or None if one prompt does as well.
 
-    A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, or asks for a comparison
-    instead of computing it. If the question counts more things than the plan asks about, the plan asks about all of them.
+    A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, asks for a comparison
+    instead of computing it, or computes with a figure that neither the question nor the photo says. If the question counts more things than
+    the plan asks about, the plan asks about all of them.
 
     Args:
         plan: The plan as the model wrote it.
         question: The question that it answers.
         things: Names of the things in the photo.
-        lines: Text in the photo. A plan that asks nothing may compute only with its figures and those of the question.
+        lines: Text in the photo.
     """
+    if not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
+        return None
     if plan.steps and not plan.asks and lines:
-        return plan if _extract_figures(plan) <= set(_FIGURE.findall(" ".join((question, *lines)))) else None
+        return plan
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
@@ -274,6 +291,12 @@ def _extract_figures(plan: Plan) -> set[str]:
     return {figure for operand in operands if parse_reference(operand) is None for figure in _FIGURE.findall(operand)}
 
 
+def _list_said_figures(text: str) -> set[str]:
+    """Return the figures of a text, with those that it says in words ("two kilos", "half", "a dozen")."""
+    counted = {figure for pattern, figure in _COUNT_WORDS if pattern.search(text)}
+    return {*_FIGURE.findall(text), *_FIGURE.findall(alpha2digit(text, "en")), *counted}
+
+
 def remove_qualifier(thing: str) -> str:
     """Return a name as a sentence contains it: "Mercury (planet)" is Mercury."""
     return thing.partition(" (")[0]
@@ -283,7 +306,7 @@ def _names(ask: AskStep, things: Sequence[str]) -> bool:
     """Return whether a step names its subject: a thing or text of the photo, an earlier answer, or a proper name."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
     asked = ask.question.lower().replace("?", " ").split()
-    return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question) or not things)
+    return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question))
 
 
 def _add_comparison(plan: Plan, question: str) -> Plan:

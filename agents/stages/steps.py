@@ -56,12 +56,23 @@ class Run:
     printed: Printed = Printed()
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
+    alternatives: bool = False  # whether its steps ask the same in several ways, so that the first answer counts
+    by_rules: bool = False  # whether rules wrote the plan, not the model
     led: bool = False  # whether an answer stands only in an order found in the evidence
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a step has no answer that asserts anything, or one that follows an order."""
-        return self.led or any(answer.value is None or refuses(answer.value.text) for answer in self.answers.values())
+        """Whether a step has no answer that asserts anything, or one that follows an order; of alternatives, whether all have none."""
+        said = [_asserts(answer) for answer in self.answers.values()]
+        return self.led or (bool(said) and not any(said) if self.alternatives else not all(said))
+
+    def settle(self) -> None:
+        """Of alternatives, keep the first that was answered."""
+        answered = (place for place, answer in sorted(self.answers.items()) if _asserts(answer))
+        place = next(answered, None) if self.alternatives and not self.led else None
+        if place is not None:
+            self.plan = Plan((self.plan.steps[place],))
+            self.answers, self.evidence = {0: self.answers[place]}, {0: self.evidence[place]}
 
     @property
     def texts(self) -> list[str]:
@@ -70,6 +81,10 @@ class Run:
         return [
             answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else "" for answer in found
         ]
+
+
+def _asserts(answer: Answer[Candidate | None]) -> bool:
+    return answer.value is not None and not refuses(answer.value.text)
 
 
 class Steps(Stage):
@@ -117,9 +132,9 @@ class Steps(Stage):
             if plan is not None:
                 if searched or not plan.asks:
                     turn.note(plan=str(plan), used=True)
-                    runs.append(Run(turn, plan, printed))
+                    runs.append(Run(turn, plan, printed, by_rules=True))
             elif turn.hops and searched:
-                runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops[:1]))), printed))
+                runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=len(turn.hops) > 1))
             elif searched and needs_steps(turn.question):
                 unsure.append((turn, printed))
         return runs + self._written(unsure, context)
@@ -191,6 +206,7 @@ class Steps(Stage):
 
     def _conclude(self, run: Run) -> None:
         """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step has no answer."""
+        run.settle()
         turn, plan, texts = run.turn, run.plan, run.texts
         said = [answer.value for answer in run.answers.values() if answer.value is not None]
         if not run.is_stuck and len(run.answers) < len(plan.asks):
@@ -205,7 +221,14 @@ class Steps(Stage):
                 turn.note(computation=str(error))
                 if not plan.asks:
                     return  # what was read is no sum; the next stage may see more in it
-        turn.candidate = Candidate(text, weakest.confidence, weakest.logprobs, max(doubts, default=None), stepwise=True)
+        turn.candidate = Candidate(
+            text,
+            weakest.confidence,
+            weakest.logprobs,
+            max(doubts, default=None),
+            computed=run.by_rules and not plan.asks,
+            stepwise=True,
+        )
         facts = [
             Evidence(f"{step.about(texts)} {texts[place]}", "step", f"step {place + 1}")
             for place, step in enumerate(plan.steps)

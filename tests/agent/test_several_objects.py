@@ -31,7 +31,7 @@ FERN = Entity("Fern", {"division": "Polypodiophyta"})
         ("Which of the three forts on this shelf is the oldest?", True, 3),
         ("If both of these birds lay a full clutch, how many eggs is that?", True, 2),
         ("Which of these is the oldest?", True, None),
-        ("How many of these live in Africa?", True, None),
+        ("How many of these live in Africa?", False, None),
         ("Is the animal on the left usually heavier than the one on the right?", True, None),
         ("What do I pay for one avocado and one broccoli together?", True, None),
         ("Is it the left or the right one that is poisonous?", True, None),

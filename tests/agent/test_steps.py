@@ -299,6 +299,51 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
     assert asked.candidate.confidence == pytest.approx(math.exp(-2.0))
 
 
+@pytest.mark.parametrize(
+    ("plan", "question", "lines", "kept"),
+    [
+        ("1. ask: How many does a camel carry?\n2. compute: ratio 900 [1]", "How many of these for 900 kg?", [], True),
+        ("1. ask: How long is the year of Mars?\n2. compute: ratio 1 [1]", "How long does Mars take once?", [], False),
+        ("1. ask: How heavy is a camel?\n2. compute: product 2 [1]", "How heavy are two of these?", [], True),
+        ("1. ask: How heavy is a camel?\n2. compute: product 12 [1]", "How heavy is a dozen of these?", [], True),
+        ("1. ask: How heavy is a camel?\n2. compute: product 3 [1]", "How heavy are they?", ["3 camels"], True),
+        ("1. ask: How heavy is a camel?\n2. compute: product 3 [1]", "How heavy are they?", [], False),
+    ],
+)
+def test_a_plan_computes_with_no_figure_that_nobody_said(
+    plan: str, question: str, lines: list[str], kept: bool
+) -> None:
+    assert (complete_plan(parse_plan(plan), question, ["camel", "Mars"], lines) is not None) is kept
+
+
+def test_a_step_names_its_subject_even_if_nothing_was_recognised() -> None:
+    written = "1. ask: What is the founder of the brand?\n2. ask: Which scent is linked with [1]?"
+    assert complete_plan(parse_plan(written), "Which scent is linked with its founder?", []) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "answer"), [({"Sauvestre": "1919"}, "1919"), ({"Eiffel": "1923", "Sauvestre": "1919"}, "1923"), ({}, IDK)]
+)
+def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer_counts(
+    known: dict[str, str], answer: str
+) -> None:
+    def chat(request: ChatRequest) -> ChatReply:
+        asked = request.messages[-1].content.rsplit("Question:", 1)[-1]
+        said = next((value for name, value in known.items() if name in asked), None)
+        return ChatReply(said or IDK, "stop", (-0.1,) if said else (-2.0,))
+
+    asked = asked_about("When did the architect of this tower die?")
+    asked.hops = ("When did Eiffel die?", "When did Sauvestre die?")
+    scripted = ScriptedChat(chat)
+    run(Steps, [asked], context(settings_from(GATHERING), None, chat=scripted, fine_reranker=WordOverlapReranker()))
+    assert scripted.batches == [2]  # both in one call
+    assert asked.candidate is not None and asked.candidate.text == answer
+    if known:
+        asked.close_stage("steps", 0.0)
+        assert asked.records[0].queries == (f"When did {next(iter(known))} die?",)
+        assert asked.candidate.confidence == pytest.approx(math.exp(-0.1))  # not of the one that led to nothing
+
+
 def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
     chat = ScriptedChat(said)
     asked = asked_about("In which town was the man who designed this tower born?")

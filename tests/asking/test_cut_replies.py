@@ -5,15 +5,29 @@ from __future__ import annotations
 import pytest
 
 from agents.asking.ask import MAX_READ, read
-from agents.asking.readers.answers import CITED_ANSWER, read_candidate
+from agents.asking.readers.answers import CITED_ANSWER, read_candidate, read_step_answer
 from agents.asking.readers.drafts import draft_form, parse_draft
 from agents.asking.readers.plans import read_plan
-from agents.models.base import ChatReply
+from agents.models.base import ChatReply, FinishReason
 from agents.settings.presets import load_settings
 from agents.stages.understand import Understand
 from agents.texts.replies import whole_sentences
 from agents.turn import IDK
 from tests.agent.scripted import ScriptedChat, context, run, turn
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "kept"),
+    [
+        ("the five principles of the state; the red is br", "length", "the five principles of the state"),
+        ("the five principles of the sta", "length", None),
+        ("red; white", "stop", "red; white"),
+        ("They are many. One is bro", "length", "They are many."),
+    ],
+)
+def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason, kept: str | None) -> None:
+    found = read_step_answer(ChatReply(text, finish, (-0.1,)))
+    assert (found and found.text) == kept
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.bridging import split_names, write_hop_questions
+from agents.methods.bridging import has_bridge, split_names, write_hop_questions
 from agents.search.hits import Entity
 
 STATUE = Entity(
@@ -41,6 +41,28 @@ MUSHROOM = Entity("Boletus edulis", {"binomial_authority": "[[Pierre Bulliard]] 
 )
 def test_the_thing_a_question_goes_through_is_named(question: str, entity: Entity | None, hops: list[str]) -> None:
     assert write_hop_questions(question, entity) == hops
+
+
+@pytest.mark.parametrize(
+    ("question", "through"),
+    [
+        ("How much does the animal on the left weigh?", False),
+        ("How long does the planet on this poster take to go around the sun?", False),
+        ("How long does it take until the eggs of the bird hatch?", False),
+        ("What is the large bird in front of the house called in Latin?", False),
+        ("How long was the ship on which this man sailed?", True),
+        ("What is the capital of the country that has the animal on the left as its national animal?", True),
+        ("Which plant does the man on this coin have in his hand?", True),
+        ("In which town was the architect born?", True),
+    ],
+)
+def test_what_is_pointed_at_is_nothing_that_a_question_goes_through(question: str, through: bool) -> None:
+    assert has_bridge(question) is through
+
+
+def test_a_thing_that_is_pointed_at_is_not_replaced_by_a_name_of_its_attributes() -> None:
+    coin = Entity("Sacagawea dollar", {"reverse": "Soaring Eagle"})
+    assert write_hop_questions("How heavy is the bird on the right?", coin) == []
 
 
 def test_names_are_taken_out_of_lists_and_numbers_left() -> None:

@@ -22,7 +22,7 @@ from agents.stage import stage_class, stage_names
 from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.stages.image_search import ImageSearch
 from agents.stages.select_entity import SelectEntity
-from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Verification
+from agents.turn import IDK, Candidate, ChainOfVerification, Evidence, Tools, Verification
 from evaluation.run.provided_evidence import format_evidence
 from tests.agent.scripted import context, run, run_stages, turn
 
@@ -210,6 +210,17 @@ def test_the_signals_of_a_turn() -> None:
     assert read_signals(asked)["entity_named"] == 0.0
     assert read_signals(turn("Who?")) == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
     assert read_signals(turn("Who?", needs_image=False))["no_entity"] == 0.0
+    assert "no_entity" not in read_signals(turn("Who?", tools=Tools(image=False)))  # nobody looked for one
+
+
+def test_a_sum_that_code_read_off_the_photo_needs_no_gate(tmp_path: Path) -> None:
+    GATE.save(tmp_path / "gate.json")
+    settings = FinaliseOptions(gate=str(tmp_path / "gate.json"))
+    said, computed = (
+        turn("What does it come to?", candidate=Candidate("200", 0.9, idk=0.3, computed=by)) for by in (False, True)
+    )
+    run(Finalise, [said, computed], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    assert (said.answer, computed.answer) == (IDK, "200")
 
 
 def test_provided_evidence_tells_no_cosines() -> None:

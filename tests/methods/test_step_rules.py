@@ -446,7 +446,7 @@ def test_a_calculation_in_the_photo_is_worked_out_without_a_model_or_a_search() 
     asked, chat = read_photo(
         "What does this come to?", [line("12 x 15 + 20 = ?", 0, 0)], tools=Tools(False, False), route="direct"
     )
-    assert asked.candidate.text == "12 x 15 + 20 = 200"
+    assert asked.candidate.text == "12 x 15 + 20 = 200" and asked.candidate.computed
     assert asked.candidate.confidence == pytest.approx(0.9)  # of the OCR
     assert chat.batches == []
     assert [(chunk.source, chunk.text) for chunk in asked.shown] == [("photo", "12 x 15 + 20 = ?")]

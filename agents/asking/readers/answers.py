@@ -64,6 +64,19 @@ def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | 
     )
 
 
+def read_step_answer(reply: ChatReply) -> Candidate | None:
+    """Read the answer to one step: as ``read_candidate``, but of a cut list ("red; blue; whi") the whole items are kept.
+
+    Returns:
+        None if nothing whole is left.
+    """
+    candidate = read_candidate(reply)
+    if candidate is None and was_cut(reply):
+        items, _, _ = reply.text.rpartition(";")
+        candidate = read_candidate(dataclasses.replace(reply, text=items, finish_reason="stop"))
+    return candidate
+
+
 _STEPS = ("relevant documents", "information")  # labels of the steps before the answer in the prompt that reasons
 
 
@@ -98,7 +111,7 @@ def _cites(candidate: Candidate | None, reply: ChatReply) -> bool:
 ANSWER = ReplyForm("answer", read_candidate)
 BRIEF_ANSWER = ReplyForm("brief answer", read_candidate, _is_brief)
 CITED_ANSWER = ReplyForm("cited answer", long_answer, _cites)
-STEP_ANSWER = ReplyForm("step answer", read_candidate, _is_brief)
+STEP_ANSWER = ReplyForm("step answer", read_step_answer, _is_brief)
 """The answer to one step of a plan; the turn's own answer is computed from all of them."""
 
 ANSWERS = frozenset({ANSWER.name, BRIEF_ANSWER.name})
