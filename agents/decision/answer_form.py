@@ -1,0 +1,75 @@
+"""Answers whose form gives away that they answer something else: "Yes" to "Which of these?", a number to "Who?", the thing's own name."""
+
+import re
+
+from pydantic import Field
+
+from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.methods.question_kinds import asks_yes_or_no, classify_question, is_about_several
+from agents.methods.step_plans import remove_qualifier
+from agents.turn import Turn
+
+_YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+_ASKS = re.compile(r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
+_ASKS_NAME = re.compile(r"\W*(?:(?:by|to|for|from|of) )?(?:who|whom|whose|which of)\b", re.IGNORECASE)
+_ASKS_FIGURE = re.compile(
+    r"\W*(?:(?:in|on|at|of|by|to|for|from|with|and) )?how (?:many|much|old|tall|high|long|wide|deep|heavy|far|fast|large|big)\b",
+    re.IGNORECASE,
+)
+_BY_WORDS = re.compile(r"\bhow (?:much|long|far) (?:of|is it|are they|did|does it matter)\b", re.IGNORECASE)
+_FIGURE = re.compile(
+    r"\d|\b(?:no|none|zero|one|once|two|twice|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|"
+    r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free)s?\b",
+    re.IGNORECASE,
+)
+_QUANTITY = re.compile(r"[\W\d]*\d[\d.,\s–-]*\W*\w{0,12}\W*")
+_WORD = re.compile(r"[^\W_]+")
+_SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
+_DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
+
+
+class AnswerForm(Rule):
+    """An answer in a form that cannot answer the question is withheld.
+
+    The rules were read off wrong answers of a small model on validation (lab/notes/answer_form.md), each with the right ones that it costs.
+    """
+
+    class Options(RuleOptions):
+        form: bool = Field(False, description="withhold what has the wrong form: yes to which, no figure to how many, the entity's own name")
+
+    options: Options
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer whose form does not fit the question."""
+        return find_misfit(turn.question, context.candidate.text, turn.entity_name) if self.options.form else None
+
+
+def find_misfit(question: str, answer: str, entity: str | None = None) -> str | None:
+    """Say why an answer cannot answer a question, by its form alone; None if it may.
+
+    Args:
+        question: The standalone question.
+        answer: An answer that is no refusal.
+        entity: Name of what was recognised in the photo, if anything.
+    """
+    if not _ASKS.match(question) or asks_yes_or_no(question):
+        return None
+    if _YES_OR_NO.match(answer) and not _OR.search(question):
+        return "yes or no does not answer the question"
+    if _ASKS_FIGURE.match(question) and not _BY_WORDS.search(question) and not _FIGURE.search(answer):
+        return "the question asks for a figure, and the answer has none"
+    if _ASKS_NAME.match(question) and _QUANTITY.fullmatch(answer):
+        return "the question asks for a name, and the answer is a figure"
+    if is_about_several(question) or classify_question(question).recognition:
+        return None
+    if _DESCRIBES.match(answer):
+        return "the answer describes the photo"
+    said = _list_words(answer) - _SMALL
+    if entity is not None and said and said <= _list_words(entity) and not said <= _list_words(question):
+        return "the answer is the name of what was recognised"
+    return None
+
+
+def _list_words(text: str) -> set[str]:
+    return set(_WORD.findall(remove_qualifier(text).lower()))
