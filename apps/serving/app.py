@@ -347,10 +347,9 @@ async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[st
     """Yield the stages that are told until a question is answered, and None after each silence that might make a proxy give up."""
     while not (asking.done() and stages.empty()):
         telling = asyncio.ensure_future(stages.get())
+        either: set[asyncio.Future[Any]] = {asking, telling}
         try:
-            done, _ = await asyncio.wait(
-                [asking, telling], timeout=_HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait(either, timeout=_HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not telling.done():
                 telling.cancel()
