@@ -37,6 +37,7 @@ _KINDS = {
     "embedding": _Kind.EMBEDDING,
     "tool": _Kind.TOOL,
 }
+_PAGES = "pages"  # note of a stage that searches the web: name, url and score of each page
 _MAX_DOCUMENTS = 20  # of a span, which may have 128 attributes
 _MAX_MESSAGES = 20
 
@@ -163,9 +164,16 @@ def _describe_stage(stage: StageRecord, size: int) -> Attributes:
 
 
 def _find_documents(stage: StageRecord) -> Sequence[Document]:
-    """Return the evidence that a stage found, else its pictures."""
+    """Return the evidence that a stage found, else its pictures, else the pages that it noted."""
     evidence = [(each.url or each.title, each.text, each.score) for each in stage.evidence]
-    return evidence or [(each.url, each.name, each.score) for each in stage.pictures]
+    pictures = [(each.url, each.name, each.score) for each in stage.pictures]
+    noted = stage.notes.get(_PAGES)
+    pages = [
+        (str(each.get("url") or ""), str(each.get("name") or ""), each.get("score"))
+        for each in (noted if isinstance(noted, list | tuple) else ())
+        if isinstance(each, Mapping)
+    ]
+    return evidence or pictures or pages
 
 
 def _describe_call(call: BatchCall, found: Sequence[Document]) -> Attributes:

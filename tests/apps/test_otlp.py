@@ -219,6 +219,7 @@ def test_texts_are_sent_if_asked_for_and_pictures_never(collector: Collector, se
     assert by_name["turn"]["input.value"] == "How tall is this?" and by_name["turn"]["output.value"] == "300 m"
     assert by_name["turn"]["crag.entity"] == "Red Tower"
     assert by_name["search_images"]["retrieval.documents.0.document.content"] == "Red Tower"
+    assert by_name["search_web"]["retrieval.documents.0.document.id"] == "https://p.example/tower"
     assert "reranker.output_documents.0.document.content" in by_name["reranker"]
     assert by_name["answer_with_evidence"]["llm.output_messages.0.message.content"] == "300 m"
     assert not any(
