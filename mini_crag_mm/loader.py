@@ -47,6 +47,10 @@ class SetPaths:
         self.answers = root / "answers"  # of presets, as their runs saved them: SPLIT/PRESET/TASK/
         self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
 
+    def examples(self, split: Split) -> Path:
+        """Return the path of the questions that the web page begins with, in the form of one's own questions."""
+        return self.root / "examples" / f"{split}.csv"
+
     def kg(self, split: Split) -> Path:
         """Return the path of a split's image KG, JSON lines."""
         return self.root / "kg" / f"{split}.jsonl"

@@ -156,6 +156,10 @@ class AskedOptions(Options):
         Conversations(),
         description="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
     )
+    balanced: Annotated[int | None, Flag(metavar="SEED")] = Field(
+        None,
+        description="ask N sessions drawn by this seed, of each kind of question as many as of the others, in place of the first N",
+    )
 
     @property
     def own_questions(self) -> Path | None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from agents.record import REQUEST_IMAGES, TurnRecord
 from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
+from evaluation.data.sampling import Sample
 from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
@@ -40,6 +41,7 @@ def answer_sessions(
     console: Console,
     *,
     about: Mapping[str, Any],
+    sample: Sample | None = None,
     tokenizer: str | None = None,
     conversations: int | None = None,
     rules: Rules = OURS,
@@ -51,8 +53,9 @@ def answer_sessions(
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
 
-    ``about`` is what the run is made with. run.json gets it together with data set, tokenizer and rules, and the number of
-    turns without their picture. See ``generate`` and ``truncation.load_truncator`` for the other arguments.
+    ``about`` is what the run is made with. run.json gets it together with data set, sample, tokenizer and rules, and the number of
+    turns without their picture. Without a ``sample`` the first sessions are asked. See ``generate`` and
+    ``truncation.load_truncator`` for the other arguments.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -70,15 +73,18 @@ def answer_sessions(
             markup=False,
         )
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
+    if sample is not None:
+        made_with["sample"] = sample.told
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
         record_start(output_dir)
         launched.warm_up()
 
+    sessions = dataset.sessions if sample is None else sample.sessions
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
     made = generate(
-        launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
+        launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
