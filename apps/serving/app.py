@@ -25,7 +25,7 @@ from apps.answering import AgentError, Answerer, Question
 from apps.http_server import read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
-from apps.serving.batcher import Batcher
+from apps.serving.batcher import Batcher, Tell
 from apps.serving.pictures import DECODE_SECONDS, PhotoReader, load_file
 from apps.serving.protocol import (
     AGENT_FAILED,
@@ -206,9 +206,9 @@ class Server:
             message = f"no answer within {self._limits.answer_seconds:g} s"
             raise ProtocolError(TIMEOUT, message, "timeout") from None
 
-    async def _ask(self, question: Question, began: float) -> Outcome:
+    async def _ask(self, question: Question, began: float, tell: Tell | None = None) -> Outcome:
         try:
-            outcome = await self._run_in_time(self._batcher.ask(question), began)
+            outcome = await self._run_in_time(self._batcher.ask(question, tell), began)
         except ProtocolError as error:
             if error.status == TIMEOUT:
                 self._note_failure(Unanswered.TIME, str(error))
@@ -234,16 +234,20 @@ class Server:
             self._failures += 1
 
     async def _stream(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
-        """Yield comments while the agent works, then the answer in one piece.
+        """Yield the stages of the agent's call, then the answer in one piece.
 
-        The agent decides at the very end whether to answer at all, so there is nothing to stream before.
+        Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
         yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
-        asking = asyncio.ensure_future(self._ask(question, began))
+        stages: asyncio.Queue[str] = asyncio.Queue()
+        asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
-            while not (await asyncio.wait([asking], timeout=_HEARTBEAT_SECONDS))[0]:
-                yield ": waiting\n\n"
+            async for stage in _list_stages(asking, stages):
+                if stage is None:
+                    yield ": waiting\n\n"
+                else:
+                    yield format_event(build_reply(identity, created, self._model, None, {"content": ""}, stage))
             outcome = await asking
         except ProtocolError as error:
             self._metrics.requests.labels(error.status, error.code or "").inc()
@@ -337,6 +341,22 @@ class _Stream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
             await super().__call__(scope, receive, send)
+
+
+async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[str]) -> AsyncIterator[str | None]:
+    """Yield the stages that are told until a question is answered, and None after each silence that might make a proxy give up."""
+    while not (asking.done() and stages.empty()):
+        telling = asyncio.ensure_future(stages.get())
+        either: set[asyncio.Future[Any]] = {asking, telling}
+        try:
+            done, _ = await asyncio.wait(either, timeout=_HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not telling.done():
+                telling.cancel()
+        if telling in done:
+            yield telling.result()
+        elif not done:
+            yield None
 
 
 def _get_address(request: Request) -> str:

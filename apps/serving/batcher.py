@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from apps.answering import Question
@@ -16,6 +17,9 @@ from apps.outcome import Outcome
 from apps.serving.protocol import ProtocolError
 
 _log = logging.getLogger(__name__)
+
+Tell = Callable[[str], None]
+"""Told what is being done, in plain words."""
 
 GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for company: little beside a turn's seconds
 _SMOOTHING = 0.3  # weight of the latest call in the moving mean behind Retry-After
@@ -25,13 +29,15 @@ _SMOOTHING = 0.3  # weight of the latest call in the moving mean behind Retry-Af
 class _Waiting:
     question: Question
     answer: asyncio.Future[Outcome]
+    tell: Tell | None
 
 
 class Batcher:
     """Queue that hands questions to an agent in batches, in the order they came.
 
     Args:
-        answer: The agent's call, run in a thread of its own; a free call takes its share of the waiting questions.
+        answer: The agent's call, run in a thread of its own, which may tell its stages; a free call takes its share of the waiting
+            questions.
         batch_size: Maximum number of questions per call.
         limit: Maximum number of questions waiting or being answered; more are refused.
         observe: Called with size and seconds of each call.
@@ -40,7 +46,7 @@ class Batcher:
 
     def __init__(
         self,
-        answer: Callable[[Sequence[Question]], list[Outcome]],
+        answer: Callable[[Sequence[Question], Tell | None], list[Outcome]],
         batch_size: int,
         limit: int,
         observe: Callable[[int, float], None],
@@ -99,12 +105,12 @@ class Batcher:
         finally:
             self.inside -= 1
 
-    async def ask(self, question: Question) -> Outcome:
+    async def ask(self, question: Question, tell: Tell | None = None) -> Outcome:
         """Return the outcome of a question that holds a ``place``, or raise what the agent raised.
 
-        If it is cancelled before its call begins, the question is not asked.
+        If it is cancelled before its call begins, the question is not asked. ``tell`` gets the stages of its call, in the loop's thread.
         """
-        waiting = _Waiting(question, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(question, asyncio.get_running_loop().create_future(), tell)
         self._waiting.append(waiting)
         self._arrived.set()
         try:
@@ -135,7 +141,10 @@ class Batcher:
         call = asyncio.current_task()
         try:
             asked = [waiting.question for waiting in batch]
-            outcomes = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, asked)
+            loop = asyncio.get_running_loop()
+            listeners = [waiting.tell for waiting in batch if waiting.tell is not None]
+            tell = partial(_tell_in_loop, loop, listeners) if listeners else None
+            outcomes = await loop.run_in_executor(self._threads, self._answer, asked, tell)
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(outcome)
@@ -151,3 +160,10 @@ class Batcher:
             seconds = time.monotonic() - began
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
             self._observe(len(batch), seconds)
+
+
+def _tell_in_loop(loop: asyncio.AbstractEventLoop, listeners: Sequence[Tell], words: str) -> None:
+    """Tell the listeners of a call what it is doing; called in its thread."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended, and nobody listens
+        for tell in listeners:
+            loop.call_soon_threadsafe(tell, words)

@@ -106,7 +106,7 @@ def describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 COMPLETION: dict[int | str, dict[str, Any]] = {
     200: {
         "model": CompletionReply,
-        "description": "the answer; with stream, server-sent events, of which the last has crag",
+        "description": "the answer; with stream, server-sent events: crag_stage in those before the answer, crag in the last",
         "content": {"text/event-stream": {}},
     },
     **describe_errors(400, 401, 404, 408, 413, 429, 500, 502, 503, 504),

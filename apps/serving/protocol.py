@@ -178,11 +178,17 @@ def split_dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | 
 
 
 def build_reply(
-    identity: str, created: int, model: str, outcome: Outcome | None, delta: Mapping[str, str] | None = None
+    identity: str,
+    created: int,
+    model: str,
+    outcome: Outcome | None,
+    delta: Mapping[str, str] | None = None,
+    stage: str | None = None,
 ) -> dict[str, Any]:
     """Build the JSON of a whole answer or, with ``delta``, of one piece of a stream.
 
-    A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece.
+    A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece. A piece before the answer may say what the agent
+    is doing (field ``crag_stage``).
     """
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
     if delta is not None:
@@ -196,6 +202,7 @@ def build_reply(
         "model": model,
         "choices": [choice],
         **({} if outcome is None else {"crag": outcome.as_json()}),
+        **({} if stage is None else {"crag_stage": stage}),
     }
     return {name: _to_plain(value) for name, value in told.items()}
 

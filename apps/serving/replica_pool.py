@@ -89,8 +89,10 @@ class ReplicaPool:
             self._free.put(actor)
         self.batch_size: int = self._batch_size
 
-    def answer(self, questions: Sequence[Question]) -> list[Outcome]:
+    def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
         """Answer as ``Answerer.answer`` on a free replica; callable from several threads.
+
+        ``watch`` is told nothing: the stages run in another process.
 
         Raises:
             AgentError: The agent raised it, the questions were the end of ``MAX_DEATHS`` replicas, or none is left.

@@ -15,6 +15,7 @@ from evaluation.run.options import RunOptions, parse
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import CragDataset, DatasetType
+    from evaluation.data.sampling import Sample
     from evaluation.records import AnsweredTurn
     from evaluation.report.html_report import ReportPart
     from evaluation.run.launching import BuildAgent, LaunchedAgent
@@ -92,8 +93,9 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         console.print(config.collection_note, style="yellow", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
-    judging = _judging(options, bars)
+    judging, send = _judging(options, bars), launching.open_spans(options, config)
     asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
+    samples = {kind: sample for kind, dataset, _ in asked if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     answered: list[AnsweredTurn] = []
@@ -103,10 +105,13 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         agent = replicas.launch_replicas(options, about, build)
     with agent as launched:
         for kind, dataset, folder in asked:
+            sample = samples.get(kind)
+            if sample is not None:
+                console.print(f"asked of {dataset.name}: {sample.told}", markup=False, soft_wrap=True)
             made = phases.answer_sessions(
-                launched, dataset, folder, console, about=about, tokenizer=options.tokenizer, rules=options.rules,
+                launched, dataset, folder, console, about=about, sample=sample, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
-                bars=bars, max_failures=options.max_failures,
+                bars=bars, send=send, max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED
@@ -156,6 +161,16 @@ def _report(
         said = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
         path = write_report(options.output_dir / REPORT, parts, said)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
+
+
+def draw_sample(kind: DatasetType, dataset: CragDataset, options: RunOptions) -> Sample | None:
+    """Draw the sessions that ``--balanced`` asks; None if the first ones are asked, or all."""
+    from evaluation.data.sampling import draw_balanced
+
+    size = options.num_conversations.limit(kind)
+    if options.balanced is None or size is None:
+        return None
+    return draw_balanced(dataset.sessions, size, options.balanced)
 
 
 def load(kind: DatasetType, options: RunOptions) -> CragDataset:

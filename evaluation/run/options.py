@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.base.command_options import Flag, Options
-from agents.settings.shared_options import ModelOptions
+from agents.settings.shared_options import ModelOptions, OtlpOptions
 from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
@@ -155,6 +155,10 @@ class AskedOptions(Options):
     num_conversations: Annotated[GivenConversations, Flag(metavar="N[,M]")] = Field(
         Conversations(),
         description="ask only the first N sessions of each data set; N,M: N of single-turn, M of multi-turn; -1: all",
+    )
+    balanced: Annotated[int | None, Flag(metavar="SEED")] = Field(
+        None,
+        description="ask N sessions drawn by this seed, of each kind of question as many as of the others, in place of the first N",
     )
 
     @property
@@ -305,7 +309,7 @@ class ForeignAgentOptions(Options):
     )
 
 
-class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions):
+class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions, OtlpOptions):
     """Run the CRAG-MM agent over a data set and score its answers."""
 
     group = "the run"

@@ -14,6 +14,7 @@ from rich.console import Console
 from agents.record import REQUEST_IMAGES, TurnRecord
 from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
+from evaluation.data.sampling import Sample
 from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
@@ -25,6 +26,7 @@ from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Ses
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
+from evaluation.run.calls import SendRecords
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
 
@@ -39,18 +41,21 @@ def answer_sessions(
     console: Console,
     *,
     about: Mapping[str, Any],
+    sample: Sample | None = None,
     tokenizer: str | None = None,
     conversations: int | None = None,
     rules: Rules = OURS,
     resume: bool = False,
     progress: bool = True,
     bars: MakeBar = turn_bar,
+    send: SendRecords = lambda _: None,
     max_failures: int = 0,
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
 
-    ``about`` is what the run is made with. run.json gets it together with data set, tokenizer and rules, and the number of
-    turns without their picture. See ``generate`` and ``truncation.load_truncator`` for the other arguments.
+    ``about`` is what the run is made with. run.json gets it together with data set, sample, tokenizer and rules, and the number of
+    turns without their picture. Without a ``sample`` the first sessions are asked. See ``generate`` and
+    ``truncation.load_truncator`` for the other arguments.
 
     Raises:
         EvaluationError: The answers to resume from do not fit, or there is no such tokenizer.
@@ -68,17 +73,20 @@ def answer_sessions(
             markup=False,
         )
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
+    if sample is not None:
+        made_with["sample"] = sample.told
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
         record_start(output_dir)
         launched.warm_up()
 
+    sessions = dataset.sessions if sample is None else sample.sessions
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
     made = generate(
-        launched.agent, dataset.sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
+        launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
-        evidence=launched.evidence, listen=listen, max_failures=max_failures,
+        evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})

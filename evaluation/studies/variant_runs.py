@@ -149,7 +149,10 @@ def count_turns(runs: Iterable[RunOptions]) -> dict[str, Share]:
     for run in runs:
         for kind, folder in run.folders:
             if kind not in totals:
-                sessions = command.load(kind, run).sessions[: run.num_conversations.limit(kind)]
+                dataset = command.load(kind, run)
+                sample = command.draw_sample(kind, dataset, run)
+                asked = dataset.sessions[: run.num_conversations.limit(kind)]
+                sessions = asked if sample is None else sample.sessions
                 totals[kind] = sum(len(session.turns) for session in sessions)
             answers = folder / RESPONSES
             there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0

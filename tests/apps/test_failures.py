@@ -85,7 +85,7 @@ def test_details_of_a_failure_are_printed_without_an_answer(
     assert "the time was up; give it more with --set limits.seconds_per_turn=120" in captured.err
 
 
-def test_a_dialog_goes_on_without_what_failed() -> None:
+def test_a_dialog_goes_on_without_what_failed(capsys: pytest.CaptureFixture[str]) -> None:
     histories: list[list[Message]] = []
 
     class Recorded(Answerer):
@@ -96,9 +96,10 @@ def test_a_dialog_goes_on_without_what_failed() -> None:
     lines = iter(["What is it?", "And this?", ""])
     console = printed(200)
     with answering("broken") as agent:
-        terminal.talk(Recorded(agent), PHOTO, console, details=False, read=lambda: next(lines))
+        terminal.talk(Recorded(agent), PHOTO, console, brief=True, read=lambda: next(lines))
     assert histories == [[], []]
-    assert console.export_text().count("error: the model's server is busy") == 2
+    assert capsys.readouterr().err.count("error: the model's server is busy") == 2
+    assert console.export_text() == ""
 
 
 @pytest.fixture

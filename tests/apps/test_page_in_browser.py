@@ -16,16 +16,22 @@ from tests.support.chromium import CHROMIUM, NO_CHROMIUM
 
 pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
 pytest.importorskip("playwright", reason="playwright is not installed: make test-web")
+pytest.importorskip("axe_playwright_python", reason="axe is not installed: make test-web")
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
 from apps.page import Example, build_page_app
 from tools.picture_words import PICTURES, read_words
-from tools.screenshots import MAX_BYTES, ask_example, write
+from tools.screenshots import MAX_BYTES, PHONE, WIDE, ask_example, shoot_start, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
 ABOUT = About("best", "embedded", "validation", "Looks first.", 60.0)
-EXAMPLES = (Example(PHOTO, "How tall is the tower?"), Example(Image.new("RGB", (50, 40), "blue"), "Who made it?"))
+EXAMPLES = (
+    Example("How tall is the tower?", PHOTO),
+    Example("What does a ticket cost?"),
+    Example("Who made it?", Image.new("RGB", (50, 40), "blue"), answerable=False),
+)
 SECONDS = 60.0  # for anything to appear, on a machine that is busy with other work
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 
@@ -79,7 +85,7 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
     told, talk = page.locator("#told"), page.locator("#talk")
     for known in ("best (Looks first)", "embedded", "validation", "at most 60 s a question"):
         expect(told).to_contain_text(known)
-    page.locator("#examples img").first.click()
+    page.locator("#examples button").first.click()
     expect(page.locator("#question textarea")).to_have_value("How tall is the tower?")
     expect(page.locator("#photo img")).to_be_visible()
     page.click("#ask")
@@ -125,7 +131,7 @@ def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(talk).to_contain_text("300 m")
-    page.locator("#examples img").last.click()
+    page.locator("#examples button").last.click()
     expect(talk).not_to_contain_text("300 m")
 
 
@@ -174,13 +180,79 @@ def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
     expect(other.locator("#talk")).to_contain_text("300 m")
 
 
-def test_it_fits_a_phone(open_page: Any) -> None:
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_no_barrier_is_found_and_nothing_is_cut_off(open_page: Any, size: tuple[int, int]) -> None:
+    """At the start, and with an answer whose details are open."""
     page = open_page(crag_agent())
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.locator("#examples img").first.click()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.wait_for_load_state("networkidle")
+    assert find_barriers(page) == []
+    page.locator("#examples button").first.click()
     page.click("#ask")
     expect(page.locator("#told")).to_contain_text("Verdict")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for summary in page.locator("#told summary").all():
+        summary.click()
+    assert find_barriers(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def find_barriers(page: Page) -> list[str]:
+    """The barriers that axe-core finds, each with the parts of the page that have it."""
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def test_a_phone_shows_the_examples_first_until_one_is_taken_and_each_below_its_photo(open_page: Any) -> None:
+    page = open_page(crag_agent())
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    parts = ("#told", "#examples", "#photo", "#question")
+    tops = [page.locator(part).bounding_box()["y"] for part in parts]
+    assert tops == sorted(tops) and tops[1] < PHONE[1] / 2
+    example = page.locator("#examples button").first
+    photo_height = example.evaluate("each => parseFloat(getComputedStyle(each, '::before').height)")
+    assert example.bounding_box()["height"] > photo_height > 50
+    example.click()
+    expect(page.locator("#photo img")).to_be_visible()
+    tops = {part: page.locator(part).bounding_box()["y"] for part in parts}
+    assert tops["#photo"] < tops["#question"] < min(tops["#told"], tops["#examples"])
+
+
+def test_every_part_is_called_by_what_it_is_and_reached_by_keys(open_page: Any) -> None:
+    page = open_page(crag_agent())
+    for role, name in (
+        ("button", "How tall is the tower?"),
+        ("button", "What does a ticket cost? (without a photo)"),
+        ("button", "Who made it? (nothing here says so)"),
+        ("button", "Ask"),
+        ("textbox", "Your question"),
+    ):
+        expect(page.get_by_role(role, name=name, exact=True)).to_be_visible()
+    press_until(page, page.get_by_role("button", name="How tall is the tower?", exact=True))
+    page.keyboard.press("Enter")
+    expect(page.locator("#question textarea")).to_have_value("How tall is the tower?")
+    expect(page.locator("#photo img")).to_be_visible()
+    press_until(page, page.get_by_role("textbox", name="Your question", exact=True))
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk")).to_contain_text("300 m")
+
+
+def press_until(page: Page, wanted: Any) -> None:
+    """Press Tab until the focus is on a part of the page."""
+    for _ in range(60):
+        if wanted.evaluate("each => each === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError("no key reaches it")
+
+
+def test_a_question_without_a_photo_is_an_example_too(open_page: Any) -> None:
+    page = open_page(crag_agent())
+    page.locator("#examples button").first.click()
+    expect(page.locator("#photo img")).to_be_visible()
+    page.get_by_role("button", name="What does a ticket cost?").click()
+    expect(page.locator("#photo img")).to_have_count(0)
+    page.click("#ask")
+    expect(page.locator("#told")).to_contain_text("Verdict")
 
 
 def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: Any, tmp_path: Path) -> None:
@@ -188,7 +260,12 @@ def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: A
     write(ask_example(browser, page.url, 0), tmp_path / "page.png", PICTURES["page.png"])
     assert (tmp_path / "page.png").stat().st_size <= MAX_BYTES
     with Image.open(tmp_path / "page.png") as picture:
-        assert picture.size == (1280, 920)
+        assert picture.size == WIDE
     words = read_words(tmp_path / "page.png")
     assert {"Ask about a photo", "Clear the dialog", "Verdict", "Evidence"} <= {*words}
-    assert "Take an example below, or add a photo of your own" not in words, "which the answer replaces"
+    start = "Take an example, or add a photo of your own"
+    assert start not in words, "which the answer replaces"
+    write(shoot_start(browser, page.url, PHONE), tmp_path / "phone.png", PICTURES["page_phone.png"])
+    with Image.open(tmp_path / "phone.png") as picture:
+        assert picture.size == PHONE
+    assert "Ask about a photo" in read_words(tmp_path / "phone.png")

@@ -23,6 +23,7 @@ from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
 from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.held_stage import held
 
 MODEL = "crag-mm-test"
 
@@ -56,9 +57,39 @@ def test_a_stream_ends_with_the_sources(real: str) -> None:
     pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO, "JPEG")), stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == "300 m"
-    assert [piece.choices[0].finish_reason for piece in pieces] == [None, None, "stop"]
+    assert [piece.choices[0].finish_reason for piece in pieces] == [*[None] * (len(pieces) - 1), "stop"]
     assert pieces[-1].model_extra["crag"]["entity"] == "Red Tower"
     assert len({piece.id for piece in pieces}) == 1
+
+
+def test_a_stream_tells_the_stages_before_the_answer_and_nothing_of_the_answer(real: str) -> None:
+    pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO)), stream=True))
+    told = [piece.model_extra.get("crag_stage") for piece in pieces]
+    stages = [words for words in told if words]
+    assert stages[0] == "searching for similar pictures" and stages[-1] == "deciding whether to answer"
+    assert "reading 1 page" in stages and "writing an answer" in stages
+    said = [piece.choices[0].delta.content for piece in pieces]
+    assert said[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
+    assert said[len(stages) + 1 :] == ["300 m", None]
+    assert all("crag" not in piece.model_extra for piece in pieces[:-1])
+
+
+def test_no_part_of_an_answer_that_is_withheld_is_sent_before_the_decision() -> None:
+    with serving(crag_agent("It is 299 m tall, but I don't know.")) as url:
+        pieces = list(complete(url, asked("How tall is this?", data_url(PHOTO)), stream=True))
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces).startswith("I don't know")
+    assert not any("299" in piece.model_dump_json() for piece in pieces[:-1])
+
+
+def test_a_question_beside_a_stream_tells_nothing_and_both_are_answered() -> None:
+    agent, stage = held()
+    with serving(agent) as url, ThreadPoolExecutor(1) as other:
+        pieces = iter(complete(url, asked("How tall is this?", data_url(PHOTO)), stream=True))
+        stages = (piece.model_extra.get("crag_stage") for piece in pieces)
+        assert "waiting for the test" in stages, "while the agent works"
+        plain = other.submit(complete, url, asked("How tall is this?", data_url(PHOTO)))
+        stage.go.set()
+        assert [*stages][-1] is None and plain.result().choices[0].message.content == "300 m"
 
 
 def test_models_are_listed_and_retrieved(real: str) -> None:
@@ -278,7 +309,7 @@ def test_agents_side_by_side_share_what_waits() -> None:
     both = threading.Barrier(2, timeout=60)
     sizes: list[int] = []
 
-    def answer(questions: Sequence[Question]) -> list[Outcome]:
+    def answer(questions: Sequence[Question], _: object) -> list[Outcome]:
         both.wait()  # ends when a second call is in progress
         return [Outcome(f"answer to {question.text}") for question in questions]
 

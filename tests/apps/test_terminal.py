@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,10 @@ from agents.search.hits import SearchError
 from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
 from apps import terminal
-from apps.answering import Answerer
+from apps.answering import Answerer, Question
 from apps.terminal import show
-from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
+from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, within_a_minute
+from tests.apps.held_stage import held
 
 
 def printed(width: int = 80) -> Console:
@@ -26,14 +29,18 @@ def printed(width: int = 80) -> Console:
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_all_that_matters_is_printed(width: int) -> None:
-    from apps.answering import Question
-
     console = printed(width)
-    show(console, Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0])
+    outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
+    show(console, outcome)
     said = console.export_text()
-    for wanted in ("300 m", "Red Tower", "knowledge graph", "Answered", "min_probability"):
+    for wanted in ("300 m", "Red Tower", "knowledge graph", "Answered"):
         assert wanted in said
+    measured = ("min_probability", "alike", " s: ")
+    assert not [word for word in measured if word in said]
     assert max(map(len, said.splitlines())) <= width
+    show(console, outcome, signals=True)
+    said = console.export_text()
+    assert [word for word in measured if word in said] == [*measured] and max(map(len, said.splitlines())) <= width
 
 
 def test_markup_in_evidence_is_text() -> None:
@@ -55,12 +62,37 @@ def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
 
 def test_a_dialog_is_passed_on_and_ends() -> None:
     agent, lines = ScriptedAgent(), iter(["What is it?", " Who made it? ", ""])
-    terminal.talk(Answerer(agent), PHOTO, printed(), details=False, read=lambda: next(lines))
+    terminal.talk(Answerer(agent), PHOTO, printed(), brief=True, read=lambda: next(lines))
     assert agent.calls == [["What is it?"], ["Who made it?"]]
     assert agent.histories[1] == [
         {"role": "user", "content": "What is it?"},
         {"role": "assistant", "content": "answer to What is it?"},
     ]
+
+
+@pytest.mark.parametrize("said", ["300 [m]", "I don't know"])
+def test_brief_is_the_answer_alone_in_a_pipe_and_in_a_dialog(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    PHOTO.save(tmp_path / "photo.png")
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: said)))
+    assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--brief"]) == 0
+    assert capsys.readouterr().out == f"{said}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("How tall?\nAnd now?\n"))
+    assert terminal.main([str(tmp_path / "photo.png"), "--brief"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{said}\n{said}\n" and "question:" in captured.err
+
+
+def test_stages_are_told_while_a_question_is_answered() -> None:
+    agent, stage = held()
+    console = Console(width=80, force_terminal=True, file=(shown := io.StringIO()))
+    with terminal.tell_progress(console) as tell, ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(Answerer(agent).answer, [Question("How tall is this?", PHOTO)], tell)
+        assert stage.entered.wait(30)
+        assert within_a_minute(lambda: "waiting for the test" in shown.getvalue())
+        stage.go.set()
+        assert asked.result()[0].answer == "300 m"
 
 
 def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

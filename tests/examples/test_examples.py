@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,17 @@ _MAX_BYTES = 61_000
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The outcomes of the notebook's questions, by photo, and the executed notebook."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the profile, and room for a cache."""
     folder = tmp_path_factory.mktemp("zoo")
     (folder / "quoting.toml").write_text(PROFILE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ran(place: Path) -> Any:
+    """The outcomes of the notebook's questions, by photo, and the executed notebook."""
+    folder = place
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     told = "import json\nprint(json.dumps({name: outcome.as_json() for name, outcome in outcomes.items()}))"
     notebook.cells.append(nbformat.v4.new_code_cell(told))
@@ -94,6 +102,30 @@ def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(ran: Any) -> Non
     outcome = ran[0]["cat.webp"]
     assert outcome["entity"] is None and outcome["nearest"] is not None
     assert outcome["abstained"] and refuses(outcome["answer"])
+
+
+def test_the_demos_zoo_asks_a_fact_of_the_table_one_of_a_page_and_one_that_has_no_answer(place: Path) -> None:
+    command = [
+        sys.executable,
+        EXAMPLES / "ask_zoo.py",
+        "--few",
+        "--profile",
+        place / "quoting.toml",
+        "--cache",
+        place / "cache",
+    ]
+    told = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    koala, cheetah, cat = re.split(r"─ \w+\.webp: .*", told)[1:]
+    assert "14 March 2019" in koala and "Bindi the koala" in koala and "6.4 seconds" in cheetah
+    assert "I don't know" in cat and "Not recognised; nearest:" in cat
+    assert "min_probability" not in told and "crop 1" not in told
 
 
 def test_the_notebook_shows_the_photo_with_its_crops(ran: Any) -> None:

@@ -92,7 +92,7 @@ def test_a_batch_with_pictures_settings_and_log_probabilities(server: Server) ->
 
 def test_what_a_picture_shows_reaches_the_model(server: Server) -> None:
     shown = [(picture(1),), (picture(2),), (picture(1),), ()]
-    replies = server.chat().chat([ask("What is this?", *pictures, max_tokens=1, logprobs=True) for pictures in shown])
+    replies = server.chat().chat([ask("What is this?", *pictures, max_tokens=8, logprobs=True) for pictures in shown])
     one, other, again, blind = (reply.first_token_probs for reply in replies)
     assert one is not None and again == pytest.approx(one, abs=1e-2)
     assert other != pytest.approx(one, abs=1e-2) and blind != pytest.approx(one, abs=1e-2)
@@ -151,6 +151,7 @@ def test_a_server_that_dies_in_mid_request_costs_what_was_not_done(
 def test_the_probe_finds_all_that_vllm_can(server: Server) -> None:
     found = probe(server.chat(), sees=True)
     can = {each.name: each.can for each in found.findings}
-    assert found.fault is None and found.requests == 2
+    assert found.fault is not None and "named a" in found.fault  # random weights see no colours
+    assert can.pop("pictures") is False and found.requests == 3
     for name in ("schema", "log-probabilities", "streaming", "temperature", "limit of tokens", "context"):
         assert can[name] is True, found
