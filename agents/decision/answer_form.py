@@ -11,8 +11,10 @@ from agents.turn import Turn
 
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
-_ASKS = re.compile(r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
-_ASKS_NAME = re.compile(r"\W*(?:(?:by|to|for|from|of) )?(?:who|whom|whose|which of)\b", re.IGNORECASE)
+_ASKS = re.compile(
+    r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE
+)
+_ASKS_NAME = re.compile(r"\W*(?:(?:by|to|for|from|of|on|in|at|with) )?(?:who|whom|whose|which of)\b", re.IGNORECASE)
 _ASKS_FIGURE = re.compile(
     r"\W*(?:(?:in|on|at|of|by|to|for|from|with|and) )?how (?:many|much|old|tall|high|long|wide|deep|heavy|far|fast|large|big)\b",
     re.IGNORECASE,
@@ -23,7 +25,7 @@ _FIGURE = re.compile(
     r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free)s?\b",
     re.IGNORECASE,
 )
-_QUANTITY = re.compile(r"[\W\d]*\d[\d.,\s–-]*\W*\w{0,12}\W*")
+_QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
 _WORD = re.compile(r"[^\W_]+")
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
@@ -36,7 +38,10 @@ class AnswerForm(Rule):
     """
 
     class Options(RuleOptions):
-        form: bool = Field(False, description="withhold what has the wrong form: yes to which, no figure to how many, the entity's own name")
+        form: bool = Field(
+            False,
+            description="withhold what has the wrong form: yes to which, no figure to how many, the entity's own name",
+        )
 
     options: Options
 

@@ -21,6 +21,7 @@ Test = Literal["before", "after", "since", "until", "more than", "less than", "a
 """What a count asks of a fact: of dates the first four, of quantities the next four, of words the last."""
 
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
+_NUMBERS = frozenset({"sum", "difference", "product", "ratio"})  # operations that end in a number
 MAX_STEPS = 5
 MAX_LEVELS = 3  # of steps that need each other's answers: each is a search and a call to the model
 
@@ -65,18 +66,21 @@ _COUNT_WORDS = tuple(
     )
 )
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
-_CHOICE = re.compile(r"\W*(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b", re.IGNORECASE)
+_CHOICE = re.compile(
+    r"\W*(?:(?:on|in|of|at|for|from|with|by|to) )?(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b",
+    re.IGNORECASE,
+)
 HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
     "later": re.compile(r"\b(?:last|later|latest|newer|newest|younger|youngest)\b", re.IGNORECASE),
     "larger": re.compile(
         r"\b(?:heavier|heaviest|larger|largest|bigger|biggest|taller|tallest|longer|longest|higher|highest|faster|fastest|wider|widest|"
-        r"deeper|deepest|more|most|greater|greatest)\b",
+        r"deeper|deepest|stronger|strongest|more|most|greater|greatest)\b",
         re.IGNORECASE,
     ),
     "smaller": re.compile(
-        r"\b(?:lighter|lightest|smaller|smallest|shorter|shortest|lower|lowest|slower|slowest|narrower|less|least|fewer|fewest|cheaper|"
+        r"\b(?:lighter|lightest|smaller|smallest|shorter|shortest|lower|lowest|slower|slowest|narrower|weaker|weakest|less|least|fewer|fewest|cheaper|"
         r"cheapest)\b",
         re.IGNORECASE,
     ),
@@ -310,13 +314,13 @@ def _names(ask: AskStep, things: Sequence[str]) -> bool:
 
 
 def _add_comparison(plan: Plan, question: str) -> Plan:
-    """Add the comparison that the question asks for if the plan lacks it or takes a difference instead."""
+    """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place."""
     wanted = find_comparison(question)
     last = plan.steps[-1]
     if wanted is None:
         return plan
     if isinstance(last, ComputeStep):
-        return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation == "difference" else plan
+        return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation in _NUMBERS else plan
     if len(plan.asks) > 1 and plan.independent:
         return Plan((*plan.steps, ComputeStep(wanted, list_references(len(plan.steps)))))
     return plan

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from agents.decision.algorithm1 import Algorithm1
+from agents.decision.answer_form import AnswerForm
 from agents.decision.citations import Citations
 from agents.decision.dual_verification import DualVerification, VerifierOptions
 from agents.decision.gate import FittedGate
@@ -24,12 +25,13 @@ from agents.texts.text import cut_words, one_line
 from agents.turn import Candidate, Turn
 from agents.unanswered import WORDS, find_cause
 
-RULES = (Citations, Orders, MinLead, RealTime, DualVerification, Witnesses, Algorithm1)
+RULES = (Citations, Orders, AnswerForm, MinLead, RealTime, DualVerification, Witnesses, Algorithm1)
 """Rules of this project in their order. Those of the preset come after them, then the cut on P(idk), and the gate last."""
 
 
 class FinaliseOptions(
     Citations.Options,
+    AnswerForm.Options,
     RealTime.Options,
     Algorithm1.Options,
     MinLead.Options,

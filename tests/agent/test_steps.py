@@ -100,6 +100,15 @@ def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
     assert kept is not None and kept.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
 
 
+@pytest.mark.parametrize("computed", ["difference", "ratio", "sum"])
+def test_which_of_two_is_not_answered_by_a_number(computed: str) -> None:
+    plan = parse_plan(
+        f"1. ask: How much is a loonie worth?\n2. ask: How much is a quarter worth?\n3. compute: {computed} [1] [2]"
+    )
+    made = complete_plan(plan, "Which of these two coins is worth more?", ["loonie", "quarter"])
+    assert made is not None and made.steps[-1] == ComputeStep("larger", ("[1]", "[2]"))
+
+
 def test_a_thing_is_found_by_its_name_without_the_qualifier() -> None:
     plan = parse_plan(
         "1. ask: How long is a day on Mercury?\n2. ask: How long is a day on Venus?\n3. compute: larger [1] [2]"
@@ -125,6 +134,8 @@ def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
         ("Which of these two planets takes longer to spin?", "larger"),
         ("Which of these forts is the oldest?", "earlier"),
         ("Is this one lighter than the other?", "smaller"),
+        ("On which of these two is gravity stronger?", "larger"),
+        ("Of which of these two are the males heavier?", "larger"),
         ("How many eggs is that at most?", None),
         ("Who designed it?", None),
     ],

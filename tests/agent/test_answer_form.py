@@ -1,0 +1,71 @@
+"""What the form of an answer gives away; the answers are of a 1.5B model on validation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.decision.answer_form import find_misfit
+from agents.profiles.profile import ROOT
+from agents.settings.presets import settings_from
+from agents.stages.finalise import Finalise, FinaliseOptions
+from agents.turn import IDK, Candidate
+from tests.agent.scripted import context, run, turn
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "entity"),
+    [
+        ("Which of these three are hybrids?", "Yes", None),
+        ("On which of these two is gravity stronger?", "3.72 m/s²", "Mars"),
+        ("Which of these two coins is worth more?", "6.504e-07", "Quarter (United States coin)"),
+        ("How long does the animal on the left carry its young before birth?", "The arctic fox.", "Reindeer"),
+        ("What is a group of the animal on the left called?", "African bush elephant", "African bush elephant"),
+        ("What do you call a female of these?", "European badger", "European badger"),
+        ("What does this come to?", "The photo shows a notebook computer.", None),
+    ],
+)
+def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
+    assert find_misfit(question, answer, entity) is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "entity"),
+    [
+        ("Is it the left or the right one?", "Yes", None),
+        ("Which of these two carries its young longer?", "Donkey", "Donkey"),
+        ("What kind of animal is this?", "Giraffe", "Giraffe"),
+        ("How many red apples are lying on the table?", "Three", None),
+        ("How many space missions did she fly?", "She never flew again.", None),
+        ("How long is the one on the right pregnant?", "Around a year and a quarter.", None),
+        ("Which family does it belong to?", "Leporidae", "Domestic rabbit"),
+        ("In which year was it built?", "1889", "Eiffel Tower"),
+        ("Who made this?", "Bram Tiller", "Eiffel Tower"),
+        ("Could I see one in Australia?", "No", None),
+    ],
+)
+def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:
+    assert find_misfit(question, answer, entity) is None
+
+
+def test_no_right_answer_of_the_labelled_ones_is_a_misfit() -> None:
+    lines = (ROOT / "mini_crag_mm" / "labelled_answers.jsonl").read_text(encoding="utf-8").splitlines()
+    right = [row for row in map(json.loads, lines) if row["split"] == "validation" and row["label"] == "correct"]
+    assert len(right) > 40
+    assert not [row["query"] for row in right if find_misfit(row["query"], row["agent_response"])]
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.none() | st.text(max_size=20))
+def test_any_text_is_judged(question: str, answer: str, entity: str | None) -> None:
+    find_misfit(question, answer, entity)
+
+
+@pytest.mark.parametrize(("form", "given"), [(True, IDK), (False, "3.72 m/s²")])
+def test_the_rule_is_an_option(form: bool, given: str) -> None:
+    asked = turn("On which of these two is gravity stronger?", candidate=Candidate("3.72 m/s²", 0.9))
+    options = FinaliseOptions(form=form)
+    run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": options})))
+    assert asked.answer == given
