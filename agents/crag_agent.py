@@ -149,6 +149,7 @@ class CragAgent(BaseAgent):
 
         wanted = path is not None or listen is not None
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
+        self.pipeline.observes = wanted
         self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture, pictures) if wanted else None
 
     def watch(self, watch: Watch | None) -> None:

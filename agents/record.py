@@ -206,6 +206,8 @@ class Exchange:
         seconds: Wall time of the batched call that it was part of.
         cached: Whether it came from the reply cache.
         tokens: Number of generated tokens, with the mean and minimum of their probabilities; None if the engine does not report them.
+        usage: Number of tokens that a server read and wrote, if it says so.
+        began: Unix time at which that call began; 0 in records of before. ``batch``: number of requests of the call.
         first_token_probs: See ``ChatReply``.
         prompt_cut: Number of tokens taken out of an over-long prompt.
         messages: The request as the model received it: pictures are in words for a model that cannot see. Files contain it, and whole
@@ -226,6 +228,9 @@ class Exchange:
     tokens: int | None = None
     mean_probability: float | None = None
     min_probability: float | None = None
+    usage: tuple[int, int] | None = None
+    began: float = 0.0
+    batch: int = 1
     first_token_probs: Annotated[Mapping[str, float], QUOTES_PROMPT] = field(default_factory=dict)
     prompt_cut: int = 0
     error: str | None = None
@@ -239,12 +244,38 @@ class Exchange:
     is_refusal: bool = False
 
 
+CallKind = Literal["retriever", "reranker", "embedding", "tool"]
+"""Kinds of calls besides those of chat models, in OpenTelemetry's words. Tools are models that see: detectors, readers, matchers."""
+
+
+@dataclass(frozen=True)
+class BatchCall:
+    """One batched call of a stage to a search or to a model, except chat models. It serves the batch, not one turn.
+
+    Attributes:
+        name: What was called, by its role or its search.
+        model: Name of the model; "" for a search.
+        size: Number of items in the call: queries, pairs, texts or pictures.
+        began: Unix time.
+        error: Type of the error that the call raised.
+    """
+
+    kind: CallKind
+    name: str
+    model: str = ""
+    size: int = 0
+    began: float = 0.0
+    seconds: float = 0.0
+    error: str | None = None
+
+
 @dataclass(frozen=True)
 class StageRecord:
     """What one stage did on one turn.
 
     Attributes:
         seconds: Wall time of the stage for the whole batch.
+        began: Unix time at which it began; 0 in records of before.
         cause: Why it is not ``ran``; ``reason`` gives details that may quote an error.
         fault: Kind of failure: of a stage that failed or hung, or of one that ran although all of its searches failed.
         entity: Name of the thing that the photo is taken to show.
@@ -254,6 +285,7 @@ class StageRecord:
         checks: Results of verifiers, by name.
         signals: Signals by name; see ``Signal``.
         exchanges: Requests to chat models for this turn, in order.
+        calls: Calls to searches and other models for the whole batch, in order.
         notes: Anything else, as JSON.
     """
 
@@ -275,6 +307,8 @@ class StageRecord:
     exchanges: tuple[Exchange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     fault: Unanswered | None = None
+    calls: tuple[BatchCall, ...] = ()
+    began: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -335,6 +369,7 @@ class TurnRecord:
     Attributes:
         query: The query as it was asked; ``question``: rewritten to stand alone.
         seconds: Wall time of the call that it was part of.
+        began: Unix time at which that call began; 0 in records of before.
         batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
         session_id: Session of the data set, if an evaluation asked; with ``interaction_id`` it identifies the turn.
         unanswered: Why the answer is "I don't know"; None for an answered turn (``agents.unanswered``).
@@ -354,6 +389,7 @@ class TurnRecord:
     photo: str | None = None
     history: tuple[SentMessage, ...] = ()
     unanswered: Unanswered | None = None
+    began: float = 0.0
     version: int = VERSION
 
     @property
@@ -460,7 +496,7 @@ def _plain(value: Any) -> Any:
 
 
 _ALWAYS = frozenset({"stage", "seconds", "status"})
-_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage)
+_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage, BatchCall)
 _RECORD = TypeAdapter(TurnRecord)
 
 

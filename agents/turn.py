@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.models.base import Detection
-from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
+from agents.record import BatchCall, Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 
@@ -390,8 +390,10 @@ class Turn:
         cause: Cause | None = None,
         reason: str | None = None,
         fault: Unanswered | None = None,
+        began: float = 0.0,
+        calls: Sequence[BatchCall] = (),
     ) -> None:
-        """Append the record of a stage that has ended or did not run."""
+        """Append the record of a stage that has ended or did not run (``StageRecord``)."""
         said = {name: value for name, value in self._notes.items() if value is not None}
         asked = tuple(self._exchanges)
         closed = StageRecord(
@@ -404,6 +406,8 @@ class Turn:
             exchanges=asked,
             notes=said,
             fault=fault or self._fault,
+            calls=tuple(calls),
+            began=round(began, 4),
         )
         self.records.append(closed)
         self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None

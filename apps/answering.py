@@ -21,9 +21,10 @@ from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import decode_image
+from agents.runner.otlp import OtlpSender, open_sender
 from agents.search.paths import CACHE_VARIABLE
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
-from agents.settings.shared_options import ModelOptions
+from agents.settings.shared_options import ModelOptions, OtlpOptions
 from agents.time_limits.deadline import CallCancelledError
 from apps.outcome import Outcome, build_outcome
 
@@ -74,12 +75,19 @@ class About:
 class Answerer:
     """Asks an agent and, if a trace file is given, appends traces to it. Calls must not overlap.
 
-    A ``CragAgent`` also reports how its answers came about.
+    A ``CragAgent`` also reports how its answers came about, and its turns are sent as spans by ``spans``.
     """
 
-    def __init__(self, agent: BaseAgent, trace: Path | None = None, about: About | None = None) -> None:
+    def __init__(
+        self,
+        agent: BaseAgent,
+        trace: Path | None = None,
+        about: About | None = None,
+        spans: OtlpSender | None = None,
+    ) -> None:
         self._agent = agent
         self.about = about
+        self._spans = spans
         self._records: list[Mapping[str, Any]] = []
         self._seconds: deque[float] = deque(maxlen=_TIMED)  # of the latest questions, each its share of its call
         if isinstance(agent, CragAgent):
@@ -137,6 +145,8 @@ class Answerer:
         if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, str)]:
             raise AgentError(f"the agent failed (it returned {wrong[0]} instead of text)")
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
+        if self._spans is not None:
+            self._spans.send(self._records)
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, told, strict=True)]
@@ -172,7 +182,7 @@ def read_photo(path: Path) -> Image.Image:
         ) from error
 
 
-class AnswererOptions(ModelOptions):
+class AnswererOptions(ModelOptions, OtlpOptions):
     """Options that choose an agent, the same for every application."""
 
     group = "who answers"
@@ -226,6 +236,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         config, searched = _read_options(options)
         if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
+        spans = open_sender(options, preset=config.preset, profile=config.profile.name)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
         about = About(
@@ -233,7 +244,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         )
         if config.collection_note:
             print(config.collection_note, file=sys.stderr)
-        answerer = Answerer(agent, options.trace, about)
+        answerer = Answerer(agent, options.trace, about, spans)
         loaded = agent.warm_up(blank_turn=False)
     if loaded.fault is not None:
         raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")

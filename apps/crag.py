@@ -34,6 +34,7 @@ COMMANDS = (
     Command("ask", "apps.terminal", "AskOptions", "ask about a photo, in a dialog where no question is given"),
     Command("web", "apps.web", "WebOptions", "a web page to ask about photos"),
     Command("serve", "apps.serve", "ServeOptions", "serve the agent to OpenAI clients"),
+    Command("report", "evaluation.report.command", "ReportOptions", "what a server did: the report of its --trace"),
     Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, like local_evaluation.py"),
     Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
     Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),

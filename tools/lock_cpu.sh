@@ -53,7 +53,7 @@ awk '/^[a-z]/ {apart = /^(cuda|nvidia)-/ || /^(torch|triton)==/} {print > (apart
 publish requirements-cpu.txt requirements/cpu.in
 publish requirements/torch-pypi.txt requirements/cpu.in
 
-for name in dev train web web-tests scale vectordb transformers4 audit; do on_top "$name" "${options[@]}"; done
+for name in dev otlp train web web-tests scale vectordb transformers4 audit; do on_top "$name" "${options[@]}"; done
 for name in weights gguf-converter vllm-v0 vllm-v0-wheels; do
   [ -e "requirements/$name.txt" ] && cp "requirements/$name.txt" "$work/$name.txt"
   compile "requirements/$name.in" "$work/$name.txt" --no-deps "${options[@]}"

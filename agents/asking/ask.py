@@ -150,14 +150,16 @@ def put(
         places.setdefault(prompt.settings.model, []).append(place)
     answers: dict[int, Answer[T]] = {}
     for role, own in places.items():
-        chat, started = model(role), time.perf_counter()
+        chat = model(role)
+        began, started = time.time(), time.perf_counter()
         replies = chat.chat([filled[place][1] for place in own], deadline)
         seconds = time.perf_counter() - started
         for place, reply in zip(own, replies, strict=True):
             question = questions[place]
             answer = answers[place] = read(question.ask.form, reply)
             if question.recorders:
-                exchange = _exchange(question, chat.name, filled[place][1], answer, seconds)
+                times = {"began": round(began, 4), "seconds": round(seconds, 4), "batch": len(own)}
+                exchange = _exchange(question, chat.name, filled[place][1], answer, times)
                 for recorder in question.recorders:
                     recorder.keep(exchange)
     return [answers[place] for place in range(len(questions))]
@@ -189,7 +191,9 @@ def _fill(
     return prompt, dataclasses.replace(request, **changes) if changes else request
 
 
-def _exchange(question: Question[T], model: str, request: ChatRequest, answer: Answer[T], seconds: float) -> Exchange:
+def _exchange(
+    question: Question[T], model: str, request: ChatRequest, answer: Answer[T], times: Mapping[str, Any]
+) -> Exchange:
     reply = answer.reply
     sent = reply.received or request
     statistics = summarise_probabilities(reply.logprobs)
@@ -200,9 +204,9 @@ def _exchange(question: Question[T], model: str, request: ChatRequest, answer: A
         reply=reply.text,
         finish_reason=reply.finish_reason,
         readable=answer.readable,
-        seconds=round(seconds, 4),
         cached=reply.cached,
         tokens=len(reply.logprobs) if reply.logprobs is not None else None,
+        usage=reply.usage,
         mean_probability=statistics.mean if statistics else None,
         min_probability=statistics.minimum if statistics else None,
         first_token_probs=reply.first_token_probs or {},
@@ -216,4 +220,5 @@ def _exchange(question: Question[T], model: str, request: ChatRequest, answer: A
         read=reply.read,
         no_answer=reply.no_answer,
         is_refusal=reply.fault == "refusal",
+        **times,
     )

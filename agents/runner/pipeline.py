@@ -12,7 +12,8 @@ from agents.asking.prompts import PromptLibrary
 from agents.base.secrets import scrub
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
-from agents.record import Cause, Status, Unanswered
+from agents.record import BatchCall, Cause, Status, Unanswered
+from agents.runner.observed import ObservedModels, observe_search
 from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
@@ -76,6 +77,8 @@ class Pipeline:
         self.context = Context(
             models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch, guarded=guarded
         )
+        self.observes = False
+        """Whether records hold the calls of stages to models and search: nobody pays for them who keeps no records."""
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage
         self._undeclared: set[str] = set()  # signals that a warning has named
@@ -150,7 +153,12 @@ class Pipeline:
         )
         if short:
             own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
-        started = self._clock()
+        calls: list[BatchCall] = []
+        if self.observes:
+            own = dataclasses.replace(
+                own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
+            )
+        began, started = time.time(), self._clock()
 
         def over() -> bool:
             waited = self._clock() - started
@@ -169,7 +177,7 @@ class Pipeline:
             _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: hung: {reason}"
-            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME)
+            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME, began, tuple(calls))
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
@@ -177,11 +185,11 @@ class Pipeline:
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
                 turn.error = turn.error or f"{stage.name}: {failed.reason}"
-                turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault)
+                turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault, began, calls)
             elif short:
-                turn.close_stage(stage.name, took, "reduced", "time", planned.reason)
+                turn.close_stage(stage.name, took, "reduced", "time", planned.reason, began=began, calls=calls)
             else:
-                turn.close_stage(stage.name, took)
+                turn.close_stage(stage.name, took, began=began, calls=calls)
         self._warn_of_undeclared_signals(stage, turns)
         return turns
 
@@ -252,7 +260,10 @@ def _close(
     cause: Cause,
     reason: str | None,
     fault: Unanswered | None = None,
+    began: float | None = None,
+    calls: Sequence[BatchCall] = (),
 ) -> list[Turn]:
+    began = time.time() if began is None else began
     for turn in turns:
-        turn.close_stage(stage.name, seconds, status, cause, reason, fault)
+        turn.close_stage(stage.name, seconds, status, cause, reason, fault, began, calls)
     return turns

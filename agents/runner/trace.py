@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,61 +66,30 @@ class _Plain:
         return text if whole else text[:_MAX_CHARACTERS] + "…"
 
 
-class TraceWriter:
-    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
+@dataclass(frozen=True)
+class Reduction:
+    """Takes out of a record what may not be kept.
 
-    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
-    (``Stage.picture_notes``); ``pictures`` is the folder for those of requests, None: ``REQUEST_IMAGES`` beside the file.
+    Attributes:
+        picture_notes: Notes that may describe the picture (``Stage.picture_notes``).
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
-        listen: Listener | None = None,
-        of_the_picture: Collection[str] = (),
-        pictures: Path | None = None,
-    ) -> None:
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._settings, self._listen = path, settings, listen
-        self._of_the_picture = frozenset(of_the_picture)
-        self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
-        self._batch = 0
+    settings: TraceSettings
+    picture_notes: frozenset[str] = frozenset()
 
-    def write(self, turns: Sequence[Turn], seconds: float) -> None:
-        """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
-        batch = self._batch
-        self._batch += 1
-        lines: list[str] = []
-        try:
-            clean = scrubber()
-            plain = _Plain(clean, RequestImages(self._pictures) if self._settings.requests else None)
-            lines = [self._line(turn, batch, index, seconds, plain) for index, turn in enumerate(turns)]
-            if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write("".join(line + "\n" for line in lines))
-        except (OSError, TypeError, ValueError, RecursionError) as error:
-            _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
-        if self._listen is not None:
-            self._listen([json.loads(line) for line in lines])
-
-    def _line(self, turn: Turn, batch: int, index: int, seconds: float, plain: _Plain) -> str:
-        told, whole = self._settings.queries, self._settings.requests
-        record = TurnRecord(
-            query=turn.query if told else "",
-            question=turn.question if told else "",
-            answer=turn.answer if told else "",
-            stages=tuple(map(self._stage, turn.records)),
-            error=self._reason(turn.error, 2),  # STAGE: TYPE: TEXT
-            unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
-            seconds=round(seconds, 4),
-            batch=batch,
-            turn=index,
-            photo=plain(turn.image) if whole else None,
-            history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if whole else (),
+    def reduce(self, record: TurnRecord) -> TurnRecord:
+        """Return the record without what the settings leave out."""
+        has_texts, has_requests = self.settings.queries, self.settings.requests
+        return replace(
+            record,
+            query=record.query if has_texts else "",
+            question=record.question if has_texts else "",
+            answer=record.answer if has_texts else "",
+            stages=tuple(map(self._stage, record.stages)),
+            error=self._reason(record.error, 2),  # STAGE: TYPE: TEXT
+            photo=record.photo if has_requests else None,
+            history=record.history if has_requests else (),
         )
-        return well_formed(plain.clean(json.dumps(plain(record.as_json()), ensure_ascii=False)))
 
     def _stage(self, record: StageRecord) -> StageRecord:
         """Reduce a record to what traces may hold.
@@ -128,10 +98,10 @@ class TraceWriter:
         """
         record = replace(record, exchanges=tuple(map(self._exchange, record.exchanges)))
         notes = record.notes
-        if not self._settings.images:
+        if not self.settings.images:
             record = replace(record, **_WITHOUT_PICTURE)
-            notes = {name: value for name, value in notes.items() if name not in self._of_the_picture}
-        if self._settings.queries and self._settings.images:
+            notes = {name: value for name, value in notes.items() if name not in self.picture_notes}
+        if self.settings.queries and self.settings.images:
             return record
         decision = record.decision
         return replace(
@@ -158,18 +128,80 @@ class TraceWriter:
 
     def _exchange(self, exchange: Exchange) -> Exchange:
         """Without the request, unless traces hold those; without questions or pictures in traces, without what the model said too."""
-        if self._settings.requests:
+        if self.settings.requests:
             return exchange
         exchange = replace(exchange, messages=(), schema=None)
-        if self._settings.queries and self._settings.images:
+        if self.settings.queries and self.settings.images:
             return exchange
         return replace(exchange, **_WITHOUT_PROMPT, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
         """Return why something went wrong; without texts only up to the colon, because errors quote their input after it."""
-        if reason is None or (self._settings.queries and self._settings.images):
+        if reason is None or (self.settings.queries and self.settings.images):
             return reason
         return ":".join(reason.split(":")[:parts])[:80]
+
+
+class TraceWriter:
+    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
+
+    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
+    (``Stage.picture_notes``); ``pictures`` is the folder for those of requests, None: ``REQUEST_IMAGES`` beside the file.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        settings: TraceSettings = TraceSettings(),  # noqa: B008 - it is frozen
+        listen: Listener | None = None,
+        of_the_picture: Collection[str] = (),
+        pictures: Path | None = None,
+    ) -> None:
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._listen = path, listen
+        self._reduction = Reduction(settings, frozenset(of_the_picture))
+        self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
+        self._batch = 0
+
+    def write(self, turns: Sequence[Turn], seconds: float) -> None:
+        """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
+        batch, began = self._batch, time.time() - seconds
+        self._batch += 1
+        lines: list[str] = []
+        try:
+            clean = scrubber()
+            plain = _Plain(clean, RequestImages(self._pictures) if self._reduction.settings.requests else None)
+            lines = [self._line(turn, batch, index, began, seconds, plain) for index, turn in enumerate(turns)]
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write("".join(line + "\n" for line in lines))
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
+        if self._listen is not None:
+            self._listen([json.loads(line) for line in lines])
+
+    def _line(self, turn: Turn, batch: int, index: int, began: float, seconds: float, plain: _Plain) -> str:
+        has_requests = self._reduction.settings.requests
+        record = TurnRecord(
+            query=turn.query,
+            question=turn.question,
+            answer=turn.answer,
+            stages=tuple(turn.records),
+            error=turn.error,
+            unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
+            began=round(began, 4),
+            seconds=round(seconds, 4),
+            batch=batch,
+            turn=index,
+            photo=plain(turn.image) if has_requests else None,
+            history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if has_requests else (),
+        )
+        return well_formed(plain.clean(json.dumps(plain(self._reduction.reduce(record).as_json()), ensure_ascii=False)))
+
+
+WITHOUT_TEXTS = Reduction(TraceSettings(queries=False, images=False))
+"""Leaves names of stages and models, numbers, and kinds of errors."""
 
 
 def _numbers(value: Any) -> Any:

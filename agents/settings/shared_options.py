@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agents.base.command_options import Flag, Options
 
@@ -65,3 +65,25 @@ class JsonOptions(Options):
     as_json: Annotated[bool, Flag(names=("--json",))] = Field(
         False, description="print JSON alone on standard output; everything else goes to standard error"
     )
+
+
+class OtlpOptions(Options):
+    """Where spans of the turns are sent, and what they may hold."""
+
+    group = "spans"
+
+    otlp: Annotated[str | None, Flag(metavar="URL")] = Field(
+        None,
+        description="send each turn as OpenTelemetry spans to this collector (docs/serving.md#what-did-it-do): names of stages and models, "
+        "times, numbers and kinds of errors",
+    )
+    otlp_content: bool = Field(
+        False,
+        description="send the texts that traces hold too: questions, answers, evidence, replies; pictures are never sent",
+    )
+
+    @model_validator(mode="after")
+    def _content_of_spans(self) -> Self:
+        if self.otlp_content and self.otlp is None:
+            raise ValueError("--otlp-content needs --otlp: name the collector that the texts are sent to")
+        return self

@@ -35,6 +35,14 @@ class ProcessEndsError(SystemExit):
     """Raised in abandoned threads when the process ends."""
 
 
+_PASSES_ON = "agents.runner.observed"
+"""Module whose functions call any model or search: to be in it says nothing."""
+
+
+def _tells(module: str) -> bool:
+    return module.startswith("agents.") and module != _PASSES_ON
+
+
 def where(thread: threading.Thread) -> str:
     """Return the innermost function of the agent that a thread is in, with its module.
 
@@ -42,7 +50,7 @@ def where(thread: threading.Thread) -> str:
         "" for a thread that has ended.
     """
     frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and not frame.f_globals.get("__name__", "").startswith("agents."):
+    while frame is not None and not _tells(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
 

@@ -18,22 +18,25 @@ TRACE = "trace.jsonl"
 log = logging.getLogger(__name__)
 
 
-def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int) -> None:
-    """Append the records of a call with the ids of their turns.
+def append_records(
+    path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int
+) -> list[dict[str, Any]]:
+    """Append the records of a call with the ids of their turns, and return these lines.
 
     Nothing is written for an agent without records. A full disk loses records, not answers.
     """
     if len(records) != len(keys):
-        return
-    lines = (
+        return []
+    lines = [
         {**record, "batch": batch, "session_id": session, "interaction_id": interaction}
         for (session, interaction), record in zip(keys, records, strict=True)
-    )
+    ]
     try:
         with path.open("a", encoding="utf-8") as file:
             file.writelines(well_formed(json.dumps(line, ensure_ascii=False)) + "\n" for line in lines)
     except OSError as error:
         log.warning("the trace of batch %d cannot be written to %s: %s", batch, path, error)
+    return lines
 
 
 def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:

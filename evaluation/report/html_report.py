@@ -136,14 +136,9 @@ class Span:
     width: float
 
 
-@dataclass(frozen=True)
-class TurnView:
-    """A turn as the template shows it; ``note`` says why it was asked without its picture."""
+class TracedView:
+    """What the template shows of a turn's record, whoever asked."""
 
-    judged: JudgedTurn
-    seconds: float | None
-    error: str | None
-    note: str | None
     trace: TurnRecord | None
 
     @property
@@ -178,6 +173,48 @@ class TurnView:
 
 
 @dataclass(frozen=True)
+class TurnView(TracedView):
+    """A judged turn as the template shows it; ``note`` says why it was asked without its picture."""
+
+    judged: JudgedTurn
+    seconds: float | None
+    error: str | None
+    note: str | None
+    trace: TurnRecord | None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, by which turns are coloured."""
+        return self.judged.verdict
+
+    @property
+    def query(self) -> str:
+        """Question as it was asked."""
+        return self.judged.turn.query
+
+    @property
+    def answer(self) -> str:
+        """Answer as it was judged."""
+        return self.judged.turn.agent_response
+
+    @property
+    def truth(self) -> str | None:
+        """The true answer."""
+        return self.judged.turn.ground_truth
+
+    @property
+    def judge(self) -> str:
+        """The judge's words; "" if it was not asked."""
+        return "" if self.judged.reason in ("miss", "exact") else self.judged.reason
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the data set."""
+        turn = self.judged.turn
+        return [label for label in (turn.query_category, turn.domain, turn.dynamism, turn.image_quality) if label]
+
+
+@dataclass(frozen=True)
 class SessionView:
     """A dialog with its photo and the regions cut out of it, as data URLs.
 
@@ -187,7 +224,8 @@ class SessionView:
     session_id: str
     photo: str | None
     crops: list[tuple[str, str]]
-    turns: list[TurnView]
+    turns: Sequence[TracedView]
+    is_ego: bool = False
 
 
 def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict[str, Photo]:
@@ -216,6 +254,10 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         filters=_list_filters(parts),
         filter_values=_filter_values,
         filter_of=_FILTER_OF,
+        main_filter="verdict",
+        chosen=_CHOSEN,
+        words={"miss": "missing"},
+        no_photo="no photo",
         total=sum(len(part.turns) for part in parts),
     )
 
@@ -255,6 +297,9 @@ _FILTERS: Mapping[str, Slice] = {
 """Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
 
+_CHOSEN = {"correct": "correct", "miss": "missing", "hallucination": "hallucinations", "error": "errors"}
+"""Verdicts that keys choose, in their order, and their names."""
+
 _WITH, _WITHOUT = "with its picture", "without its picture"
 
 
@@ -284,12 +329,19 @@ def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView
         seconds, error, note = (getattr(cost, name, None) for name in ("seconds", "error", "image_note"))
         failed = error or _explain_error(judged, trace)
         turns.append(TurnView(judged, seconds, failed, note, trace))
-    boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
-    image = part.photos[session_id]() if session_id in part.photos else None
+    load = part.photos.get(session_id, lambda: None)
+    return show_session(session_id, load(), turns, is_ego=dialog[0].turn.is_ego)
+
+
+def show_session(
+    session_id: str, image: Image.Image | None, turns: Sequence[TracedView], *, is_ego: bool = False
+) -> SessionView:
+    """Return a dialog with its photo, if there is one, and the regions that its first turn with any looked at."""
     if image is None:
-        return SessionView(session_id, None, [], turns)
+        return SessionView(session_id, None, [], turns, is_ego)
+    boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
     shown = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
-    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns)
+    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns, is_ego)
 
 
 def _explain_error(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:

@@ -48,6 +48,9 @@ def collect_notes(stage: StageRecord) -> dict[str, str]:
         found[f"reply {number} to {exchange.prompt}"] = format_reply(exchange)
     if len(stage.exchanges) > _MAX_EXCHANGES:
         found["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
+    found["calls"] = [
+        f"{call.name} of {call.size}: {call.error or format(call.seconds, '.2f') + ' s'}" for call in stage.calls
+    ]
     found |= stage.notes
     return {name: format_value(value) for name, value in found.items() if value not in (None, [], "", {}, ())}
 

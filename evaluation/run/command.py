@@ -93,7 +93,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         console.print(config.collection_note, style="yellow", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
-    judging = _judging(options, bars)
+    judging, send = _judging(options, bars), launching.open_spans(options, config)
     asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
     samples = {kind: sample for kind, dataset, _ in asked if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []
@@ -111,7 +111,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
             made = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, sample=sample, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
-                bars=bars, max_failures=options.max_failures,
+                bars=bars, send=send, max_failures=options.max_failures,
             )  # fmt: skip
             if made.interrupted:
                 return INTERRUPTED

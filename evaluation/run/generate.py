@@ -21,7 +21,7 @@ from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, schedule, schedule_by_queue
-from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
+from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts, SendRecords
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
@@ -76,6 +76,7 @@ def generate(
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
     listen: Listen | None = None,
+    send: SendRecords = lambda _: None,
     max_failures: int = 0,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
@@ -102,6 +103,7 @@ def generate(
         replies: Returns the counts of the reply cache; called before and after each call of an agent of this process.
         evidence: Searches for each turn and passes the evidence with the call; None: the agent searches.
         listen: Makes an agent of this process pass its records, which go to trace.jsonl.
+        send: Gets the records of each call as trace.jsonl holds them.
         max_failures: Number of calls in a row that fail on every turn (``CallResult.failure``) and end the run. Their answers are not
             kept. 0: never.
 
@@ -150,7 +152,7 @@ def generate(
                 for line, cost in each.lines:
                     costs.write(asdict(cost))
                     out.write(line.to_line())
-                append_records(trace, [line.key for line, _ in each.lines], each.records, each.number)
+                send(append_records(trace, [line.key for line, _ in each.lines], each.records, each.number))
                 bar.update(len(each.lines))
             held.clear()
             costs.sync()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.base.command_options import Flag, Options
-from agents.settings.shared_options import ModelOptions
+from agents.settings.shared_options import ModelOptions, OtlpOptions
 from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
@@ -309,7 +309,7 @@ class ForeignAgentOptions(Options):
     )
 
 
-class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions):
+class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions, OtlpOptions):
     """Run the CRAG-MM agent over a data set and score its answers."""
 
     group = "the run"

@@ -26,6 +26,7 @@ from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Ses
 from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
+from evaluation.run.calls import SendRecords
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
 
@@ -47,6 +48,7 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
     bars: MakeBar = turn_bar,
+    send: SendRecords = lambda _: None,
     max_failures: int = 0,
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
@@ -84,7 +86,7 @@ def answer_sessions(
     made = generate(
         launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
-        evidence=launched.evidence, listen=listen, max_failures=max_failures,
+        evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})

@@ -28,8 +28,11 @@ _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong", "erro
 _MAX_CHARACTERS = 80
 """Most characters of a question or an answer on the terminal. The files hold all."""
 
-_NOT_COMPARED = frozenset({"stage", "seconds", "reason", "notes"})
-"""Fields that are not compared: reasons quote how much time was left, and notes are compared one by one."""
+_NOT_COMPARED = frozenset({"stage", "began", "seconds", "calls", "reason", "notes"})
+"""Fields that are not compared: times, reasons, which quote how much time was left, and notes, which are compared one by one."""
+
+_TIMES = frozenset({"began", "seconds"})
+"""Fields of an exchange that are not compared."""
 
 _DIGITS = 3
 """Decimals of scores that are compared. The last bits depend on what else was in the batch."""
@@ -98,7 +101,7 @@ def _round(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, _DIGITS)
     if isinstance(value, Mapping):
-        return {str(name): _round(inner) for name, inner in value.items()}
+        return {str(name): _round(inner) for name, inner in value.items() if name not in _TIMES}
     return [_round(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 

@@ -21,9 +21,11 @@ from agents.record import (
     Signal,
     StageRecord,
     TurnRecord,
+    Unanswered,
 )
 from evaluation.records import RunLogLine
 from evaluation.report.html_report import ReportPart, write_report
+from evaluation.report.served_report import write_served_report
 from tests.evaluation.worlds import judged, picture
 from tests.support.chromium import CHROMIUM, NO_CHROMIUM
 
@@ -117,6 +119,23 @@ def test_filters_search_and_rows_choose_turns(page: str, tmp_path: Path) -> None
         [["Question 1?", "Question 3?", "Question 5?"], "other"],
         3,
     ]
+
+
+def test_served_turns_are_chosen_by_outcome_and_cause(tmp_path: Path) -> None:
+    causes = (None, Unanswered.WITHHELD, Unanswered.TIME, Unanswered.TIME)
+    turns = [
+        TurnRecord(f"Question {number}?", answer="300 m", unanswered=cause, began=1.0 + number, batch=number)
+        for number, cause in enumerate(causes)
+    ]
+    page = write_served_report(tmp_path / "served.html", turns, tmp_path, {}).read_text()
+    said = in_browser(page, tmp_path, """
+        const steps = [shown().length];
+        key("1"); steps.push(shown()); key("2"); steps.push(shown()); key("3"); steps.push(shown().length); key("0");
+        document.querySelector("tr[data-filter=cause]").click(); steps.push([shown(), count()]);
+        steps.push(document.documentElement.scrollWidth);
+        return steps;
+    """, PHONE)  # fmt: skip
+    assert said == [4, ["Question 0?"], ["Question 1?"], 2, [["Question 2?", "Question 3?"], "2 of 4 turns"], PHONE]
 
 
 def test_a_heading_goes_with_the_last_of_its_turns(tmp_path: Path) -> None:
