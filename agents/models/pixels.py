@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import logging
+import secrets
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,14 @@ def pixels_digest(image: Image.Image) -> str:
     """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal; ValueError: see ``to_rgb``."""
     rgb = to_rgb(image)
     return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
+
+
+def picture_key(image: Image.Image) -> str:
+    """Return ``pixels_digest`` of a picture; of one that cannot be decoded a key that no other picture has."""
+    try:
+        return pixels_digest(image)
+    except ValueError:
+        return f"unreadable {secrets.token_hex(16)}"
 
 
 def jpeg_data_url(rgb: Image.Image) -> str:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from agents.models.pixels import to_rgb
+from agents.base.remembered import Remembered
+from agents.models.pixels import pixels_digest, to_rgb
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
 from agents.search.pages.web_cache import PageCache, PictureCache
 from agents.search.paths import default_cache, organiser_pages
@@ -21,7 +22,7 @@ from agents.time_limits.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 
-_SAMPLED = (16, 16)  # pixels that are compared before all of them are
+_KEPT = 512  # pictures whose results are kept: photos and their crops
 _NAMED = 3  # search results that break the contract and are named in the log
 
 READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by then counts by the part that was found
@@ -29,6 +30,7 @@ READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by t
 ReadPages = Callable[[Sequence[str], Deadline], Sequence[PageText]]
 """From whole pages, those that matter most first, to their texts; it has to keep to the deadline and never raises."""
 
+_Key = TypeVar("_Key", bound=Hashable)
 _Query = TypeVar("_Query")
 _Search = Callable[[Sequence[_Query], int], list[Results[Hit]]]
 
@@ -68,6 +70,7 @@ class SearchGateway:
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         self._images, self._web = image_searcher(pipeline), web_searcher(pipeline)
+        self._found: Remembered[tuple[str, int], Results[ImageHit]] = Remembered(_KEPT)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -126,7 +129,8 @@ class SearchGateway:
     ) -> list[Results[ImageHit]]:
         """Search the knowledge graph for the k nearest images of each image, nearest first.
 
-        Images are made upright and opaque by ``to_rgb``. ``provided`` has for each image what the evaluator found for it, used if there
+        Images are made upright and opaque by ``to_rgb``. What was found for a picture is kept: the turns of a dialog are about one photo. A
+        search that failed is made again. ``provided`` has for each image what the evaluator found for it, used if there
         is no pipeline. A search that another process makes is waited for until the deadline.
 
         Raises:
@@ -138,8 +142,8 @@ class SearchGateway:
                 None if one is None else one.pictures[:k] for one in self._usable(provided, len(images))
             ]
             return _convert_provided(found_by_evaluator, self._each_picture, "image search is off")
-        keys: dict[int, Hashable] = {}  # id of the image object to the key of its pixels
-        distinct: dict[Hashable, Image.Image] = {}
+        keys: dict[int, tuple[str, int]] = {}  # id of the image object to the key of its search
+        distinct: dict[tuple[str, int], Image.Image] = {}
         errors: dict[int, str] = {}
         for image in {id(image): image for image in images}.values():
             try:
@@ -147,9 +151,17 @@ class SearchGateway:
             except ValueError as error:
                 errors[id(image)] = str(error)
             else:
-                key = keys[id(image)] = _key(rgb, distinct)
+                key = keys[id(image)] = pixels_digest(rgb), k
                 distinct[key] = rgb
-        found = _each(distinct, partial(self._images.search, deadline=deadline), k, self._each_picture)
+        failed: dict[tuple[str, int], Results[ImageHit]] = {}
+
+        def search(new: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Results[ImageHit]]:
+            asked = {key: distinct[key] for key in new}
+            made = _each(asked, partial(self._images.search, deadline=deadline), k, self._each_picture)
+            failed.update({key: made[key] for key in new if made[key].error is not None})
+            return {key: made[key] for key in new if key not in failed}
+
+        found = self._found.get_all(distinct, search) | failed
         return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
 
     def search_web(
@@ -212,16 +224,6 @@ class SearchGateway:
         return [None] * count if provided is None or self._pipeline is not None else provided
 
 
-def _key(image: Image.Image, others: Mapping[Hashable, Image.Image]) -> Hashable:
-    """Key of a picture by its pixels: a sample of them, or all where another picture of the batch has the same sample."""
-    some = image.size, image.resize(_SAMPLED, Image.Resampling.NEAREST).tobytes()
-    other = others.get(some)
-    if other is None or other is image:
-        return some
-    pixels = image.tobytes()
-    return some if other.tobytes() == pixels else (some, pixels)
-
-
 def _folder(pipeline: Any, attribute: str, name: str) -> Path:
     folder = getattr(pipeline, attribute, None)
     return folder if isinstance(folder, Path) else default_cache() / name
@@ -239,12 +241,12 @@ def _convert_provided(
 
 
 def _each(
-    queries: Mapping[Hashable, _Query], search: _Search[_Query, Hit], k: int, each: Callable[[Hit], Hit]
-) -> dict[Hashable, Results[Hit]]:
+    queries: Mapping[_Key, _Query], search: _Search[_Query, Hit], k: int, each: Callable[[Hit], Hit]
+) -> dict[_Key, Results[Hit]]:
     """Search distinct queries together; if that fails, each alone. ``each`` is applied to each hit."""
     if not queries:
         return {}
-    found: dict[Hashable, Results[Hit]] = {}
+    found: dict[_Key, Results[Hit]] = {}
     try:
         found = dict(zip(queries, search(list(queries.values()), k), strict=True))
     except Exception as error:  # noqa: BLE001 - torch, Chroma and processors raise anything; one query may be to blame

@@ -1,9 +1,12 @@
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 
+from PIL import Image
 from pydantic import Field
 
-from agents.models.base import Detection
+from agents.base.remembered import Remembered
+from agents.models.base import Box, Detection, Mask
+from agents.models.pixels import picture_key
 from agents.models.vision.boxes import usable
 from agents.record import BoxFound
 from agents.stage import Context, Stage, StageOptions
@@ -16,6 +19,10 @@ _MIN_SIDE = 48  # pixels; smaller boxes show too little to be recognised
 _MAX_AREA = 0.85  # of the image; the whole image is searched anyway
 _MAX_BOXES = 6
 _BOXES_WHEN_SHORT = 1
+
+_KEPT_BOXES, _KEPT_MASKS = 256, 16  # photos; six masks of one take some 7 MB
+
+Photo = tuple[str, Image.Image]  # with the key of its pixels
 
 
 class Ground(Stage):
@@ -35,6 +42,11 @@ class Ground(Stage):
     doing = "finding things in the photo"
     when_short = f"{_BOXES_WHEN_SHORT} box"
 
+    def __init__(self, options: StageOptions | None = None) -> None:
+        super().__init__(options)
+        self._detected: Remembered[tuple[str, tuple[str, ...]], list[Detection]] = Remembered(_KEPT_BOXES)
+        self._outlined: Remembered[tuple[str, tuple[Box, ...]], list[Mask]] = Remembered(_KEPT_MASKS)
+
     def roles(self) -> tuple[str, ...]:
         """Name the detector, and the segmenter if masks are wanted."""
         return ("detector", "segmenter") if self.options.masks else ("detector",)
@@ -44,10 +56,8 @@ class Ground(Stage):
         concerned = [(turn, image) for turn, image in select_with_image(turns) if turn.tools.image]
         if not concerned:
             return
-        targets = [turn.target for turn, _ in concerned]
-        phrases = [[target.phrase] if target.phrase else list(target.objects) for target in targets]
-        found = context.models.detector.detect([image for _, image in concerned], phrases)
-        for (turn, image), detections in zip(concerned, found, strict=True):
+        photos = [(picture_key(image), image) for _, image in concerned]
+        for (turn, image), detections in zip(concerned, self._detect(concerned, photos, context), strict=True):
             turn.regions = tuple(
                 usable(
                     detections,
@@ -62,10 +72,37 @@ class Ground(Stage):
             )
             turn.record(boxes=tuple(_found(region) for region in turn.regions))
         if self.options.masks:
-            boxes = [[region.box for region in turn.regions] for turn, _ in concerned]
-            masks = context.models.segmenter.segment([image for _, image in concerned], boxes)
-            for (turn, _), own in zip(concerned, masks, strict=True):
+            for (turn, _), own in zip(concerned, self._outline(concerned, photos, context), strict=True):
                 turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
+
+    def _detect(
+        self, concerned: Sequence[tuple[Turn, Image.Image]], photos: Sequence[Photo], context: Context
+    ) -> list[list[Detection]]:
+        """Return the boxes of each turn's photo. What was found in a photo is kept: a dialog asks of it again and again."""
+        targets = [turn.target for turn, _ in concerned]
+        phrases = [(target.phrase,) if target.phrase else tuple(target.objects) for target in targets]
+        asked = {(key, said): image for (key, image), said in zip(photos, phrases, strict=True)}
+
+        def detect(new: Sequence[tuple[str, tuple[str, ...]]]) -> dict[tuple[str, tuple[str, ...]], list[Detection]]:
+            found = context.models.detector.detect([asked[one] for one in new], [list(said) for _, said in new])
+            return dict(zip(new, found, strict=True))
+
+        found = self._detected.get_all(asked, detect)
+        return [found[key, said] for (key, _), said in zip(photos, phrases, strict=True)]
+
+    def _outline(
+        self, concerned: Sequence[tuple[Turn, Image.Image]], photos: Sequence[Photo], context: Context
+    ) -> list[list[Mask]]:
+        """Return the mask of each region of each turn, likewise."""
+        boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
+        asked = {(key, own): image for (key, image), own in zip(photos, boxes, strict=True)}
+
+        def outline(new: Sequence[tuple[str, tuple[Box, ...]]]) -> dict[tuple[str, tuple[Box, ...]], list[Mask]]:
+            masks = context.models.segmenter.segment([asked[one] for one in new], [own for _, own in new])
+            return dict(zip(new, masks, strict=True))
+
+        found = self._outlined.get_all(asked, outline)
+        return [found[key, own] for (key, _), own in zip(photos, boxes, strict=True)]
 
 
 def _found(region: Detection) -> BoxFound:

@@ -17,6 +17,7 @@ from agents.methods.object_phrases import measure_offset
 from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
 from agents.models.base import Detection
+from agents.models.pixels import picture_key
 from agents.record import PictureFound
 from agents.search.hits import Entity
 from agents.stage import Context, Cosine, Stage, StageOptions
@@ -24,7 +25,7 @@ from agents.texts.infobox import facts
 from agents.turn import Position, Turn, View, select_with_image
 
 if TYPE_CHECKING:
-    from agents.models.vision.same_picture import PictureFeatures
+    from agents.models.vision.same_picture import Features, PictureFeatures
 
 MAX_CHOICES = 6  # entities to choose from
 _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no worse
@@ -173,11 +174,7 @@ class SelectEntity(Stage):
             self._ask([(turn, choices) for turn, choices in likely if choices], context)
         else:
             if self._features is not None and not context.short:
-                same = {
-                    id(turn): self._same(turn, choices, context, self._features)
-                    for turn, choices in named
-                    if context.deadline.allows(self.min_seconds)
-                }
+                same = self._compare(named, context, self._features)
             self._weigh(named, context, same)
         for turn, choices in found:
             own = same.get(id(turn), {})
@@ -217,26 +214,53 @@ class SelectEntity(Stage):
             nearest = (choices[0].entity, choices[0].score) if chosen is None else (chosen, score)
             turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
-    def _same(self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures) -> Same:
-        """Return which choices each view shows, by pictures of the cache. None is fetched, and none is read after the deadline."""
-        from agents.models.vision.same_picture import extract_features, match
+    def _compare(
+        self, named: Sequence[tuple[Turn, list[Found]]], context: Context, known: PictureFeatures
+    ) -> dict[int, Same]:
+        """Return which choices each view of each turn shows, by pictures of the cache, as long as there is time.
 
+        None is fetched, and none is read after the deadline.
+        """
+        pictures = {
+            id(turn): self._pictures(turn, choices, context, known)
+            for turn, choices in named
+            if context.deadline.allows(self.min_seconds)
+        }
+        keys = {
+            id(turn): (picture_key(turn.image), turn.image)
+            for turn, _ in named
+            if turn.image is not None and pictures.get(id(turn))
+        }
+        photos = known.of_photos(dict(keys.values()))
+        return {
+            id(turn): self._same(turn, photos[keys[id(turn)][0]], pictures[id(turn)]) if id(turn) in keys else {}
+            for turn, _ in named
+            if id(turn) in pictures
+        }
+
+    def _pictures(
+        self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures
+    ) -> list[tuple[Features, set[str]]]:
+        """Return the features of the index's pictures of the choices, each with the names that it stands for, most alike first."""
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
-        pictures = known.of(
+        found = known.of(
             list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
         )
-        if turn.image is None or not pictures:
-            return {}
-        photo = extract_features(turn.image)
-        matches = {url: match(photo, picture) for url, picture in pictures.items()}
+        return [(features, named[url]) for url, features in found.items()]
+
+    def _same(self, turn: Turn, photo: Features, pictures: Sequence[tuple[Features, set[str]]]) -> Same:
+        """Return the names that the pictures stand for which show the same as each view of a photo."""
+        from agents.models.vision.same_picture import match
+
+        matches = [(match(photo, picture), names) for picture, names in pictures]
         return {
             region: frozenset(
                 name
-                for url, found in matches.items()
+                for found, names in matches
                 if found.inliers(region.box if region is not None else None) >= self.options.min_inliers
-                for name in named[url]
+                for name in names
             )
             for region in (view.region for view in turn.views)
         }

@@ -148,6 +148,19 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
     assert detector.calls == 1
 
 
+def test_a_photo_is_looked_at_once_for_all_turns_of_a_dialog() -> None:
+    detector, segmenter = ScriptedDetector([Detection(Box(0, 0, 200, 200), "car", 0.9)]), HalfSegmenter()
+    parts = context(settings(ground={"masks": True}), detector=detector, segmenter=segmenter)
+    stage = Ground(parts.settings.options(Ground))
+    turns = [turn(question, (640, 480)) for question in ("Which car?", "How fast is it?", "Who built it?")]
+    for each in turns:
+        stage.run([each], parts)
+    assert detector.calls == segmenter.calls == 1
+    assert turns[0].regions == turns[2].regions and turns[2].regions[0].mask is not None
+    stage.run([turn("Which car?", (320, 240))], parts)
+    assert detector.calls == segmenter.calls == 2
+
+
 class HalfSegmenter:
     """Of every box the left half of the image is the object."""
 

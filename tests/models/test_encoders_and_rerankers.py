@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,13 @@ PASSAGES = [
 @pytest.fixture(scope="module")
 def minilm() -> TransformerTextEncoder:
     return dataclasses.replace(load_minilm(), batch_size=2)
+
+
+def forgetful(encoder: TransformerTextEncoder) -> TransformerTextEncoder:
+    """The same weights, and nothing kept of what was encoded."""
+    again = dataclasses.replace(encoder)
+    again.__dict__["_loaded"] = encoder._loaded
+    return again
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,24 @@ def test_order_and_company_do_not_matter(minilm: TransformerTextEncoder) -> None
     texts = ["a", PASSAGES[0], "", PASSAGES[1] * 5, "a"]
     together = minilm.encode(texts)
     for row, text in enumerate(texts):
-        np.testing.assert_allclose(together[row], minilm.encode([text])[0], atol=1e-5)
+        np.testing.assert_allclose(together[row], forgetful(minilm).encode([text])[0], atol=1e-5)
+
+
+def test_two_rerankers_of_one_encoder_read_a_passage_once(
+    minilm: TransformerTextEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, read = forgetful(minilm), []
+    passes = encoder._passes
+    monkeypatch.setattr(encoder, "_passes", lambda texts: read.extend(texts) or passes(texts))
+    pairs = [(QUERY, passage) for passage in PASSAGES]
+    coarse, fine, again = (
+        TokenMaxSimReranker(encoder).score(pairs),
+        CosineReranker(encoder).score(pairs),
+        CosineReranker(encoder).score(pairs[::-1]),
+    )
+    assert Counter(read) == Counter([QUERY, *PASSAGES, QUERY])  # the query by its tokens, and as a whole
+    np.testing.assert_array_equal(again[::-1], fine)
+    np.testing.assert_allclose(TokenMaxSimReranker(forgetful(minilm)).score(pairs), coarse, atol=1e-5)
 
 
 def test_no_texts(minilm: TransformerTextEncoder) -> None:
@@ -115,11 +140,11 @@ def test_the_passage_that_answers_comes_before_the_one_that_does_not(
 
 @pytest.mark.parametrize("which", range(2))
 def test_scores_do_not_depend_on_other_queries(minilm: TransformerTextEncoder, which: int) -> None:
-    reranker = rerankers(minilm)[which]
+    reranker, alone = rerankers(minilm)[which], rerankers(forgetful(minilm))[which]
     pairs = [(QUERY, passage) for passage in PASSAGES]
     other = [("What is rich in potassium?", passage) for passage in PASSAGES]
     mixed = [pair for both in zip(pairs, other, strict=True) for pair in both]
-    np.testing.assert_allclose(reranker.score(mixed)[::2], reranker.score(pairs), atol=1e-5)
+    np.testing.assert_allclose(reranker.score(mixed)[::2], alone.score(pairs), atol=1e-5)
 
 
 @pytest.mark.parametrize("which", range(2))

@@ -110,6 +110,25 @@ def test_one_embedding_pass_and_one_vector_query_a_batch_duplicates_once(
     assert found[0] == found[2] == found[3] != found[1]
 
 
+def test_a_picture_is_searched_once_for_all_turns_of_a_dialog_and_again_after_a_failure() -> None:
+    asked: list[int] = []
+
+    def pipeline(image: Image.Image, k: int) -> list[dict[str, Any]]:
+        asked.append(k)
+        if len(asked) == 1:
+            raise RuntimeError("down")
+        return [{"index": 1, "score": 0.5, "url": "u", "entities": [{"entity_name": "n", "entity_attributes": {}}]}]
+
+    gateway, photo = SearchGateway(pipeline), draw(0)
+    assert gateway.search_images([photo], 2)[0].error is not None
+    [found] = gateway.search_images([photo], 2)
+    assert found.error is None and len(found.hits) == 1
+    assert gateway.search_images([draw(0)], 2) == [found]  # decoded anew, the same pixels
+    assert asked == [2, 2]  # the try that failed, and the one that found it
+    gateway.search_images([photo], 3)
+    assert asked[2:] == [3]
+
+
 def test_pictures_that_differ_in_a_few_pixels_are_searched_apart() -> None:
     seen: list[tuple[int, int, int]] = []
 

@@ -1,13 +1,13 @@
 """Image input for a text-only chat model: each image is described in words by a recogniser and an OCR reader."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from PIL import Image
 
+from agents.base.remembered import Remembered
 from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
-from agents.models.pixels import pixels_digest
+from agents.models.pixels import picture_key
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
@@ -33,7 +33,7 @@ class ComposedVisionChat:
     def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
         self._text, self._recogniser, self._ocr, self._describe = text, recogniser, ocr, describe
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        self._seen: Remembered[str, _Seen] = Remembered(_KEPT)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
@@ -55,25 +55,18 @@ class ComposedVisionChat:
         images: dict[int, Image.Image] = {
             id(image): image for request in requests for message in request.messages for image in message.images
         }
-        keys = {number: _key(image) for number, image in images.items()}
-        new = {key: images[number] for number, key in keys.items() if key not in self._seen}
-        if new:
-            pictures = list(new.values())
-            labels = self._recogniser.recognise(pictures, k=_LABELS)
-            lines = self._ocr.read(pictures)
-            for key, named, read in zip(new, labels, lines, strict=True):
-                self._seen[key] = _Seen(self._describe(named, read).strip(), tuple(line.text for line in read))
-        told = {number: self._seen[key] for number, key in keys.items()}
-        while len(self._seen) > _KEPT:
-            self._seen.popitem(last=False)
-        return told
+        keys = {number: picture_key(image) for number, image in images.items()}
+        pictures = {key: images[number] for number, key in keys.items()}
+        seen = self._seen.get_all(pictures, lambda unknown: self._look({key: pictures[key] for key in unknown}))
+        return {number: seen[key] for number, key in keys.items()}
 
-
-def _key(image: Image.Image) -> str:
-    try:
-        return pixels_digest(image)
-    except ValueError:  # cannot be decoded; recogniser and reader say nothing of it
-        return f"unreadable {id(image)}"
+    def _look(self, pictures: Mapping[str, Image.Image]) -> dict[str, _Seen]:
+        labels = self._recogniser.recognise(list(pictures.values()), k=_LABELS)
+        lines = self._ocr.read(list(pictures.values()))
+        return {
+            key: _Seen(self._describe(named, read).strip(), tuple(line.text for line in read))
+            for key, named, read in zip(pictures, labels, lines, strict=True)
+        }
 
 
 def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:

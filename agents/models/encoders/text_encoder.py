@@ -9,11 +9,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
+from agents.base.remembered import Remembered
 from agents.models.base import FloatArray, ModelError
 from agents.models.pretrained import Pretrained, deduplicate, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
+_KEPT = 16_384
+"""Embeddings that are kept, 25 MB of MiniLM's: two rerankers read the same chunks, and a dialog's turns find the same pages."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -29,14 +32,21 @@ class TransformerTextEncoder(Pretrained):
         super().__post_init__()
         if self.pooling not in POOLINGS:
             raise ModelError(f"Unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}.")
+        self._vectors: Remembered[str, FloatArray] = Remembered(_KEPT)
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Embeddings, float32, shape (len(texts), dimensions), each of length 1; equal texts are computed once."""
-        given, places = deduplicate(texts)
-        found = np.zeros((len(given), self._dimensions), dtype=np.float32)
-        for rows, states, inputs in self._passes(given):
-            found[rows] = unit(self._pool(states, inputs["attention_mask"]))
-        return found[places]
+        """Embeddings, float32, shape (len(texts), dimensions), each of length 1; a text is computed once, and kept for later calls."""
+        if not texts:
+            return np.zeros((0, self._dimensions), dtype=np.float32)
+        vectors = self._vectors.get_all(texts, self._embed)
+        return np.stack([vectors[text] for text in texts])
+
+    def _embed(self, texts: Sequence[str]) -> dict[str, FloatArray]:
+        found: dict[str, FloatArray] = {}
+        for rows, states, inputs in self._passes(texts):
+            for row, vector in zip(rows, unit(self._pool(states, inputs["attention_mask"])), strict=True):
+                found[texts[row]] = vector.copy()  # not a view: it would keep the whole pass
+        return found
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
         """Encode the tokens of each text without the special ones, float32, shape (tokens, dimensions)."""

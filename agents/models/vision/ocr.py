@@ -1,15 +1,14 @@
 """Reads printed text with RapidOCR: PP-OCRv4 run by onnxruntime, weights inside the package."""
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from agents.base.remembered import Remembered
 from agents.models.base import Box, ModelError, TextLine
 from agents.models.pixels import pixels_digest, to_rgb
 
@@ -27,8 +26,7 @@ class RapidOcrReader:
     name = "rapidocr-ppocrv4"
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, list[TextLine]] = OrderedDict()
-        self._lock = Lock()
+        self._read: Remembered[str, list[TextLine]] = Remembered(KEPT)
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """Read the lines of each image, top to bottom and left to right.
@@ -49,16 +47,7 @@ class RapidOcrReader:
         except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        lines = in_reading_order(_read(engine, rgb))
-        with self._lock:
-            self._kept[key] = lines
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return lines
+        return self._read.get_all([key], lambda _: {key: in_reading_order(_read(engine, rgb))})[key]
 
     @cached_property
     def _engine(self) -> Any:

@@ -1,15 +1,16 @@
 """Whether two pictures show the same thing from about the same side: SIFT features (Lowe, 2004) that a similarity maps onto each other."""
 
-from collections import OrderedDict
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from agents.base.remembered import Remembered
 from agents.models.base import Box
 from agents.models.pixels import rgb_within
 
@@ -17,6 +18,7 @@ PHOTO_SIDE = 960  # longer side in pixels at which a question's photo is compare
 PICTURE_SIDE = 512  # of a picture of the index, which shows one thing
 _PHOTO_FEATURES, _PICTURE_FEATURES = 4000, 1000  # the strongest
 _KEPT_PICTURES = 1000  # features of so many are kept, 130 kB each at most
+_KEPT_PHOTOS = 64  # likewise, 550 kB each: a dialog asks of one photo again and again
 _RATIO = 0.8  # of the distances of nearest and second nearest feature, above which a feature is taken to be like many
 _MAX_ERROR = 5.0  # pixels of the picture that a feature may lie off where the similarity maps it to
 _MIN_MATCHES = 3  # two of them determine a similarity and agree with it always
@@ -56,11 +58,11 @@ class Matches:
 
 
 class PictureFeatures:
-    """Features of the pictures of an index by URL, kept from call to call; may be used by several threads."""
+    """Features of the pictures of an index by URL, and of photos, kept from call to call; may be used by several threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Features] = OrderedDict()
-        self._lock = Lock()
+        self._pictures: Remembered[str, Features] = Remembered(_KEPT_PICTURES)
+        self._photos: Remembered[str, Features] = Remembered(_KEPT_PHOTOS)
 
     def of(
         self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
@@ -69,19 +71,28 @@ class PictureFeatures:
 
         ``read`` is asked for the unknown pictures alone. Those that it does not find are left out.
         """
-        distinct = list(dict.fromkeys(urls))
-        with self._lock:
-            found = {url: self._kept[url] for url in distinct if url in self._kept}
-        unknown = [url for url in distinct if url not in found]
-        pictures = read(unknown) if unknown else {}
-        found |= {url: extract_features(picture, PICTURE_SIDE, _PICTURE_FEATURES) for url, picture in pictures.items()}
-        with self._lock:
-            for url, features in found.items():
-                self._kept[url] = features
-                self._kept.move_to_end(url)
-            while len(self._kept) > _KEPT_PICTURES:
-                self._kept.popitem(last=False)
-        return found
+        return self._pictures.get_all(
+            urls,
+            lambda unknown: {
+                url: extract_features(picture, PICTURE_SIDE, _PICTURE_FEATURES)
+                for url, picture in read(unknown).items()
+            },
+        )
+
+    def of_photos(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
+        """Return the features of photos by their keys; unknown photos are looked at side by side.
+
+        Raises:
+            ValueError: A photo cannot be decoded.
+        """
+
+        def compute(unknown: Sequence[str]) -> dict[str, Features]:
+            with ThreadPoolExecutor(
+                min(len(unknown), os.cpu_count() or 1)
+            ) as threads:  # OpenCV works outside of Python's lock
+                return dict(zip(unknown, threads.map(extract_features, (photos[key] for key in unknown)), strict=True))
+
+        return self._photos.get_all(photos, compute)
 
 
 def extract_features(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:

@@ -1,0 +1,43 @@
+"""Results by what they were computed from, so that nothing is computed twice."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Key, Value]):
+    """The latest results by key, at most ``limit`` of them; several threads may ask.
+
+    A library's cache holds a result for each call. Models are called for a batch, of which some results are known.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = Lock()
+
+    def get_all(self, keys: Iterable[Key], compute: Callable[[Sequence[Key]], Mapping[Key, Value]]) -> dict[Key, Value]:
+        """Return results by key.
+
+        Args:
+            keys: What results are wanted of; a key may occur more than once.
+            compute: Called once for all distinct unknown keys, if there are any. What it leaves out is left out of the results
+                and is asked for again the next time.
+        """
+        distinct = list(dict.fromkeys(keys))
+        with self._lock:
+            found = {key: self._kept[key] for key in distinct if key in self._kept}
+        unknown = [key for key in distinct if key not in found]
+        if unknown:
+            found |= compute(unknown)
+        with self._lock:
+            for key, value in found.items():
+                self._kept[key] = value
+                self._kept.move_to_end(key)
+            while len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        return found
