@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
+from agents.crag_agent import CragAgent
 from agents.record import (
     BatchCall,
     Decision,
@@ -27,7 +28,9 @@ from agents.record import (
     Unanswered,
 )
 from agents.runner.otlp import OtlpError, OtlpSender, make_endpoint, open_sender
-from apps.answering import Answerer, AnswererOptions, Question
+from agents.settings.run_config import RunConfig
+from apps.answering import Answerer, AnswererOptions, Question, start
+from apps.serve import ServeOptions
 from apps.serving.app import Server, ServerLimits
 from evaluation.records import EvaluationError
 from evaluation.run import launching
@@ -394,6 +397,19 @@ def test_headers_are_those_of_the_environment(
     sender.send([RECORD.as_json()])
     sender.close()
     assert collector.headers[0]["authorization"] == "Basic abc"
+
+
+@needs_exporter
+def test_the_option_of_a_server_reaches_its_agent(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunConfig, "unreachable", lambda *_, **__: None)
+    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_: crag_agent())
+    answerer = start(ServeOptions(otlp=collector.url, otlp_content=True, no_web=True, no_images=True))
+    assert [outcome.answer for outcome in answerer.answer([Question("How tall is this?", PHOTO)])] == ["300 m"]
+    assert collector.accepted.wait(30)
+    answerer._spans.close()  # type: ignore[union-attr]
+    assert (collector.resource["crag.preset"], collector.resource["crag.profile"]) == ("best", "embedded")
+    assert any(values(span.attributes).get("output.value") == "300 m" for span in collector.spans)
 
 
 @needs_exporter

@@ -16,7 +16,10 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from agents.base_agent import BaseAgent
+from agents.profiles.profile import ROOT
+from apps import web
 from apps.answering import About, Answerer
+from apps.examples import Example
 from apps.outcome import Outcome
 from apps.page_guard import PageGuard
 from apps.serving.pictures import PhotoReader
@@ -24,6 +27,7 @@ from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, liste
 from tests.apps.held_stage import held
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
+from apps import page  # noqa: E402
 from apps.page import Dialog, build, build_page_app  # noqa: E402
 
 
@@ -204,6 +208,15 @@ def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
     assert "best (Looks first)" in told and "embedded" in told and "at most 60 s" in told
     told_by(functions, photo)
     assert "less than a second a question" in functions["restore"](None)[2]  # as measured
+
+
+def test_the_command_begins_with_the_questions_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Example] = []
+    monkeypatch.setattr(web, "start", lambda _: Answerer(ScriptedAgent()))
+    monkeypatch.setattr(web, "run", lambda *_: None)
+    monkeypatch.setattr(page, "build_page_app", lambda _, examples: begun.extend(examples))
+    assert web.main([str(ROOT / "examples" / "museum")]) == 0
+    assert begun[0].question == "Who made this?" and [each.answerable for each in begun] == [True] * 5 + [False]
 
 
 @pytest.fixture

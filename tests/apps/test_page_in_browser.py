@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ pytest.importorskip("axe_playwright_python", reason="axe is not installed: make 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
-from apps.page import Example, build_page_app
+from apps.examples import Example, find_dialogs
+from apps.page import build_page_app
+from evaluation.files.traces import TRACE, append_records
 from tools.picture_words import PICTURES, read_words
-from tools.screenshots import MAX_BYTES, PHONE, WIDE, ask_example, shoot_start, write
+from tools.screenshots import MAX_BYTES, PHONE, WIDE, ask_example, main, shoot_start, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
@@ -182,7 +185,7 @@ def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_no_barrier_is_found_and_nothing_is_cut_off(open_page: Any, size: tuple[int, int]) -> None:
-    """At the start, and with an answer whose details are open."""
+    """At the start, with an answer whose details are open, and in the dark."""
     page = open_page(crag_agent())
     page.set_viewport_size({"width": size[0], "height": size[1]})
     page.wait_for_load_state("networkidle")
@@ -194,6 +197,12 @@ def test_no_barrier_is_found_and_nothing_is_cut_off(open_page: Any, size: tuple[
         summary.click()
     assert find_barriers(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    expect(page.locator("#told")).to_contain_text("Verdict")
+    expect(page.locator("#photo img")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert find_barriers(page) == []
 
 
 def find_barriers(page: Page) -> list[str]:
@@ -269,3 +278,19 @@ def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: A
     with Image.open(tmp_path / "phone.png") as picture:
         assert picture.size == PHONE
     assert "Ask about a photo" in read_words(tmp_path / "phone.png")
+
+
+def test_the_command_makes_all_pictures_from_runs(tmp_path: Path) -> None:
+    """The page answers the first of its examples that the run answered."""
+    agent, records = crag_agent(), list[Any]()
+    second = find_dialogs(ABOUT)[1]
+    agent.trace_to(None, records.extend)
+    agent.batch_generate_response([second.turns[0].question], [PHOTO], [[]])
+    append_records(tmp_path / TRACE, [(second.session_id, second.turns[0].interaction_id)], records, 0)
+    (tmp_path / "run.json").write_text('{"preset": "best", "profile": "embedded"}')
+    (tmp_path / "report.html").write_text('<article class="turn correct">Right</article>')
+    places = ["--run", str(tmp_path), "--page-run", str(tmp_path), "--figures", str(tmp_path / "figures")]
+    with ThreadPoolExecutor(1) as other:  # a thread has one Playwright, and this one has that of the other tests
+        assert other.submit(main, [*places, "--split", "validation"]).result() == 0
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {*PICTURES}
+    assert main([*places, "--split", "public_test"]) == 2, "none of that split's examples is answered"
