@@ -48,6 +48,7 @@ def serve(folder: Path, log: Path) -> Server:
         port = free.getsockname()[1]
     command = [str(Path(sys.executable).with_name("vllm")), "serve", str(folder), "--served-model-name", "tiny"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"]
+    command += ["--gpu-memory-utilization", "0.3"]  # of the machine's memory, which other tests use too
     command += ["--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 1, "video": 0}']
     with log.open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
