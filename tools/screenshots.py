@@ -113,15 +113,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EvaluationError, SettingsError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with chromium() as browser:
-        with _served(build_page_app(RecordedAnswerer(record, about), examples)) as url:
-            shots = {
-                "page.png": ask_example(browser, url, place),
-                "page_phone.png": shoot_start(browser, url, PHONE),
-                "report.png": shot_of_report(browser, options.run / "report.html"),
-            }
-        for name, shot in shots.items():
-            write(shot, options.figures / name, PICTURES[name])
+    with chromium() as browser, _served(build_page_app(RecordedAnswerer(record, about), examples)) as url:
+        shots = {
+            "page.png": ask_example(browser, url, place),
+            "page_phone.png": shoot_start(browser, url, PHONE),
+            "report.png": shot_of_report(browser, options.run / "report.html"),
+        }
+    # All before the first is written: a changed picture of docs/ makes the commit one with changes.
+    made = {name: compress(shot, PICTURES[name]) for name, shot in shots.items()}
+    options.figures.mkdir(parents=True, exist_ok=True)
+    for name, content in made.items():
+        (options.figures / name).write_bytes(content)
+        print(f"{options.figures / name}: {len(content) / 1000:.0f} kB")
     return 0
 
 
@@ -227,8 +230,8 @@ def _opened(browser: Browser, url: str, size: tuple[int, int]) -> Page:
     return page
 
 
-def write(shot: Shot, path: Path, sources: Sequence[Path]) -> None:
-    """Write a PNG with a palette, of as many colours as ``MAX_BYTES`` allow, with the commit and the words of the sources in it."""
+def compress(shot: Shot, sources: Sequence[Path]) -> bytes:
+    """Make a PNG with a palette, of as many colours as ``MAX_BYTES`` allow, with the commit and the words of the sources in it."""
     words = select_visible(chain.from_iterable(map(list_phrases, sources)), shot.texts)
     chunks = build_chunks(describe_picture(words))
     with Image.open(io.BytesIO(shot.png)) as picture:
@@ -238,9 +241,7 @@ def write(shot: Shot, path: Path, sources: Sequence[Path]) -> None:
             plain.save(made, "PNG", optimize=True, pnginfo=chunks)
             if made.tell() <= MAX_BYTES:
                 break
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(made.getvalue())
-    print(f"{path}: {made.tell() / 1000:.0f} kB, {colours} colours")
+    return made.getvalue()
 
 
 if __name__ == "__main__":

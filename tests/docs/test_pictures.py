@@ -14,29 +14,18 @@ from tools.picture_words import PICTURES, build_chunks, list_phrases, read_about
 
 FIGURES = ROOT / "docs" / "figures"
 BOARD = "leaderboard.png"
-UNNAMED = frozenset({"page.png", "report.png"})
-"""Pictures that were made before they kept their words. Take each out of here once it is made again."""
-UNMADE = frozenset({"page_phone.png"})
-"""Pictures that `make screenshots` is still to make; likewise."""
 _ROW = re.compile(r"^\| `(\w+)` \|((?: \**-?\d+\.\d%[^|]*\|)+)$", re.MULTILINE)
 
 
 def test_every_picture_names_its_commit() -> None:
     made = sorted(FIGURES.glob("*.png"))
-    assert {path.name for path in made} == {*PICTURES, BOARD} - UNMADE, (
-        "a new picture needs its maker, and its words a test"
-    )
+    assert {path.name for path in made} == {*PICTURES, BOARD}, "a new picture needs its maker, and its words a test"
     for path in made:
-        if path.name in UNNAMED:
-            assert COMMIT not in read_about(path), f"{path.name} is made again: take it out of UNNAMED"
-            continue
         assert re.fullmatch(r"[0-9a-f]{7,40}", read_about(path).get(COMMIT, "")), f"{path}: make it from a clean commit"
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_show_todays_words(name: str) -> None:
-    if name in UNNAMED | UNMADE:
-        pytest.skip(f"{name} keeps no words yet: make demo, then make screenshots")
     words, today = read_words(FIGURES / name), set().union(*map(list_phrases, PICTURES[name]))
     assert len(words) >= 8
     gone = [word for word in words if word not in today]
