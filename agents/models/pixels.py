@@ -106,7 +106,9 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 def pixels_digest(image: Image.Image) -> str:
     """SHA-256 of size and pixels of a picture as 8-bit RGB, in hexadecimal; ValueError: see ``to_rgb``."""
     rgb = to_rgb(image)
-    return hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode() + rgb.tobytes()).hexdigest()
+    digest = hashlib.sha256(f"{rgb.width}x{rgb.height}:".encode())
+    digest.update(rgb.tobytes())
+    return digest.hexdigest()
 
 
 def picture_key(image: Image.Image) -> str:

@@ -84,13 +84,13 @@ def measure_milliseconds(
             remembered[role] = Replay(replace_chat(models, role))
         return remembered[role]
 
-    # A plain function: of the organiser's pipeline itself the agent would use the parts.
-    agent = CragAgent.from_config(config, lambda query, k: search(query, k=k), models=ModelsBy(model))
-    agent.trace_to(None, lambda _: None)  # as every evaluation and application does
     queries = [each.turn.query for each in batch]
     taken = []
     for _ in range(repeats + 1):
         forget_texts()
+        # A new agent has seen none of the photos. It gets a plain function: of the organiser's pipeline itself it would use the parts.
+        agent = CragAgent.from_config(config, lambda query, k: search(query, k=k), models=ModelsBy(model))
+        agent.trace_to(None, lambda _: None)  # as every evaluation and application does
         for each in (search, *remembered.values()):
             each.rewind()
         began = time.perf_counter()
