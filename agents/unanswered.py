@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from agents.base.files import one_line
 from agents.record import Exchange, StageRecord, TurnRecord, Unanswered
@@ -41,6 +41,11 @@ def why_unanswered(record: TurnRecord) -> Unanswered | None:
     if decision.given if decision is not None else record.answer and not refuses(record.answer):
         return None
     return find_cause(record.stages, decision.candidate if decision is not None else None, record.error)
+
+
+def name_outcome(cause: Unanswered | None) -> Literal["answered", "declined", "error"]:
+    """Return how a turn ended, by the cause for which it was not answered; None: it was."""
+    return "answered" if cause is None else "error" if cause.is_error else "declined"
 
 
 def name_cause(cause: str) -> str:

@@ -3,14 +3,13 @@
 Every text is escaped, because evidence is untrusted.
 """
 
-import base64
-import io
 import re
 from collections.abc import Collection, Sequence
 from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
 
+from agents.models.pixels import jpeg_data_url
 from agents.search.pages.fetching import is_http
 from apps.answering import About
 from apps.outcome import Outcome, ShownEvidence
@@ -146,20 +145,14 @@ def _render_entity(outcome: Outcome) -> str:
 
 
 def _render_photo(photo: Image.Image, outcome: Outcome) -> str:
-    return f'<img alt="the photo, what was searched with framed" src="{_to_data_url(draw_crops(photo, outcome))}">'
+    return f'<img alt="the photo, what was searched with framed" src="{jpeg_data_url(draw_crops(photo, outcome), _QUALITY)}">'
 
 
 def encode_thumbnail(photo: Image.Image) -> str:
     """Encode a small copy of a photo as a data URL."""
     small = photo.convert("RGB")
     small.thumbnail((_THUMBNAIL_SIDE, _THUMBNAIL_SIDE))
-    return _to_data_url(small)
-
-
-def _to_data_url(picture: Image.Image) -> str:
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=_QUALITY)
-    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return jpeg_data_url(small, _QUALITY)
 
 
 def _render_evidence(outcome: Outcome, asked: str) -> str:

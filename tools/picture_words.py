@@ -17,10 +17,13 @@ from evaluation.files.manifest import WORDS
 _DECISIONS = (ROOT / "agents" / "record.py", *sorted((ROOT / "agents" / "decision").glob("*.py")))
 """Sources of the words in which a decision is explained."""
 _PAGE = tuple(ROOT / "apps" / name for name in ("page.py", "details.py", "outcome.py"))
+_REPORT = tuple(
+    ROOT / "evaluation" / "report" / "templates" / f"{name}.html.j2" for name in ("page", "macros", "report")
+)
 PICTURES: Mapping[str, tuple[Path, ...]] = {
     "page.png": (*_PAGE, *_DECISIONS),
     "page_phone.png": _PAGE,
-    "report.png": (ROOT / "evaluation" / "report" / "templates" / "report.html.j2", *_DECISIONS),
+    "report.png": (*_REPORT, *_DECISIONS),
 }
 """Pictures of docs/figures that `make screenshots` makes, with the sources of their words."""
 

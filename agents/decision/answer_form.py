@@ -5,19 +5,17 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.question_kinds import asks_yes_or_no, classify_question, is_about_several
+from agents.methods.question_kinds import classify_question, is_about_several
 from agents.methods.step_plans import remove_qualifier
 from agents.turn import Turn
 
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
-_ASKS = re.compile(
-    r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE
-)
-_ASKS_NAME = re.compile(r"\W*(?:(?:by|to|for|from|of|on|in|at|with) )?(?:who|whom|whose|which of)\b", re.IGNORECASE)
+_START = r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?"
+_ASKS = re.compile(rf"{_START}(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
+_ASKS_NAME = re.compile(rf"{_START}(?:who|whom|whose|which of)\b", re.IGNORECASE)
 _ASKS_FIGURE = re.compile(
-    r"\W*(?:(?:in|on|at|of|by|to|for|from|with|and) )?how (?:many|much|old|tall|high|long|wide|deep|heavy|far|fast|large|big)\b",
-    re.IGNORECASE,
+    rf"{_START}how (?:many|much|old|tall|high|long|wide|deep|heavy|far|fast|large|big)\b", re.IGNORECASE
 )
 _BY_WORDS = re.compile(r"\bhow (?:much|long|far) (?:of|is it|are they|did|does it matter)\b", re.IGNORECASE)
 _FIGURE = re.compile(
@@ -58,7 +56,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         answer: An answer that is no refusal.
         entity: Name of what was recognised in the photo, if anything.
     """
-    if not _ASKS.match(question) or asks_yes_or_no(question):
+    if not _ASKS.match(question):
         return None
     if _YES_OR_NO.match(answer) and not _OR.search(question):
         return "yes or no does not answer the question"

@@ -119,8 +119,8 @@ def picture_key(image: Image.Image) -> str:
         return f"unreadable {secrets.token_hex(16)}"
 
 
-def jpeg_data_url(rgb: Image.Image) -> str:
+def jpeg_data_url(rgb: Image.Image, quality: int = JPEG_QUALITY) -> str:
     """Encode an RGB image as a JPEG data URL, which servers of the OpenAI protocol take."""
     buffer = io.BytesIO()
-    rgb.save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    rgb.save(buffer, format="JPEG", quality=quality)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from agents.profiles.model_set import ModelSet
+from agents.profiles.model_set import ModelsBehind, ModelSet
 from agents.record import BatchCall, CallKind
 from agents.search.gateway import SearchGateway
 
@@ -27,30 +27,17 @@ _MODEL_KINDS: Mapping[str, CallKind] = {
 _SEARCH_KINDS: Mapping[str, CallKind] = {"search_images": "retriever", "search_web": "retriever"}
 
 
-class ObservedModels(ModelSet):
+class ObservedModels(ModelsBehind):
     """Models of another set, whose calls are added to a list."""
 
-    def __init__(self, behind: ModelSet, calls: list[BatchCall]) -> None:  # whatever else a set has is behind it
-        self._behind, self._calls = behind, calls
-
-    @property
-    def specifications(self) -> Mapping[str, Mapping[str, Any]]:
-        """The profile's specification of each role's model."""
-        return self._behind.specifications
-
-    @property
-    def sees(self) -> bool:
-        """Return whether the profile's chat model is shown pictures."""
-        return self._behind.sees
+    def __init__(self, behind: ModelSet, calls: list[BatchCall]) -> None:
+        super().__init__(behind)
+        self._calls = calls
 
     def get(self, role: str) -> Any:
         """Return the model of a role; its calls are recorded."""
         model = self._behind.get(role)
         return _Observed(model, role, str(getattr(model, "name", type(model).__name__)), _MODEL_KINDS, self._calls)
-
-    def names(self) -> dict[str, str]:
-        """Return the names of the models that are loaded, by role."""
-        return self._behind.names()
 
 
 def observe_search(search: SearchGateway, calls: list[BatchCall]) -> SearchGateway:

@@ -24,7 +24,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
 from agents.record import BatchCall, Exchange, SentMessage, StageRecord, TurnRecord
-from agents.unanswered import WORDS
+from agents.unanswered import WORDS, name_outcome
 
 Attributes = Mapping[str, Any]
 Document = tuple[str, str, float | None]
@@ -121,7 +121,6 @@ def _nanoseconds(seconds: float) -> int:
 
 def _describe_turn(record: TurnRecord, size: int) -> Attributes:
     cause = record.unanswered
-    outcome = "answered" if cause is None else "error" if cause.is_error else "declined"
     return {
         SpanAttributes.SESSION_ID: record.session_id,
         SpanAttributes.INPUT_VALUE: record.query,
@@ -129,7 +128,7 @@ def _describe_turn(record: TurnRecord, size: int) -> Attributes:
         "crag.interaction.id": record.interaction_id,
         "crag.question": record.question,
         "crag.entity": record.entity,
-        "crag.outcome": outcome,
+        "crag.outcome": name_outcome(cause),
         "crag.unanswered": None if cause is None else cause.value,
         "crag.batch.number": record.batch,
         "crag.batch.turn": record.turn,

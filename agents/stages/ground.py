@@ -1,5 +1,6 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import astuple, replace
+from typing import TypeVar
 
 from PIL import Image
 from pydantic import Field
@@ -22,7 +23,8 @@ _BOXES_WHEN_SHORT = 1
 
 _KEPT_BOXES, _KEPT_MASKS = 256, 16  # photos; six masks of one take some 7 MB
 
-Photo = tuple[str, Image.Image]  # with the key of its pixels
+Wanted = TypeVar("Wanted", bound=Hashable)
+Seen = TypeVar("Seen")
 
 
 class Ground(Stage):
@@ -57,7 +59,10 @@ class Ground(Stage):
         if not concerned:
             return
         photos = [(picture_key(image), image) for _, image in concerned]
-        for (turn, image), detections in zip(concerned, self._detect(concerned, photos, context), strict=True):
+        targets = [turn.target for turn, _ in concerned]
+        phrases = [(target.phrase,) if target.phrase else tuple(target.objects) for target in targets]
+        detected = look_once(self._detected, photos, phrases, context.models.detector.detect)
+        for (turn, image), detections in zip(concerned, detected, strict=True):
             turn.regions = tuple(
                 usable(
                     detections,
@@ -72,37 +77,33 @@ class Ground(Stage):
             )
             turn.record(boxes=tuple(_found(region) for region in turn.regions))
         if self.options.masks:
-            for (turn, _), own in zip(concerned, self._outline(concerned, photos, context), strict=True):
+            boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
+            outlined = look_once(self._outlined, photos, boxes, context.models.segmenter.segment)
+            for (turn, _), own in zip(concerned, outlined, strict=True):
                 turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
 
-    def _detect(
-        self, concerned: Sequence[tuple[Turn, Image.Image]], photos: Sequence[Photo], context: Context
-    ) -> list[list[Detection]]:
-        """Return the boxes of each turn's photo. What was found in a photo is kept: a dialog asks of it again and again."""
-        targets = [turn.target for turn, _ in concerned]
-        phrases = [(target.phrase,) if target.phrase else tuple(target.objects) for target in targets]
-        asked = {(key, said): image for (key, image), said in zip(photos, phrases, strict=True)}
 
-        def detect(new: Sequence[tuple[str, tuple[str, ...]]]) -> dict[tuple[str, tuple[str, ...]], list[Detection]]:
-            found = context.models.detector.detect([asked[one] for one in new], [list(said) for _, said in new])
-            return dict(zip(new, found, strict=True))
+def look_once(
+    kept: Remembered[tuple[str, tuple[Wanted, ...]], list[Seen]],
+    photos: Sequence[tuple[str, Image.Image]],
+    wanted: Sequence[tuple[Wanted, ...]],
+    look: Callable[[Sequence[Image.Image], Sequence[Sequence[Wanted]]], list[list[Seen]]],
+) -> list[list[Seen]]:
+    """Return what a model sees in each photo, in one call for all that is not kept: a dialog asks of its photo again and again.
 
-        found = self._detected.get_all(asked, detect)
-        return [found[key, said] for (key, _), said in zip(photos, phrases, strict=True)]
+    Args:
+        kept: What was seen before.
+        photos: Each photo with the key of its pixels.
+        wanted: What is looked for in each.
+        look: The model's method.
+    """
+    asked = {(key, own): image for (key, image), own in zip(photos, wanted, strict=True)}
 
-    def _outline(
-        self, concerned: Sequence[tuple[Turn, Image.Image]], photos: Sequence[Photo], context: Context
-    ) -> list[list[Mask]]:
-        """Return the mask of each region of each turn, likewise."""
-        boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
-        asked = {(key, own): image for (key, image), own in zip(photos, boxes, strict=True)}
+    def see(new: Sequence[tuple[str, tuple[Wanted, ...]]]) -> dict[tuple[str, tuple[Wanted, ...]], list[Seen]]:
+        return dict(zip(new, look([asked[one] for one in new], [own for _, own in new]), strict=True))
 
-        def outline(new: Sequence[tuple[str, tuple[Box, ...]]]) -> dict[tuple[str, tuple[Box, ...]], list[Mask]]:
-            masks = context.models.segmenter.segment([asked[one] for one in new], [own for _, own in new])
-            return dict(zip(new, masks, strict=True))
-
-        found = self._outlined.get_all(asked, outline)
-        return [found[key, own] for (key, _), own in zip(photos, boxes, strict=True)]
+    found = kept.get_all(asked, see)
+    return [found[key, own] for (key, _), own in zip(photos, wanted, strict=True)]
 
 
 def _found(region: Detection) -> BoxFound:

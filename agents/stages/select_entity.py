@@ -222,21 +222,17 @@ class SelectEntity(Stage):
         None is fetched, and none is read after the deadline.
         """
         pictures = {
-            id(turn): self._pictures(turn, choices, context, known)
+            id(turn): own
             for turn, choices in named
-            if context.deadline.allows(self.min_seconds)
+            if context.deadline.allows(self.min_seconds) and (own := self._pictures(turn, choices, context, known))
         }
-        keys = {
-            id(turn): (picture_key(turn.image), turn.image)
+        shown = [
+            (turn, picture_key(turn.image), turn.image)
             for turn, _ in named
-            if turn.image is not None and pictures.get(id(turn))
-        }
-        photos = known.of_photos(dict(keys.values()))
-        return {
-            id(turn): self._same(turn, photos[keys[id(turn)][0]], pictures[id(turn)]) if id(turn) in keys else {}
-            for turn, _ in named
-            if id(turn) in pictures
-        }
+            if turn.image is not None and id(turn) in pictures
+        ]
+        photos = known.of_photos({key: image for _, key, image in shown})
+        return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in shown}
 
     def _pictures(
         self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures

@@ -62,12 +62,12 @@ class Run:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a step has no answer that asserts anything, or one that follows an order; of alternatives, whether all have none."""
+        """True if a step, of alternatives each, has no answer that asserts anything, or if one follows an order."""
         said = [_asserts(answer) for answer in self.answers.values()]
         return self.led or (bool(said) and not any(said) if self.alternatives else not all(said))
 
     def settle(self) -> None:
-        """Of alternatives, keep the first that was answered."""
+        """Keep the first answered one of alternatives."""
         answered = (place for place, answer in sorted(self.answers.items()) if _asserts(answer))
         place = next(answered, None) if self.alternatives and not self.led else None
         if place is not None:
@@ -134,7 +134,7 @@ class Steps(Stage):
                     turn.note(plan=str(plan), used=True)
                     runs.append(Run(turn, plan, printed, by_rules=True))
             elif turn.hops and searched:
-                runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=len(turn.hops) > 1))
+                runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=True))
             elif searched and needs_steps(turn.question):
                 unsure.append((turn, printed))
         return runs + self._written(unsure, context)

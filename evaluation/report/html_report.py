@@ -184,7 +184,7 @@ class TurnView(TracedView):
 
     @property
     def verdict(self) -> str:
-        """The verdict, by which turns are coloured."""
+        """Verdict, by which turns are coloured."""
         return self.judged.verdict
 
     @property
@@ -199,12 +199,12 @@ class TurnView(TracedView):
 
     @property
     def truth(self) -> str | None:
-        """The true answer."""
+        """True answer."""
         return self.judged.turn.ground_truth
 
     @property
     def judge(self) -> str:
-        """The judge's words; "" if it was not asked."""
+        """Words of the judge; "" if it was not asked."""
         return "" if self.judged.reason in ("miss", "exact") else self.judged.reason
 
     @property

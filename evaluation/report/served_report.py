@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from agents.record import REQUEST_IMAGES, TurnRecord
-from agents.unanswered import WORDS, explain_error, why_unanswered
+from agents.unanswered import WORDS, explain_error, name_outcome, why_unanswered
 from evaluation.files.traces import find_failing_stages
 from evaluation.records import Key, RunLogLine
 from evaluation.report.html_report import SessionView, TracedView, show_session, write_html
@@ -40,12 +40,11 @@ class ServedView(TracedView):
     @property
     def verdict(self) -> str:
         """Outcome: ``answered``, ``declined`` or ``error``."""
-        cause = why_unanswered(self.trace)
-        return "answered" if cause is None else "error" if cause.is_error else "declined"
+        return name_outcome(why_unanswered(self.trace))
 
     @property
     def cause(self) -> str:
-        """Why there is no answer, in words; "" for an answered turn."""
+        """Words for why there is no answer; "" for an answered turn."""
         cause = why_unanswered(self.trace)
         return "" if cause is None else WORDS[cause]
 
@@ -66,12 +65,12 @@ class ServedView(TracedView):
 
     @property
     def error(self) -> str | None:
-        """What failed on the turn."""
+        """Failure of the turn; None if nothing failed."""
         return explain_error(self.trace) or self.trace.error
 
     @property
     def labels(self) -> list[str]:
-        """Why there is no answer, how sure the gate is, and the turns that shared the call."""
+        """Labels: why there is no answer, how sure the gate is, and the turns that shared the call."""
         sure = "" if self.trace.decision is None else self.trace.decision.sure
         shared = f"{self.size} turns in its call" if self.size > 1 else ""
         return [label for label in (self.cause, sure, shared) if label]

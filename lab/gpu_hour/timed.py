@@ -7,13 +7,13 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
 from agents.models.base import ChatReply
-from agents.profiles.model_set import ModelSet
+from agents.profiles.model_set import ModelsBehind, ModelSet
 from tests.support.meter import SIZES, ModelCall
 
 _INTERVAL = 0.02  # seconds between two looks at the memory
@@ -46,21 +46,12 @@ def count_tokens(reply: ChatReply, characters: float) -> int:
     return max(1, len(reply.logprobs or ()) or math.ceil(len(reply.text) / characters))
 
 
-class TimedModels(ModelSet):
+class TimedModels(ModelsBehind):
     """Models of a profile whose calls are timed."""
 
-    def __init__(self, behind: ModelSet, times: CallTimes) -> None:  # all else is behind it
-        self._behind, self._times = behind, times
-
-    @property
-    def specifications(self) -> Mapping[str, Mapping[str, Any]]:
-        """Specification of each role's model, from the profile."""
-        return self._behind.specifications
-
-    @property
-    def sees(self) -> bool:
-        """Return whether the chat model is shown pictures."""
-        return self._behind.sees
+    def __init__(self, behind: ModelSet, times: CallTimes) -> None:
+        super().__init__(behind)
+        self._times = times
 
     def get(self, role: str) -> Any:
         """Return the model of a role, timed."""

@@ -27,7 +27,7 @@ def test_every_picture_names_its_commit() -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_pictures_show_todays_words(name: str) -> None:
     words, today = read_words(FIGURES / name), set().union(*map(list_phrases, PICTURES[name]))
-    assert len(words) >= 6
+    assert len(words) >= (6 if name == "page_phone.png" else 8)  # the page shows few words before it is asked
     gone = [word for word in words if word not in today]
     assert not gone, f"{name} shows {gone}, which its sources no longer say: make demo, then make screenshots"
 
