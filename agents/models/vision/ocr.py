@@ -26,7 +26,7 @@ class RapidOcrReader:
     name = "rapidocr-ppocrv4"
 
     def __init__(self) -> None:
-        self._read: Remembered[str, list[TextLine]] = Remembered(KEPT)
+        self._lines: Remembered[str, list[TextLine]] = Remembered(KEPT)
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """Read the lines of each image, top to bottom and left to right.
@@ -47,7 +47,7 @@ class RapidOcrReader:
         except ValueError as error:
             logging.getLogger(__name__).warning("Unreadable image: %s", error)
             return []
-        return self._read.get_all([key], lambda _: {key: in_reading_order(_read(engine, rgb))})[key]
+        return self._lines.get_all([key], lambda _: {key: in_reading_order(_read(engine, rgb))})[key]
 
     @cached_property
     def _engine(self) -> Any:

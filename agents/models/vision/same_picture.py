@@ -87,9 +87,8 @@ class PictureFeatures:
         """
 
         def compute(unknown: Sequence[str]) -> dict[str, Features]:
-            with ThreadPoolExecutor(
-                min(len(unknown), os.cpu_count() or 1)
-            ) as threads:  # OpenCV works outside of Python's lock
+            side_by_side = min(len(unknown), os.cpu_count() or 1)  # OpenCV works outside of Python's lock
+            with ThreadPoolExecutor(side_by_side) as threads:
                 return dict(zip(unknown, threads.map(extract_features, (photos[key] for key in unknown)), strict=True))
 
         return self._photos.get_all(photos, compute)
