@@ -32,6 +32,8 @@ AUDIT_VENV ?= .venv-audit
 BIN := $(VENV)/bin
 # Profiles with the encoders that an index is built with where nothing else is said.
 LIKE_EMBEDDED := embedded embedded_batch embedded_smollm2 laptop server_embedded gpu_current gpu_current_fp8
+# Tests start many processes: where this is set each would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
