@@ -16,6 +16,7 @@ from agents.asking.readers.fields import number_at
 from agents.methods.object_phrases import measure_offset
 from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
+from agents.methods.thing_kinds import find_kind, list_nouns, measure_misfit
 from agents.models.base import Detection
 from agents.models.pixels import picture_key
 from agents.record import PictureFound
@@ -32,6 +33,7 @@ _MAX_CROPS = 1000  # that would cover an image, at most: smaller ones are no wor
 _NAME_WEIGHT = 0.1  # cosine that an entity gains whose name is the one that a first look says; ours
 _SAME_NAME = 90  # of 100: "Nissan GT-R R35" and "Nissan GT-R"
 _ATTRIBUTES = 6  # of an entity, shown to the model or compared with the question
+_MAX_DESCRIBED = 12  # entities whose kind is looked at
 _MAX_COMPARED = 12  # pictures of the index that a photo is compared with
 # Ours, looked at on validation: the paper leaves the choice to a model.
 _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often parts of objects
@@ -132,13 +134,19 @@ class SelectEntity(Stage):
         rescore: bool = Field(
             False, description="rules: pictures of the choices that the picture cache holds are compared with the photo"
         )
+        max_misfit: float | None = Field(
+            None,
+            ge=0,
+            description="rules: how much more alike another kind of thing an entity's description may be than the kind that the question "
+            "names (agents/methods/thing_kinds.toml), a difference of cosines; None: kinds do not matter",
+        )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
     fills = ("entity", "entity_score", "nearest", "entities")
     groups = ("image",)
     doing = "recognising what is shown"
-    picture_notes = frozenset({"entities", "candidates", "same_picture"})
+    picture_notes = frozenset({"entities", "candidates", "same_picture", "misfits"})
     min_seconds, wanted_seconds = 0.5, 1.0
     when_short = "no comparison of pictures"
 
@@ -162,8 +170,11 @@ class SelectEntity(Stage):
         """Fill ``entity``, ``entity_score``, ``nearest`` and ``entities``; the first two are cleared if no entity is recognised."""
         options = self.options
         size_weight = options.size_weight if options.by == "rules" else 0.0
+        ranked = [(turn, candidates(turn, size_weight)) for turn, _ in select_with_image(turns) if turn.views]
+        misfits = self._find_misfits(ranked, context)
         found = [
-            (turn, candidates(turn, size_weight)[:MAX_CHOICES]) for turn, _ in select_with_image(turns) if turn.views
+            (turn, [each for each in choices if each.entity.name not in misfits.get(id(turn), ())][:MAX_CHOICES])
+            for turn, choices in ranked
         ]
         for turn, _ in found:
             turn.entity, turn.entity_score, turn.nearest, turn.entities = None, 0.0, None, ()
@@ -174,8 +185,11 @@ class SelectEntity(Stage):
             self._ask([(turn, choices) for turn, choices in likely if choices], context)
         else:
             if self._features is not None and not context.short:
-                same = self._compare(named, context, self._features)
-            self._weigh(named, context, same)
+                same = {
+                    key: {view: names - misfits.get(key, frozenset()) for view, names in own.items()}
+                    for key, own in self._compare(named, context, self._features).items()
+                }
+            self._weigh(named, context, same, misfits)
         for turn, choices in found:
             own = same.get(id(turn), {})
             self._recognise(turn, choices, own, self._minimum(turn, context))
@@ -184,7 +198,32 @@ class SelectEntity(Stage):
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
                 same_picture=sorted(frozenset().union(*own.values())) if own else None,
+                misfits=sorted(misfits.get(id(turn), ())) or None,
             )
+
+    def _find_misfits(
+        self, ranked: Sequence[tuple[Turn, Sequence[Found]]], context: Context
+    ) -> dict[int, frozenset[str]]:
+        """Return the names of the entities, among the best of each turn, that are of another kind than its question names."""
+        limit = self.options.max_misfit
+        if self.options.by != "rules" or limit is None:
+            return {}
+        kinds = [find_kind(turn.target.phrase or "") for turn, _ in ranked]
+        asked = [
+            (turn, choices[:_MAX_DESCRIBED], kind) for (turn, choices), kind in zip(ranked, kinds, strict=True) if kind
+        ]
+        if not asked:
+            return {}
+        nouns = list_nouns()
+        texts = [describe(choice.entity) for _, choices, _ in asked for choice in choices]
+        vectors = context.models.text_encoder.encode([*nouns, *texts])
+        likeness = iter(vectors[len(nouns) :] @ vectors[: len(nouns)].T)
+        return {
+            id(turn): frozenset(
+                choice.entity.name for choice in choices if measure_misfit(kind, next(likeness)) > limit
+            )
+            for turn, choices, kind in asked
+        }
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.
@@ -274,7 +313,13 @@ class SelectEntity(Stage):
             if number is not None and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
-    def _weigh(self, found: Sequence[tuple[Turn, list[Found]]], context: Context, same: Mapping[int, Same]) -> None:
+    def _weigh(
+        self,
+        found: Sequence[tuple[Turn, list[Found]]],
+        context: Context,
+        same: Mapping[int, Same],
+        misfits: Mapping[int, frozenset[str]],
+    ) -> None:
         """Score choices by the similarity of pictures plus that of words; a position in the question restricts the choices.
 
         If pictures show the same thing, only their entities are weighed.
@@ -289,7 +334,8 @@ class SelectEntity(Stage):
             else:
                 own = same.get(id(turn), {})
                 sure = frozenset().union(*own.values())
-                choosable.append((turn, select_at_place(turn, own) or _only(sure, choices)))
+                at_place = select_at_place(turn, own, misfits.get(id(turn), frozenset()))
+                choosable.append((turn, at_place or _only(sure, choices)))
         if not choosable:
             return
         texts = [describe(choice.entity) for _, choices in choosable for choice in choices]
@@ -317,7 +363,7 @@ def _only(names: Container[str], choices: list[Found]) -> list[Found]:
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
-def select_at_place(turn: Turn, same: Same) -> list[Found]:
+def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Found]:
     """Return what was found in the crop at the position that the question names.
 
     Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
@@ -334,7 +380,9 @@ def select_at_place(turn: Turn, same: Same) -> list[Found]:
     shown = [
         (measure_offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
         for view in turn.views
-        if view.region is not None and view.region in best_regions and (found := found_in(view))
+        if view.region is not None
+        and view.region in best_regions
+        and (found := [each for each in found_in(view) if each.entity.name not in misfits])
     ]
     nearest = min((away for away, _ in shown), default=0.0)
     near = [found for away, found in shown if away <= nearest + _PLACE_TOLERANCE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -264,6 +264,13 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
 
 def write_html(path: Path, template: str, **values: Any) -> Path:
     """Render a template of ``templates/`` into a file, making its folder if missing; return ``path``."""
+    write_whole(path, _load_templates().get_template(template).render(**values))
+    return path
+
+
+@cache
+def _load_templates() -> Environment:
+    """Load the environment of the templates, which compiles each of them once."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -277,8 +284,7 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
         "told": format_value,
         "notes": collect_notes,
     }
-    write_whole(path, environment.get_template(template).render(**values))
-    return path
+    return environment
 
 
 _FILTER_OF = {

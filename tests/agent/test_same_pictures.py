@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -72,8 +72,8 @@ def cached(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def parts(folder: Path, **options: Any) -> Scripted:
-    made = context(settings_from({"stages": ["finalise"], "select_entity": options}), text_encoder=Alike())
+def parts(folder: Path, encoder: Any = None, **options: Any) -> Scripted:
+    made = context(settings_from({"stages": ["finalise"], "select_entity": options}), text_encoder=encoder or Alike())
     object.__setattr__(made, "search", SearchGateway(SimpleNamespace(picture_folder=folder)))
     return made
 
@@ -164,3 +164,43 @@ def test_what_the_evaluator_found_needs_no_cosine(cached: Path) -> None:
     assert chosen(asked, made) is None
     object.__setattr__(made, "search", SearchGateway(None))
     assert chosen(asked, made) == "Other"
+
+
+class OfKinds:
+    """Texts are alike that speak of the same kind; descriptions begin with the entity's name."""
+
+    name = "of kinds"
+    kinds: ClassVar = {"Other": "planet", "One": "coin", "Two": "animal"}
+
+    def encode(self, texts: Any) -> Any:
+        words = ["planet", "coin", "animal"]
+        return np.array([[float(self.kinds.get(text.split(";")[0], text) == word) for word in words] for text in texts])
+
+
+@pytest.mark.parametrize(
+    ("phrase", "limit", "name"),
+    [
+        ("planet", 0.2, "Other"),
+        ("coin", 0.2, "One"),
+        ("little animal", 0.2, "Two"),
+        ("building", 0.2, None),  # all are of other kinds
+        ("thing", 0.2, "Other"),  # of any kind
+        ("coin", None, "Other"),
+    ],
+)
+def test_an_entity_of_another_kind_than_the_question_names_is_not_meant(
+    phrase: str, limit: float | None, name: str | None
+) -> None:
+    asked = seen("How much does it weigh?", target=Target(phrase=phrase))
+    made = context(
+        settings_from({"stages": ["finalise"], "select_entity": {"max_misfit": limit, "word_weight": 0.0}}),
+        text_encoder=OfKinds(),
+    )
+    assert chosen(asked, made) == name
+
+
+def test_at_a_place_and_among_same_pictures_another_kind_is_left_out_too(cached: Path) -> None:
+    """The picture of One is at the left, and sure to be there; an animal is asked about."""
+    asked = seen("Which animal is on the left?", target=Target(phrase="animal", position="left"))
+    made = parts(cached, OfKinds(), rescore=True, max_misfit=0.2, word_weight=0.0)
+    assert chosen(asked, made) == "Two"
