@@ -132,7 +132,7 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 	$(BIN)/lint-imports
 
 test: lint ## Run the linters, then all tests
-	$(RUN) -m pytest -n 2 --dist loadscope
+	$(RUN) -m pytest -n 2 --dist loadscope --durations=20
 
 test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
 	$(RUN) -m pytest -n 2 --dist loadscope $(FAST_TESTS)

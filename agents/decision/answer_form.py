@@ -23,9 +23,20 @@ _FIGURE = re.compile(
     r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free)s?\b",
     re.IGNORECASE,
 )
+_ASKS_TIME = re.compile(
+    rf"{_START}(?:when|(?:which|what) (?:year|month|day|season|century)|what time)\b", re.IGNORECASE
+)
+_TIME = re.compile(
+    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|spring|summer|autumn|fall|winter|centur(?:y|ies)|decade|millenni(?:um|a)|age|era|period|reign|war|dynasty|morning|noon|afternoon|evening"
+    r"|night|midnight|dawn|dusk|sunrise|sunset|today|yesterday|tomorrow|now|daily|weekly|monthly|yearly|annually|always|never|christmas|easter"
+    r"|season|past|eve|holiday|during|before|after|ago|while|once|until|since)s?\b",
+    re.IGNORECASE,
+)
 _QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
 _WORD = re.compile(r"[^\W_]+")
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
+_OF_PHOTOS = frozenset("photo picture image probably shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
 
 
@@ -38,7 +49,8 @@ class AnswerForm(Rule):
     class Options(RuleOptions):
         form: bool = Field(
             False,
-            description="withhold what has the wrong form: yes to which, no figure to how many, the entity's own name",
+            description="withhold what has the wrong form: yes to which, no figure to how many, no time to when, words of the question "
+            "alone, the entity's own name",
         )
 
     options: Options
@@ -62,13 +74,19 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "yes or no does not answer the question"
     if _ASKS_FIGURE.match(question) and not _BY_WORDS.search(question) and not _FIGURE.search(answer):
         return "the question asks for a figure, and the answer has none"
+    if _ASKS_TIME.match(question) and not _TIME.search(answer):
+        return "the question asks for a time, and the answer has none"
     if _ASKS_NAME.match(question) and _QUANTITY.fullmatch(answer):
         return "the question asks for a name, and the answer is a figure"
-    if is_about_several(question) or classify_question(question).recognition:
+    if is_about_several(question):
+        return None
+    said = _list_words(answer) - _SMALL
+    if not _OR.search(question) and said - _OF_PHOTOS <= _list_words(question):
+        return "the answer says no more than the question"
+    if classify_question(question).recognition:
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
-    said = _list_words(answer) - _SMALL
     if entity is not None and said and said <= _list_words(entity) and not said <= _list_words(question):
         return "the answer is the name of what was recognised"
     return None

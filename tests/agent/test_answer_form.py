@@ -26,6 +26,8 @@ from tests.agent.scripted import context, run, turn
         ("What is a group of the animal on the left called?", "African bush elephant", "African bush elephant"),
         ("What do you call a female of these?", "European badger", "European badger"),
         ("What does this come to?", "The photo shows a notebook computer.", None),
+        ("When is the animal next to this sign fed?", "The animal next to the sign is probably an otter.", "Otter"),
+        ("Which fighter jet is that up there?", "The photo probably shows a fighter jet.", None),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
@@ -43,6 +45,11 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
         ("How long is the one on the right pregnant?", "Around a year and a quarter.", None),
         ("Which family does it belong to?", "Leporidae", "Domestic rabbit"),
         ("In which year was it built?", "1889", "Eiffel Tower"),
+        ("On which day do families make this?", "On Stir-up Sunday.", None),
+        ("When do they flower?", "In the rainy season", None),
+        ("When did it fall into disuse?", "During the reign of Louis XIV.", None),
+        ("Which is heavier, the coin or the ball?", "The ball is heavier.", None),
+        ("Which of these two is the heavier planet?", "The planet", None),
         ("Who made this?", "Bram Tiller", "Eiffel Tower"),
         ("Could I see one in Australia?", "No", None),
     ],

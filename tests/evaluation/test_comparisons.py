@@ -415,9 +415,7 @@ def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     )
     table = pd.read_csv(folder / "comparison.csv").set_index("label")
     assert (table.loc["direct_rag", "p"], table.loc["direct_rag", "against"]) == (found.p, "best")
-    assert {file.name for file in folder.glob("comparison.*")} == {
-        f"comparison.{kind}" for kind in ("md", "tex", "csv", "png", "svg", "pdf")
-    }
+    assert {file.suffix for file in folder.glob("comparison.*")} == {".md", ".tex", ".csv", ".png"}
     assert (folder / "comparison.tex").read_text().count(r"\toprule") == 2  # the table and the tests, not the cards
     capsys.readouterr()
     assert compare.main([*arguments, "--against", "direct_rag"]) == 0
