@@ -148,6 +148,7 @@ class Target:
     objects: tuple[str, ...] = ()  # names of the objects that could matter, at most three words each
     phrase: str | None = None  # the one that the question is about; None where it says none
     position: Position | None = None  # left, right, top, bottom or middle, where the question says it
+    kind: str | None = None  # kind of the thing that the question points at (``agents/methods/thing_kinds.toml``)
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,7 @@ class Turn:
 
     question: str = ""  # the query made to stand alone
     needs_image: bool = True
+    pointing: str = ""  # what an earlier question of the dialog pointed at, if this one is still about it
     domain: str | None = None  # given where the evaluator says it
     look: Look | None = None
     draft: Draft | None = None

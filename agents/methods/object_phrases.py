@@ -1,6 +1,7 @@
 """Which object a question is about, from its words: the rules behind object extraction where no model can be asked."""
 
 import re
+from collections.abc import Iterator
 
 from agents.models.base import Box
 from agents.turn import Position
@@ -16,7 +17,7 @@ _POSITION = re.compile(
     # "on the left", "at the top of the photo", but not "at the top of this plant"
     rf"\b(?:on|at|in|to|from|towards?) (?:the|my|your) (?:far |very |upper |lower |bottom |"
     rf"top )?(?P<place>{_WORDS})\b(?:[ -]?(?:hand )?(?:side|corner))?"
-    rf"(?! of (?!(?:the|this|my|that) {_PICTURE}\b))(?! (?:ages?|east|class|school|way|time|now)\b)(?=\W*$| )(?! to\b)"
+    rf"(?! of (?!(?:the|this|my|that) {_PICTURE}\b))(?! (?:ages?|east|class|school|way|time|now)\b)(?=\W*$|,? )(?! to\b)"
     # "the left car", "the middle one", but not "the right time"
     r"|\b(?:the|this|that|these|those) (?:very |far )?(?P<kind>left|right|top|bottom|middle|cent(?:er|re)|central|upper|lower)(?:-?hand)?"
     r" (?:one|ones|car|bottle|shelf|row|building|picture|painting|book|plant|flower|animal|dog|cat|bird|person|man|woman|girl|"
@@ -56,6 +57,12 @@ _IN_PICTURE = re.compile(
     rf"these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
     re.IGNORECASE,
 )
+_AT_A_PLACE = re.compile(rf"^\W*(?:on|in|at) (?:the|my) (?:far |very )?(?:{_WORDS})\b", re.IGNORECASE)
+_NAMED_BY_QUESTION = re.compile(
+    rf"\b(?:what|which) (?P<words>{_NOUN}(?: {_NOUN}){{0,2}}) "
+    r"(?:(?:is|are|was|were) (?:this|that|these|those|it|on the|in the)\b|am i looking at\b|(?:this|that|it) is\b)",
+    re.IGNORECASE,
+)
 _AUXILIARY = re.compile(r"^(?:do|does|did|can|could|will|would|should|must|may|might|has|have|had) $", re.IGNORECASE)
 _VERB_NEXT = re.compile(rf"^\W*(?:{_VERBS})\b", re.IGNORECASE)
 _POINTING = re.compile(
@@ -88,22 +95,38 @@ def extract_object_phrases(question: str, limit: int) -> list[str]:
         Names of at most three words, in the question's spelling.
     """
     found: list[tuple[int, str]] = []
-    at = 0
-    while (match := _PHRASE.search(question, at)) is not None:
-        at = match.start("rest")
-        rest = match.group("rest")
-        words = _noun_words(match)
-        if not words:
-            continue
-        demonstrative = match.group("article").lower() in ("this", "these", "that", "those")
+    for phrase, demonstrative, rest in _find_phrases(question):
         if _IN_PICTURE.match(rest):
             rank = 0
         elif demonstrative:
             rank = 1
         else:
             rank = 3 if re.match(r"^\W*of\b", rest) else 2
-        found.append((rank, " ".join(words)))
+        found.append((rank, phrase))
     return list(dict.fromkeys(phrase for _, phrase in sorted(found, key=lambda entry: entry[0])))[:limit]
+
+
+def find_pointed_phrase(question: str) -> str | None:
+    """Return what a question calls the thing that it points at; None if it points at nothing, or calls it nothing.
+
+    It is named with a demonstrative (``this coin``), by its place (``the coin on the left``) or by what is asked (``which bird is this``).
+    The ship of "the ship in it" need not be in the picture.
+    """
+    for phrase, demonstrative, rest in _find_phrases(question):
+        if demonstrative or _IN_PICTURE.match(rest) or _AT_A_PLACE.match(rest):
+            return phrase
+    named = _NAMED_BY_QUESTION.search(question)
+    return None if named is None else named.group("words").lower()
+
+
+def _find_phrases(question: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield the noun phrases after an article, whether it is a demonstrative, and what follows the phrase."""
+    at = 0
+    while (match := _PHRASE.search(question, at)) is not None:
+        at = match.start("rest")
+        if words := _noun_words(match):
+            demonstrative = match.group("article").lower() in ("this", "these", "that", "those")
+            yield " ".join(words), demonstrative, match.group("rest")
 
 
 def _noun_words(match: re.Match[str]) -> list[str]:

@@ -1,14 +1,18 @@
 """What the words of a follow-up refer to: rules over the dialog so far.
 
 A dialog begins with what the picture shows. ``this`` goes back to the picture; ``he``, ``that city`` or ``there`` take up a
-name of the last answer; ``it`` stays with whatever the dialog is about.
+name of the last answer; ``it`` stays with whatever the dialog is about, at the place where an earlier question pointed.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.base_agent import Message
+from agents.methods.object_phrases import find_pointed_phrase, find_position
+from agents.methods.question_kinds import is_about_several
+from agents.methods.thing_kinds import find_kind
+from agents.turn import Position
 
 _IMAGE = re.compile(
     r"\b(this|these|picture|photo|image|pictured|shown|in front of me|on the (left|right|top|bottom)|"
@@ -49,6 +53,41 @@ _NOT_NAMES = frozenset(
 _MONTHS = frozenset("january february march april may june july august september october november december".split())
 
 
+_OTHER = re.compile(r"\bthe other (?P<noun>[a-z]+)\b(?! (?:two|three|ones)\b)", re.IGNORECASE)
+_NEW_THING = re.compile(
+    r"\W*(?:(?:ok|okay|and|but|now),? )*the (?:[\w-]+ ){1,3}(?:on|in|at|with|under|beside) the [\w -]+,", re.IGNORECASE
+)
+_OPPOSITE: dict[Position, Position] = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
+_PREPOSITION = {"middle": "in the", "top": "at the", "bottom": "at the"}
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """What a question points at in the picture: the name that it uses, and the place."""
+
+    phrase: str | None = None
+    position: Position | None = None
+
+    def __str__(self) -> str:
+        """Point at it again: ``the planet on the left``, ``this bird``; "" if there is neither a place nor a known kind of thing."""
+        if self.position is not None:
+            return f"the {self.phrase or 'thing'} {_PREPOSITION.get(self.position, 'on the')} {self.position}"
+        if self.phrase is None or find_kind(self.phrase) is None:
+            return ""
+        return f"{'these' if self.phrase.endswith('s') else 'this'} {self.phrase}"
+
+    def follow(self, query: str) -> "Pointing":
+        """Return what the next question points at: another thing, the other one of two, or this still."""
+        phrase, position = find_pointed_phrase(query), find_position(query)
+        if position is not None:
+            return Pointing(phrase or self.phrase, position)
+        if (other := _OTHER.search(query)) is not None:
+            noun = other.group("noun").lower()
+            opposite = None if self.position is None else _OPPOSITE.get(self.position)
+            return Pointing(self.phrase if noun == "one" else noun, opposite)
+        return self if phrase is None and _NEW_THING.match(query) is None else Pointing(phrase)
+
+
 @dataclass(frozen=True)
 class Resolved:
     """A query that stands alone."""
@@ -57,6 +96,7 @@ class Resolved:
     topic: str | None  # the name the dialog is about now, or None where it is about what the picture shows
     person: bool = False  # whether that name is known to be a person's
     sure: bool = True  # False where a pronoun was found and nothing it could stand for
+    pointing: str = ""  # what an earlier question pointed at, if the query is about it and does not point itself
 
     @property
     def needs_image(self) -> bool:
@@ -149,7 +189,7 @@ def resolve(query: str, history: Sequence[Message]) -> Resolved:
     """
     if not history:
         return Resolved(query, None)
-    state = Resolved("", None)
+    state, pointing = Resolved("", None), Pointing()
     answer = ""
     for message in history:
         content = message.get("content")
@@ -157,6 +197,9 @@ def resolve(query: str, history: Sequence[Message]) -> Resolved:
             continue
         if message.get("role") == "user":
             state = _step(content, answer, state) if answer else Resolved(content, None)
+            pointing = pointing.follow(content) if state.needs_image else pointing
         elif message.get("role") == "assistant":
             answer = content
-    return _step(query, answer, state)
+    resolved = _step(query, answer, state)
+    points = find_pointed_phrase(query) is not None or find_position(query) is not None or is_about_several(query)
+    return replace(resolved, pointing=str(pointing.follow(query)) if resolved.needs_image and not points else "")

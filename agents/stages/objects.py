@@ -1,11 +1,13 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import texts_at
-from agents.methods.object_phrases import extract_object_phrases, find_position
+from agents.methods.object_phrases import extract_object_phrases, find_pointed_phrase, find_position
+from agents.methods.thing_kinds import find_kind
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Target, Turn, select_with_image
 
@@ -52,8 +54,10 @@ class Objects(Stage):
         concerned = [turn for turn, _ in select_with_image(turns) if turn.tools.image]
         for turn in concerned:
             looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
-            phrases = short([*looked, *extract_object_phrases(turn.question, self.options.k)])
-            turn.target = Target(phrases, phrases[0] if phrases else None, find_position(turn.question))
+            said = f"{turn.question} {turn.pointing}"
+            phrases = short([*looked, *extract_object_phrases(said, self.options.k)])
+            kind = find_kind(find_pointed_phrase(said) or "")
+            turn.target = Target(phrases, phrases[0] if phrases else None, find_position(said), kind)
         if self.options.by == "model" and not context.short:
             self._ask(concerned, context)
         for turn in concerned:
@@ -66,7 +70,7 @@ class Objects(Stage):
         for turn, answer in context.ask_each(listing, turns, lambda turn: {**turn.values, "limit": limit}):
             names = short(answer.value)
             if names:
-                turn.target = Target(names, names[0], turn.target.position)
+                turn.target = replace(turn.target, objects=names, phrase=names[0])
             if len(names) > 1:
                 several.append(turn)
         for turn, answer in context.ask_each(
@@ -74,4 +78,4 @@ class Objects(Stage):
         ):
             names = short(answer.value)
             if names:  # the model may add a telling attribute ("red car") to a listed name
-                turn.target = Target(turn.target.objects, names[0], turn.target.position)
+                turn.target = replace(turn.target, phrase=names[0])

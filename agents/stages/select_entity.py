@@ -16,7 +16,7 @@ from agents.asking.readers.fields import number_at
 from agents.methods.object_phrases import measure_offset
 from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
-from agents.methods.thing_kinds import find_kind, list_nouns, measure_misfit
+from agents.methods.thing_kinds import list_nouns, measure_misfit
 from agents.models.base import Detection
 from agents.models.pixels import picture_key
 from agents.record import PictureFound
@@ -208,10 +208,7 @@ class SelectEntity(Stage):
         limit = self.options.max_misfit
         if self.options.by != "rules" or limit is None:
             return {}
-        kinds = [find_kind(turn.target.phrase or "") for turn, _ in ranked]
-        asked = [
-            (turn, choices[:_MAX_DESCRIBED], kind) for (turn, choices), kind in zip(ranked, kinds, strict=True) if kind
-        ]
+        asked = [(turn, choices[:_MAX_DESCRIBED], turn.target.kind) for turn, choices in ranked if turn.target.kind]
         if not asked:
             return {}
         nouns = list_nouns()

@@ -27,9 +27,13 @@ class Understand(Stage):
         rewrite: Literal["rules", "model"] = Field(
             "rules", description="who rewrites: rules alone, or the model where rules are unsure"
         )
+        keep_pointing: bool = Field(
+            False,
+            description='"it" is looked for where an earlier question of the dialog pointed, and is the kind of thing that it was called',
+        )
 
     options: Options
-    fills = ("question", "needs_image")
+    fills = ("question", "needs_image", "pointing")
     doing = "reading the question"
     when_short = "rules alone"
 
@@ -46,6 +50,7 @@ class Understand(Stage):
             resolved = resolve(query, turn.history)
             turn.question = resolved.question
             turn.needs_image = resolved.needs_image and not _stands_without_picture(turn)
+            turn.pointing = resolved.pointing if self.options.keep_pointing else ""
             # Rules are sure of what is about the picture, where a dialog has one.
             if turn.history and (not resolved.sure or (turn.asked_without_picture and turn.question == query)):
                 unsure.append(turn)
@@ -57,7 +62,12 @@ class Understand(Stage):
             ):
                 turn.question = answer.value or turn.question
         for turn in turns:
-            turn.note(question=turn.question, needs_image=turn.needs_image, by_model=turn in unsure and by_model)
+            turn.note(
+                question=turn.question,
+                needs_image=turn.needs_image,
+                pointing=turn.pointing or None,
+                by_model=turn in unsure and by_model,
+            )
 
 
 def _stands_without_picture(turn: Turn) -> bool:

@@ -2,8 +2,18 @@
 
 import pytest
 
-from agents.methods.object_phrases import extract_object_phrases, find_position, measure_offset
+from agents.methods.object_phrases import (
+    extract_object_phrases,
+    find_pointed_phrase,
+    find_position,
+    measure_offset,
+)
 from agents.models.base import Box
+from agents.settings.presets import settings_from
+from agents.stages.objects import Objects
+from agents.stages.understand import Understand
+from agents.turn import Target
+from tests.agent.scripted import context, run, turn
 
 
 @pytest.mark.parametrize(
@@ -31,6 +41,7 @@ def test_objects_are_named_by_the_question(question: str, phrases: list[str]) ->
         ("How tall is this?", None),
         ("Is it to the left of the river?", None),
         ("What is in the bottom left corner?", "bottom"),
+        ("And the one on the right, how many moons does it have?", "right"),
     ],
 )
 def test_positions_are_read(question: str, position: str | None) -> None:
@@ -48,3 +59,35 @@ def test_offsets_are_fractions_of_the_image() -> None:
         0.7,
         0.5,
     ]
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase"),
+    [
+        ("How heavy is this old coin?", "old coin"),
+        ("Who is the woman on the silver coin on the left?", "silver coin"),
+        ("Which bird is this?", "bird"),
+        ("Can you tell me what tree this is?", "tree"),
+        ("What animal am I looking at?", "animal"),
+        ("What is the name of the ship in it?", None),
+        ("How old can it get?", None),
+        ("Which bird is the national bird of France?", None),
+    ],
+)
+def test_what_is_pointed_at_is_in_the_picture(question: str, phrase: str | None) -> None:
+    assert find_pointed_phrase(question) == phrase
+
+
+@pytest.mark.parametrize(
+    ("keep", "target"), [(True, Target(("coin",), "coin", "left", "money")), (False, Target((), None, None, None))]
+)
+def test_it_is_looked_for_where_the_dialog_pointed(keep: bool, target: Target) -> None:
+    history = (
+        {"role": "user", "content": "What does the coin on the left show?"},
+        {"role": "assistant", "content": "I don't know"},
+    )
+    asked = turn("How heavy is it?", history=history)
+    made = context(settings_from({"stages": ["finalise"], "understand": {"keep_pointing": keep}}))
+    run(Understand, [asked], made)
+    run(Objects, [asked], made)
+    assert asked.target == target and asked.question == "How heavy is it?"

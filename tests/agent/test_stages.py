@@ -316,7 +316,7 @@ def test_objects_are_listed_and_chosen_in_two_calls_for_a_batch() -> None:
     batch = [turn("How fast is this car?") for _ in range(16)]
     run(Objects, batch, context(settings(objects={"by": "model"}), chat=chat))
     assert chat.batches == [16, 16]
-    assert batch[0].target == Target(("car", "tree"), "red car", None)
+    assert batch[0].target == Target(("car", "tree"), "red car", None, "vehicle")
 
 
 def test_tools_follow_the_draft_the_domain_and_the_kind_of_question() -> None:

@@ -113,3 +113,39 @@ def test_some_questions_point_at_a_picture(query: str) -> None:
 )
 def test_questions_that_pages_can_answer_point_at_none(query: str) -> None:
     assert not points_at_picture(query)
+
+
+@pytest.mark.parametrize(
+    ("asked", "query", "pointing"),
+    [
+        (
+            ["Which planet is on the poster on the left?"],
+            "How hot does it get on its surface?",
+            "the poster on the left",
+        ),
+        (["What bird is this?"], "How old can it get in captivity?", "this bird"),
+        (["Which big cats are these?"], "How much can one of them weigh?", "these big cats"),
+        (["Who wrote the book on the left?"], "When was the other book published?", "the book on the right"),
+        (
+            ["What apple is on the right?", "And where was the other one bred?"],
+            "How heavy is it?",
+            "the apple on the left",
+        ),
+        (["What is the animal in the middle?"], "What does it eat?", "the animal in the middle"),
+        (["What is at the top?"], "What is it made of?", "the thing at the top"),
+        # nothing to go back to, a thing of its own, several, or not about the picture
+        (["What is this?"], "How old can it get?", ""),
+        (["What bird is this?"], "How old is this tree?", ""),
+        (["What bird is this?"], "How old is the one on the right?", ""),
+        (["What bird is on the left?"], "Which of the two is larger?", ""),
+        (["What bird is on the left?"], "And the animal on the postcard, what is it called?", ""),
+        (["What bird is on the left?"], "What is the capital of France?", ""),
+    ],
+)
+def test_it_is_where_an_earlier_question_pointed(asked: list[str], query: str, pointing: str) -> None:
+    history = dialog(*(each for question in asked for each in (question, "I don't know")))
+    assert resolve(query, history).pointing == pointing
+
+
+def test_a_question_that_begins_a_dialog_points_by_itself() -> None:
+    assert resolve("What bird is on the left?", []).pointing == ""
