@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -70,6 +71,13 @@ def test_odd_boxes_give_masks(box: Box) -> None:
     for image in (_disc(), Image.new("RGB", (320, 240), (90, 90, 90))):
         ((mask,),) = GrabCutSegmenter().segment([image], [[box]])
         assert mask.shape == (240, 320)
+
+
+def test_in_a_picture_of_one_colour_there_is_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lens that is covered: OpenCV took half a minute to find nothing."""
+    monkeypatch.setattr(cv2, "grabCut", lambda *_: pytest.fail("cut"))
+    ((mask,),) = GrabCutSegmenter().segment([Image.new("RGB", (960, 1280))], [[Box(0, 0, 960, 1280)]])
+    assert mask.shape == (1280, 960) and not mask.any()
 
 
 def test_a_turned_photo_is_segmented_upright() -> None:

@@ -65,7 +65,9 @@ def _segment(picture: Bytes, box: Box) -> Mask:
     )
     cells[rows, columns] = cv2.GC_PR_FGD
     mask = np.zeros((height, width), dtype=np.bool_)
-    if np.count_nonzero(cells) == 0:
+    if (
+        np.count_nonzero(cells) == 0 or (small == small[0, 0]).all()
+    ):  # one colour tells nothing apart, after half a minute
         return mask
     cv2.setRNGSeed(0)
     cv2.grabCut(
