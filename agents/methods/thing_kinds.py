@@ -6,12 +6,13 @@ descriptions list attributes, which differ by kind ("genus", "orbital period"). 
 
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from agents.models.base import FloatArray
+from agents.models.base import FloatArray, TextEncoder
 
 _WORD = re.compile(r"[a-z]+")
 _PLURAL = re.compile(r"(?<=ch|sh)es$|(?<!s)s$")
@@ -48,3 +49,20 @@ def measure_misfit(kind: str, likeness: FloatArray) -> float:
     ends = np.cumsum([len(nouns) for nouns in kinds.values()])
     best = dict(zip(kinds, (float(part.max()) for part in np.split(likeness, ends[:-1])), strict=True))
     return max(best.values()) - best[kind]
+
+
+def find_misfits(kinds: Sequence[str], descriptions: Sequence[str], encoder: TextEncoder, limit: float) -> list[bool]:
+    """Return for each description whether it is of another kind, in one pass of the encoder.
+
+    Args:
+        kinds: The kind that each entity should be of.
+        descriptions: Descriptions of the entities, one a kind.
+        encoder: Encoder of the texts.
+        limit: ``measure_misfit`` above which an entity is of another kind.
+    """
+    if not descriptions:
+        return []
+    nouns = list_nouns()
+    vectors = encoder.encode([*nouns, *descriptions])
+    likeness = vectors[len(nouns) :] @ vectors[: len(nouns)].T
+    return [measure_misfit(kind, row) > limit for kind, row in zip(kinds, likeness, strict=True)]

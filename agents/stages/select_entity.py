@@ -16,7 +16,7 @@ from agents.asking.readers.fields import number_at
 from agents.methods.object_phrases import measure_offset
 from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
-from agents.methods.thing_kinds import list_nouns, measure_misfit
+from agents.methods.thing_kinds import find_misfits
 from agents.models.base import Detection
 from agents.models.pixels import picture_key
 from agents.record import PictureFound
@@ -208,19 +208,19 @@ class SelectEntity(Stage):
         limit = self.options.max_misfit
         if self.options.by != "rules" or limit is None:
             return {}
-        asked = [(turn, choices[:_MAX_DESCRIBED], turn.target.kind) for turn, choices in ranked if turn.target.kind]
-        if not asked:
-            return {}
-        nouns = list_nouns()
-        texts = [describe(choice.entity) for _, choices, _ in asked for choice in choices]
-        vectors = context.models.text_encoder.encode([*nouns, *texts])
-        likeness = iter(vectors[len(nouns) :] @ vectors[: len(nouns)].T)
-        return {
-            id(turn): frozenset(
-                choice.entity.name for choice in choices if measure_misfit(kind, next(likeness)) > limit
-            )
-            for turn, choices, kind in asked
-        }
+        asked = [
+            (turn, choice.entity, turn.target.kind)
+            for turn, choices in ranked
+            for choice in choices[:_MAX_DESCRIBED]
+            if turn.target.kind is not None
+        ]
+        texts = [describe(entity) for _, entity, _ in asked]
+        found = find_misfits([kind for _, _, kind in asked], texts, context.models.text_encoder, limit) if asked else []
+        names: dict[int, set[str]] = {}
+        for (turn, entity, _), is_misfit in zip(asked, found, strict=True):
+            if is_misfit:
+                names.setdefault(id(turn), set()).add(entity.name)
+        return {key: frozenset(own) for key, own in names.items()}
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.
