@@ -157,6 +157,10 @@ class SideBySideOptions(BenchmarkOptions):
     out: Path = Field(Path("results/side_by_side"), description="folder of answers and figures")
 
 
+def _name_class(agent: str) -> str:
+    return agent.rpartition(":")[2]
+
+
 Build = Callable[[SideBySideOptions, str, str, CountedSearch], BaseAgent]
 """Builds an agent of this name, which asks the model at a root of an API."""
 
@@ -197,7 +201,7 @@ def _build_kit_agent(options: SideBySideOptions, agent: str, url: str, search: C
         "SIDE_BY_SIDE_MODEL": options.model_name,
         "PYTHONPATH": str(KIT_MODULES),
     }  # of the child
-    log = (options.out / f"{agent.rpartition(':')[2]}.log").absolute()
+    log = (options.out / f"{_name_class(agent)}.log").absolute()
     place = ForeignAgentPlace(root, agent, find_python(root, options.kit_python), log, seconds=3600.0)
     return ForeignAgent(place, None, search)
 
@@ -208,12 +212,12 @@ def _run_agent(
     data = PreparedSet(options.split, options.cache).sessions("single-turn")
     sessions = draw_balanced(data.sessions, options.num_conversations, options.seed).sessions
     began = time.monotonic()
-    made = generate(agent, sessions, data, load_truncator(), options.out / name)
+    made = generate(agent, sessions, data, load_truncator(), options.out / _name_class(name))
     seconds = time.monotonic() - began
     judged = judge_turns(made.turns, RuleJudge(), accept=data.accept)
     scores = score(judged)
     row = Row(
-        name,
+        _name_class(name),
         scores.total,
         seconds,
         counting.counts,
@@ -227,13 +231,13 @@ def _run_agent(
         interval=bootstrap_intervals(judged).get("truthfulness_score"),
     )
     if not made.interrupted:
-        write_whole(options.out / name / ROW, json.dumps(asdict(row)))
+        write_whole(options.out / _name_class(name) / ROW, json.dumps(asdict(row)))
     return row
 
 
 def _measure_row(options: SideBySideOptions, name: str, build: Build, model: str) -> Row:
     """Run an agent, or read the figures of one that is done."""
-    done = options.out / name / ROW
+    done = options.out / _name_class(name) / ROW
     if done.is_file():
         return _ROW.validate_json(done.read_bytes())
     counting, search = CountingServer(model), CountedSearch(PreparedSet(options.split, options.cache).search())

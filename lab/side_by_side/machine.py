@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class MachineLimits:
     @classmethod
     def measure(cls) -> MachineLimits:
         """Measure both, each as the fastest of some repeats."""
+        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)  # as ``int8_linear.quantise``
         numbers = torch.from_numpy(np.ones(_ARRAY_BYTES // 4, dtype=np.float32))
         layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN))
         rows = torch.ones(_ROWS, _WIDTH)
