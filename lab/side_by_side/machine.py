@@ -27,9 +27,12 @@ class MachineLimits:
     @classmethod
     def measure(cls) -> MachineLimits:
         """Measure both, each as the fastest of some repeats."""
-        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)  # as ``int8_linear.quantise``
         numbers = torch.from_numpy(np.ones(_ARRAY_BYTES // 4, dtype=np.float32))
-        layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN))
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "torch.quantize_per_tensor", UserWarning
+            )  # as in ``int8_linear.quantise``
+            layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN))
         rows = torch.ones(_ROWS, _WIDTH)
         return cls(
             _ARRAY_BYTES / _time(numbers.sum) / 1e9, 2 * _ROWS * _WIDTH * _HIDDEN / _time(lambda: layer(rows)) / 1e12
