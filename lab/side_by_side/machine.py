@@ -28,10 +28,8 @@ class MachineLimits:
     def measure(cls) -> MachineLimits:
         """Measure both, each as the fastest of some repeats."""
         numbers = torch.from_numpy(np.ones(_ARRAY_BYTES // 4, dtype=np.float32))
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "torch.quantize_per_tensor", UserWarning
-            )  # as in ``int8_linear.quantise``
+        with warnings.catch_warnings():  # as in ``int8_linear.quantise``
+            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
             layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN))
         rows = torch.ones(_ROWS, _WIDTH)
         return cls(
