@@ -58,8 +58,9 @@ def test_expressions_and_forms_are_found() -> None:
 
 @pytest.mark.parametrize("pattern", [r"^\s*\d+[.)]", r"a+b", r"\s*;\s*"])
 def test_quadratic_expressions_are_noticed(pattern: str) -> None:
+    """Several tries: a machine that is busy for a moment hides a square."""
     expression = Expression("bad", re.compile(pattern, re.MULTILINE), frozenset())
-    assert any(grows_like_a_square(expression.work, make) for make in inputs(expression.pattern))
+    assert any(grows_like_a_square(expression.work, make) for _ in range(5) for make in inputs(expression.pattern))
 
 
 @at_length
