@@ -25,6 +25,11 @@ def load_kinds() -> dict[str, tuple[str, ...]]:
     return {kind: tuple(nouns) for kind, nouns in table.items()}
 
 
+@cache
+def _kinds_by_noun() -> dict[str, str]:
+    return {noun: kind for kind, nouns in load_kinds().items() for noun in nouns}
+
+
 def list_nouns() -> list[str]:
     """List the nouns of all kinds, in the order in which ``measure_misfit`` wants their cosines."""
     return [noun for nouns in load_kinds().values() for noun in nouns]
@@ -32,7 +37,7 @@ def list_nouns() -> list[str]:
 
 def find_kind(phrase: str) -> str | None:
     """Return the kind that a phrase of a question names by its last known noun; None if it names none."""
-    of_nouns = {noun: kind for kind, nouns in load_kinds().items() for noun in nouns}
+    of_nouns = _kinds_by_noun()
     words = _WORD.findall(phrase.lower())
     kinds = [kind for word in words if (kind := of_nouns.get(_PLURAL.sub("", word), of_nouns.get(word)))]
     return kinds[-1] if kinds else None
@@ -60,8 +65,6 @@ def find_misfits(kinds: Sequence[str], descriptions: Sequence[str], encoder: Tex
         encoder: Encoder of the texts.
         limit: ``measure_misfit`` above which an entity is of another kind.
     """
-    if not descriptions:
-        return []
     nouns = list_nouns()
     vectors = encoder.encode([*nouns, *descriptions])
     likeness = vectors[len(nouns) :] @ vectors[: len(nouns)].T

@@ -173,7 +173,7 @@ class SelectEntity(Stage):
         ranked = [(turn, candidates(turn, size_weight)) for turn, _ in select_with_image(turns) if turn.views]
         misfits = self._find_misfits(ranked, context)
         found = [
-            (turn, [each for each in choices if each.entity.name not in misfits.get(id(turn), ())][:MAX_CHOICES])
+            (turn, [each for each in choices if each.entity.name not in misfits[id(turn)]][:MAX_CHOICES])
             for turn, choices in ranked
         ]
         for turn, _ in found:
@@ -186,7 +186,7 @@ class SelectEntity(Stage):
         else:
             if self._features is not None and not context.short:
                 same = {
-                    key: {view: names - misfits.get(key, frozenset()) for view, names in own.items()}
+                    key: {view: names - misfits[key] for view, names in own.items()}
                     for key, own in self._compare(named, context, self._features).items()
                 }
             self._weigh(named, context, same, misfits)
@@ -198,29 +198,31 @@ class SelectEntity(Stage):
                 entities=[entity.name for entity in turn.entities],
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
                 same_picture=sorted(frozenset().union(*own.values())) if own else None,
-                misfits=sorted(misfits.get(id(turn), ())) or None,
+                misfits=sorted(misfits[id(turn)]) or None,
             )
 
     def _find_misfits(
         self, ranked: Sequence[tuple[Turn, Sequence[Found]]], context: Context
     ) -> dict[int, frozenset[str]]:
-        """Return the names of the entities, among the best of each turn, that are of another kind than its question names."""
+        """Return by turn the names of the entities, among its best, that are of another kind than its question names."""
         limit = self.options.max_misfit
+        names: dict[int, frozenset[str]] = {id(turn): frozenset() for turn, _ in ranked}
         if self.options.by != "rules" or limit is None:
-            return {}
+            return names
         asked = [
             (turn, choice.entity, turn.target.kind)
             for turn, choices in ranked
             for choice in choices[:_MAX_DESCRIBED]
             if turn.target.kind is not None
         ]
-        texts = [describe(entity) for _, entity, _ in asked]
-        found = find_misfits([kind for _, _, kind in asked], texts, context.models.text_encoder, limit) if asked else []
-        names: dict[int, set[str]] = {}
+        if not asked:
+            return names
+        kinds, texts = [kind for _, _, kind in asked], [describe(entity) for _, entity, _ in asked]
+        found = find_misfits(kinds, texts, context.models.text_encoder, limit)
         for (turn, entity, _), is_misfit in zip(asked, found, strict=True):
             if is_misfit:
-                names.setdefault(id(turn), set()).add(entity.name)
-        return {key: frozenset(own) for key, own in names.items()}
+                names[id(turn)] |= {entity.name}
+        return names
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.
@@ -331,7 +333,7 @@ class SelectEntity(Stage):
             else:
                 own = same.get(id(turn), {})
                 sure = frozenset().union(*own.values())
-                at_place = select_at_place(turn, own, misfits.get(id(turn), frozenset()))
+                at_place = select_at_place(turn, own, misfits[id(turn)])
                 choosable.append((turn, at_place or _only(sure, choices)))
         if not choosable:
             return

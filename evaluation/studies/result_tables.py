@@ -298,10 +298,15 @@ def format_rate(value: float) -> str:
     return f"{100 * value:.2f}"
 
 
+def format_interval(interval: Interval | None) -> str:
+    """Format an interval of a rate in percent; "" if there is none."""
+    return "" if interval is None else f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+
+
 def format_with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
     """Format a rate and its interval in percent."""
     said = f"{100 * value:+.2f}" if signed else format_rate(value)
-    return said if interval is None else f"{said} [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+    return said if interval is None else f"{said} {format_interval(interval)}"
 
 
 def _format_seconds(figures: Figures) -> str:

@@ -34,6 +34,7 @@ from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
 from evaluation.records import JudgedTurn, Key
 from evaluation.scores.scoring import Interval, session_interval
+from evaluation.studies.result_tables import format_interval
 from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.content_models import Split
@@ -201,8 +202,8 @@ def _tabulate_groups(turns: Sequence[CountedTurn], split: Split) -> Table:
         if group:
             counts = Counter(turn.outcome for turn in group)
             score, interval = score_group(group)
-            span = "" if interval is None else f"[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
-            rows.append((name, str(len(group)), *(str(counts[each]) for each in _OUTCOMES), f"{100 * score:.1f}", span))
+            outcomes = (str(counts[each]) for each in _OUTCOMES)
+            rows.append((name, str(len(group)), *outcomes, f"{100 * score:.1f}", format_interval(interval)))
     return build_table(f"{split}: truthfulness", ("turns about what is", "turns", *_OUTCOMES, "%", "95%"), rows)
 
 

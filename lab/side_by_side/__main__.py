@@ -38,6 +38,7 @@ from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_p
 from evaluation.run.generate import generate
 from evaluation.run.truncation import load_truncator
 from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.studies.result_tables import format_interval
 from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.side_by_side.counted_server import CountingServer, Counts
 from lab.side_by_side.machine import MachineLimits
@@ -121,14 +122,13 @@ class Row:
             return f"{count / self.turns:.1f}"
 
         tokens = self.tokens
-        span = "" if self.interval is None else f"[{100 * self.interval[0]:.1f}, {100 * self.interval[1]:.1f}]"
         counted = (tokens.calls, tokens.prompt_tokens - tokens.reused_tokens, tokens.reused_tokens, tokens.reply_tokens)
         return (
             self.agent,
             f"{self.seconds / self.turns:.2f}",
             *map(each, (*counted, self.pictures, self.texts)),
             *map(str, (self.right, self.missing, self.wrong, self.errors)),
-            f"{100 * self.truthfulness:.1f} {span}",
+            f"{100 * self.truthfulness:.1f} {format_interval(self.interval)}",
         )
 
 

@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 from apps.http_server import configure
 
 _HEADERS = ("content-type", "authorization")
-_START_SECONDS = 30.0
+_END_SECONDS = 30.0
 
 
 @dataclass
@@ -58,9 +58,11 @@ class CountingServer:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
             thread.start()
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-            server.should_exit = True
-            thread.join(_START_SECONDS)
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+            finally:
+                server.should_exit = True
+                thread.join(_END_SECONDS)
 
     async def _pass_on(self, path: str, request: Request) -> Response:
         content = await request.body()

@@ -49,7 +49,7 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {
 
 
 def reply(body: Mapping[str, Any], text: str) -> Response:
-    """A reply, streamed if that is wanted, with its usage."""
+    """Make a reply with its usage, streamed if that is wanted."""
     if not body.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return Response(json.dumps({"choices": [choice], "usage": USAGE}, indent=1), content_type="application/json")
