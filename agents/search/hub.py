@@ -9,6 +9,7 @@ notices: Hugging Face's libraries keep the user's cache, hub and connection.
 """
 
 import atexit
+import contextlib
 import functools
 import os
 import re
@@ -16,7 +17,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ from agents.search.hits import SearchError
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _DOWNLOAD = "snapshot_download"
+_IDS = "index_metadata.pickle"
+_NEVER_WRITTEN = frozenset({"data_level0.bin", "link_lists.bin", _IDS})
+"""Vectors of a Chroma collection, their graph and their ids. Where all three are there, opening and searching only read them; an index of
+fewer than a thousand entries has no ids yet, and chromadb 1.4.1 writes its files anew.
+"""
 _opening = threading.Lock()
 
 
@@ -112,7 +117,7 @@ def point(hub: Path, dataset_id: str, revision: str) -> None:
 def working_copy(hub: Path, dataset_id: str) -> Path:
     """Copy the published snapshot once for this process; the copy is removed when the process ends.
 
-    Its vectors cannot be links: where the index was built from few entries, Chroma 1.4.1 writes ``length.bin`` again when it is opened.
+    The vectors are hard links where temporary files are on the hub's file system. ``chroma.sqlite3`` cannot be: opening adds a row.
 
     Raises:
         SearchError: No snapshot is published.
@@ -124,12 +129,13 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
     target = snapshot_path(copies, dataset_id, revision)
     if not target.is_dir():
         copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
-        shutil.copytree(snapshot_path(hub, dataset_id, revision), copy, dirs_exist_ok=True)
+        source = snapshot_path(hub, dataset_id, revision)
+        shutil.copytree(source, copy, copy_function=_link_or_copy, dirs_exist_ok=True)
         publish(copies, dataset_id, revision, copy)
     return target
 
 
-@contextmanager
+@contextlib.contextmanager
 def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
     """Let the organiser's classes open these folders, by data set id, without a request.
 
@@ -158,6 +164,15 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
         finally:
             for place, function in places.items():
                 setattr(place, _DOWNLOAD, function)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    file = Path(source)
+    if file.name in _NEVER_WRITTEN and file.with_name(_IDS).is_file():
+        with contextlib.suppress(OSError):  # on another file system, or one without links
+            os.link(file.resolve(), target)
+            return
+    shutil.copy2(source, target)
 
 
 @functools.cache

@@ -11,11 +11,12 @@ looked up by position, so ids "0", "1", ... inserted in order; without ``hnsw:sp
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -199,6 +200,7 @@ class IndexBuilder:
             )  # left by a run that was killed; no other is at work, we hold the lock
             work.mkdir()
             self._write_collection(work, rows, manifest)
+            _compact(work)
             (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
             publish(self.hub, dataset_id, manifest.revision, work)
             _remove_older(snapshot)
@@ -263,7 +265,7 @@ def _image_metadata(row: ImageRow) -> dict[str, str]:
     }
 
 
-@contextmanager
+@contextlib.contextmanager
 def chroma(folder: Path) -> Iterator[ClientAPI]:
     """Yield a client of a Chroma folder and release the folder's files in the end."""
     import chromadb
@@ -274,6 +276,12 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
         yield chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
     finally:
         SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
+
+
+def _compact(folder: Path) -> None:
+    """Give back the pages of Chroma's queue, through which every vector passed: half of the file, which each process copies."""
+    with contextlib.closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
+        database.execute("VACUUM")
 
 
 def content_hash(rows: Sequence[Row]) -> str:

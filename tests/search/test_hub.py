@@ -1,3 +1,4 @@
+import errno
 import os
 import re
 import subprocess
@@ -56,6 +57,21 @@ def test_the_organisers_classes_get_a_copy_of_their_own(tmp_path: Path) -> None:
     assert tmp_path not in copy.parents
     (copy / "file").write_text("changed")
     assert (snapshot_path(tmp_path, "org/copied", A) / "file").read_text() == "one"
+
+
+def test_vectors_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = work(tmp_path, "whole")
+    (folder / "data_level0.bin").write_bytes(b"vectors")
+    (folder / "index_metadata.pickle").write_bytes(b"ids")
+    snapshot = publish(tmp_path, "org/elsewhere", A, folder)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    copy = working_copy(tmp_path, "org/elsewhere")
+    assert (copy / "data_level0.bin").read_bytes() == b"vectors"
+    assert (snapshot / "data_level0.bin").stat().st_nlink == 1
 
 
 def test_a_new_revision_is_opened_after_the_old_one(tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,14 @@ def test_rows_stand_in_order_with_their_metadata(tmp_path: Path, encoder: TextIn
     assert (tmp_path / "hub" / f"datasets--{WEB_ID.replace('/', '--')}" / "refs" / "main").read_bytes() == (
         built.manifest.revision.encode()
     )
+
+
+def test_an_index_holds_no_pages_that_chroma_freed(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    rows = [replace(ROWS[0], id=str(number)) for number in range(1_500)]  # 1,000 wait in Chroma's queue at most
+    built = build(tmp_path, encoder, rows)
+    with closing(sqlite3.connect(Path(built.path) / "chroma.sqlite3")) as database:
+        assert database.execute("PRAGMA freelist_count").fetchone() == (0,)
+    assert contents(Path(built.path))["ids"] == [row.id for row in rows]
 
 
 def test_a_second_run_embeds_and_writes_nothing(tmp_path: Path, encoder: TextIndexEncoder) -> None:

@@ -73,10 +73,10 @@ def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -
     assert pipeline.text_web.vector_db.metadata != {"hnsw:space": "cosine"}
 
 
-def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path: Path) -> None:
-    """The challenge's has 68,000. The organiser's class reads all of them in one call, which Chroma 1.5.0 to 1.5.9 refuse above 32,766."""
-    count, batch, revision = 32_767, 4_096, "1" * 40
-    with chroma(tmp_path / "made") as client:
+def publish_pictures(hub: Path, folder: Path, count: int) -> Path:
+    """Publish an index of made-up pictures and return its snapshot."""
+    batch = 4_096
+    with chroma(folder) as client:
         collection = client.create_collection(IMAGE_COLLECTION, metadata={"hnsw:space": "cosine"})
         for start in range(0, count, batch):
             numbers = range(start, min(start + batch, count))
@@ -88,13 +88,41 @@ def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path:
                     for number in numbers
                 ],
             )
-    publish(tmp_path / "hub", "made-up/pictures", revision, tmp_path / "made")
+    return publish(hub, "made-up/pictures", f"{count:040}", folder)
+
+
+def open_pictures(hub: Path) -> Any:
     from cragmm_search.image_search_mock_api.image_kg import CragImageKG
 
-    with local_indices({"made-up/pictures": working_copy(tmp_path / "hub", "made-up/pictures")}):
-        opened = CragImageKG(None, None, "made-up/pictures")
+    with local_indices({"made-up/pictures": working_copy(hub, "made-up/pictures")}):
+        return CragImageKG(None, None, "made-up/pictures")
+
+
+def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path: Path) -> None:
+    """The challenge's has 68,000. The organiser's class reads all of them in one call, which Chroma 1.5.0 to 1.5.9 refuse above 32,766."""
+    count = 32_767
+    publish_pictures(tmp_path / "hub", tmp_path / "made", count)
+    opened = open_pictures(tmp_path / "hub")
     assert len(opened.id2_data) == count
     assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
+
+
+@pytest.mark.parametrize(
+    ("count", "links"), [(3, False), (1_200, True)]
+)  # Chroma writes 1,000 vectors at once; fewer wait in its queue
+def test_opening_and_searching_write_into_no_published_file(tmp_path: Path, count: int, links: bool) -> None:
+    """Some files of the copy are links to those published, which Chroma must not write."""
+    snapshot = publish_pictures(tmp_path / "hub", tmp_path / "made", count)
+
+    def states() -> dict[Path, tuple[bytes, int]]:
+        return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in snapshot.rglob("*") if file.is_file()}
+
+    before = states()
+    opened = open_pictures(tmp_path / "hub")
+    assert len(opened.vector_db.query(query_embeddings=[[1.0, 0.0]], n_results=3)["ids"][0]) == 3
+    assert states() == before
+    vectors = {file.stat().st_nlink > 1 for file in before if file.name in ("data_level0.bin", "link_lists.bin")}
+    assert vectors == {links}
 
 
 def test_a_missing_index_names_the_command(tmp_path: Path) -> None:
