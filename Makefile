@@ -36,6 +36,8 @@ LIKE_EMBEDDED := embedded embedded_batch embedded_smollm2 laptop server_embedded
 unexport PYTHONDONTWRITEBYTECODE
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
+# Two workers, which take whole files in the order of tests/conftest.py.
+SHARED := -n 2 --dist loadscope --no-loadscope-reorder
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
 INSTALLED := $(VENV)/.installed
@@ -132,16 +134,16 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 	$(BIN)/lint-imports
 
 test: lint ## Run the linters, then all tests
-	$(RUN) -m pytest -n 2 --dist loadscope --durations=20
+	$(RUN) -m pytest $(SHARED) --durations=20
 
 test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
-	$(RUN) -m pytest -n 2 --dist loadscope $(FAST_TESTS)
+	$(RUN) -m pytest $(SHARED) $(FAST_TESTS)
 
 test-lab: $(INSTALLED_DEV) ## Lint, type-check and test lab/, the benchmarks and experiments behind the notes; no other target runs this
 	$(BIN)/ruff check lab
 	$(BIN)/ruff format --check lab
 	$(BIN)/mypy --exclude '^lab/tests/' lab/
-	$(RUN) -m pytest -n 2 --dist loadscope lab/tests
+	$(RUN) -m pytest $(SHARED) lab/tests
 
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
@@ -163,7 +165,7 @@ $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 
 test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapters and training under transformers 4.57.6, as in the GPU image
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false \
-		$(TRANSFORMERS4_VENV)/bin/python -m pytest -n 2 --dist loadscope $(TRANSFORMERS_TESTS)
+		$(TRANSFORMERS4_VENV)/bin/python -m pytest $(SHARED) $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
 $(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*) requirements/cpu.in

@@ -5,11 +5,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-_empty = tempfile.TemporaryDirectory(prefix="crag-tests-hub-")  # removed when the process ends
+_empty = tempfile.TemporaryDirectory(prefix="crag-tests-hub-")
 os.environ |= {"HF_HUB_CACHE": _empty.name, "HF_HUB_OFFLINE": "1"}
 # Ray reads these once a process. Clusters that tests start one after another have one token: a local one that made its own would have the
 # process refuse calls of a cluster that has none.
@@ -18,6 +19,34 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-tests", "RAY_
 # Tests assert no speed: on a busy machine an example may take long.
 settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
+
+_LONG = (
+    "faults/test_faults.py",
+    "evaluation/test_malformed_files.py",
+    "examples/test_examples.py",
+    "models/test_vision_and_registry.py",
+    "evaluation/test_comparisons.py",
+    "search/test_soak.py",
+    "evaluation/test_calibration.py",
+    "evaluation/test_disk_faults.py",
+    "search/test_index_builder.py",
+    "evaluation/test_network.py",
+    "evaluation/test_official_calls.py",
+    "models/test_object_embedding.py",
+    "training/test_gguf_conversion.py",
+)
+"""Files that take a worker fifteen seconds and more, the longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first: a worker takes whole files, and would wait for the other that began a long one last."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+def pytest_unconfigure() -> None:
+    """Remove the empty hub: workers of xdist end without what ``atexit`` holds."""
+    _empty.cleanup()
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,16 @@ _POINTING = re.compile(
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
 _PLACE_KINDS = "country|city|town|state|continent|capital|river|island|region|place|province|village|area"
 _PERSONS = "person|man|woman|architect|artist|author|writer|designer|inventor|king|queen|emperor|president"
+_PERSON_INSIDE = re.compile(rf"\bthe ({_PERSONS})\b.*\b(after|before|when|while|until) (he|she)\b", re.IGNORECASE)
+"""A person whom the question itself names before its pronoun: "the man it is named after ... when he"."""
+_PREPOSED = re.compile(r"\b(?:from|to|near|in|around|of|through|over) $", re.IGNORECASE)
+_WENT = re.compile(
+    r"\b(?:get|gets|got|go|goes|went|travel|travels|travelled|drive|fly|walk|sail|sailed|come|came) $", re.IGNORECASE
+)
 _NAMED = re.compile(
-    rf"\bthat ({_PLACE_KINDS}|{_PERSONS}|company|brand|language)\b|\b(there)\b(?! (?:is|are|was|were|any|a)\b)",
+    rf"\bthat ({_PLACE_KINDS}|{_PERSONS}|company|brand|language)\b|"
+    # "How many are there?" names no place.
+    r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )(?<!\bbeen )\b(there)\b(?! (?:is|are|was|were|any|a)\b)",
     re.IGNORECASE,
 )
 _THING = re.compile(r"\b(it|they|them|that|those)\b|\b(its|their)\b", re.IGNORECASE)
@@ -151,7 +159,9 @@ def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
 
 def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
     def put(match: re.Match[str]) -> str:
-        word = match.group().lower()
+        word, before = match.group().lower(), query[: match.start()]
+        if word == "there" and not _PREPOSED.search(before):
+            return f"{'to' if _WENT.search(before) else 'in'} {name}"
         owns = word in ("his", "its", "their") or (word == "her" and re.match(r"\s+[a-z]", query[match.end() :]))
         return f"{name}'s" if owns else name
 
@@ -168,7 +178,7 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
         personal = pattern is _PERSON or _PERSON_KINDS.search(query) is not None
         name = topic if personal and before.person else _antecedent(query, last_answer, topic) or topic
         if name is None:
-            return Resolved(query, None, sure=False)
+            return Resolved(query, None, sure=_PERSON_INSIDE.search(query) is not None)
         return Resolved(_replace(pattern, query, name), name, person=personal)
     if _THING.search(query):
         return Resolved(query if topic is None else _replace(_THING, query, topic), topic, before.person)

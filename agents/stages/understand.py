@@ -60,7 +60,9 @@ class Understand(Stage):
                 unsure,
                 lambda turn: {"query": turn.query, "history": turn.history[-_HISTORY_MESSAGES:]},
             ):
-                turn.question = answer.value or turn.question
+                # A model may answer the question, or say that the conversation does not tell.
+                if answer.value is not None and (answer.value.endswith("?") or not turn.query.rstrip().endswith("?")):
+                    turn.question = answer.value
         for turn in turns:
             turn.note(
                 question=turn.question,

@@ -52,6 +52,7 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
         ("Which of these two is the heavier planet?", "The planet", None),
         ("Who made this?", "Bram Tiller", "Eiffel Tower"),
         ("Could I see one in Australia?", "No", None),
+        ("Which temple is on the left card?", "Borobudur", "Borobudur"),
     ],
 )
 def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:

@@ -96,7 +96,15 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
 
 
 @pytest.mark.parametrize(
-    "said", ["I don't know.", "I don't know", "I'm sorry, but I can't tell which man is meant.", "", "..."]
+    "said",
+    [
+        "I don't know.",
+        "I don't know",
+        "I'm sorry, but I can't tell which man is meant.",
+        "",
+        "...",
+        "Where he was born is not mentioned in the conversation.",
+    ],
 )
 def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(said: str) -> None:
     asked = "Where was he born?"

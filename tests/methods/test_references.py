@@ -57,6 +57,30 @@ def dialog(*contents: str) -> list[dict[str, str]]:
             "What is the population of Canada?",
             False,
         ),
+        (
+            dialog("What are these horns made of?", "They are made of Keratin."),
+            "How many of the animals were there in 2018?",
+            "How many of the animals were there in 2018?",
+            True,
+        ),
+        (
+            dialog("In which town was this made?", "It was made in Meissen."),
+            "Who founded the factory there?",
+            "Who founded the factory in Meissen?",
+            False,
+        ),
+        (
+            dialog("In which town was this made?", "It was made in Meissen."),
+            "Which train goes there from Dresden?",
+            "Which train goes to Meissen from Dresden?",
+            False,
+        ),
+        (
+            dialog("In which town was this made?", "It was made in Meissen."),
+            "How far is Dresden from there?",
+            "How far is Dresden from Meissen?",
+            False,
+        ),
     ],
 )
 def test_references_are_resolved(history: list[dict[str, str]], query: str, question: str, needs_image: bool) -> None:
@@ -66,6 +90,12 @@ def test_references_are_resolved(history: list[dict[str, str]], query: str, ques
 
 def test_a_pronoun_without_antecedent_is_unsure() -> None:
     assert not resolve("Where was he born?", dialog("what is this?", "i do not know")).sure
+
+
+def test_a_person_within_the_question_is_no_pronoun_without_antecedent() -> None:
+    history = dialog("What tower is this?", "I don't know")
+    assert resolve("What did the man it is named after study after he retired?", history).sure
+    assert not resolve("Who was the king before him?", history).sure
 
 
 def test_names_are_found_without_sentence_openers() -> None:
