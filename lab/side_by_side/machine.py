@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from agents.models.chat.int8_kernels import choose_kernel
 from agents.models.chat.int8_linear import Int8Linear
 
 _ARRAY_BYTES = 256 * 2**20  # far more than any cache holds
@@ -22,15 +22,13 @@ class MachineLimits:
     """Limits of reading a prompt and of writing a reply."""
 
     read_gigabytes: float  # bytes a second that all cores read from memory together, in 1e9: bounds the tokens written
-    int8_teraops: float  # operations a second of an int8 product (FBGEMM), in 1e12: bounds the tokens read
+    int8_teraops: float  # operations a second of an int8 product, in 1e12: bounds the tokens read
 
     @classmethod
     def measure(cls) -> MachineLimits:
         """Measure both, each as the fastest of some repeats."""
         numbers = torch.from_numpy(np.ones(_ARRAY_BYTES // 4, dtype=np.float32))
-        with warnings.catch_warnings():  # as in ``int8_linear.quantise``
-            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
-            layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN))
+        layer = Int8Linear(torch.nn.Linear(_WIDTH, _HIDDEN), choose_kernel())
         rows = torch.ones(_ROWS, _WIDTH)
         return cls(
             _ARRAY_BYTES / _time(numbers.sum) / 1e9, 2 * _ROWS * _WIDTH * _HIDDEN / _time(lambda: layer(rows)) / 1e12

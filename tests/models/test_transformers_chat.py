@@ -14,7 +14,9 @@ import torch
 from PIL import Image
 
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.chat import int8_kernels
 from agents.models.chat.grouped_attention import use_grouped_attention
+from agents.models.chat.int8_kernels import Kernel, choose_kernel, compare_speed, fbgemm, onednn, plain
 from agents.models.chat.int8_linear import Int8Linear, _rounded, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
@@ -285,7 +287,8 @@ def test_a_schema_that_has_no_grammar_costs_its_own_request_alone(chat: Transfor
     assert "grammar" in (replies[1].error or "")
 
 
-def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
+@pytest.mark.parametrize("kernel", [fbgemm, onednn, plain])
+def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
     torch.manual_seed(0)
     linear = torch.nn.Linear(64, 48).requires_grad_(False)
     inputs = torch.randn(3, 5, 64) * torch.tensor([0.01, 1.0, 100.0]).reshape(3, 1, 1)
@@ -299,11 +302,49 @@ def test_the_8_bit_layer_multiplies_what_it_rounded() -> None:
         (inputs / scale_x).round() @ (linear.weight / scale_w[:, None]).round().T
     ) * scale_w * scale_x + linear.bias
     with torch.inference_mode():
-        got = Int8Linear(linear)(inputs)
+        got = Int8Linear(linear, kernel)(inputs)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
     exact = linear(inputs) - linear.bias
     error = (got - linear.bias - exact).norm(dim=-1) / exact.norm(dim=-1)
     assert float(error.max()) < 0.04  # each token has a scale of its own: small ones are not lost beside large ones
+
+
+@pytest.mark.parametrize(
+    ("engines", "amx", "share", "chosen"),
+    [
+        (
+            ["fbgemm", "onednn"],
+            False,
+            0.5,
+            fbgemm,
+        ),  # oneDNN is not even timed without AMX, where a row may take it seconds
+        (["fbgemm", "onednn"], True, 0.5, onednn),
+        (["fbgemm", "onednn"], True, 1.1, fbgemm),
+        (["qnnpack"], False, 0.5, plain),
+    ],
+)
+def test_the_kernel_is_what_the_processor_is_fast_with(
+    engines: list[str], amx: bool, share: float, chosen: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", engines)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(int8_kernels, "compare_speed", lambda *_: share)
+    assert choose_kernel() is chosen
+
+
+def test_a_kernel_that_takes_twice_the_time_has_twice_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0.0
+
+    def taking(seconds: float) -> Kernel:
+        def multiply(rows: torch.Tensor) -> torch.Tensor:
+            nonlocal clock
+            clock += seconds * len(rows)
+            return rows
+
+        return lambda _weight, _scale: multiply
+
+    monkeypatch.setattr(int8_kernels.time, "perf_counter", lambda: clock)
+    assert compare_speed(taking(0.2), taking(0.1)) == pytest.approx(2)
 
 
 def test_a_matrix_of_many_rows_is_rounded_row_by_row() -> None:

@@ -6,7 +6,6 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 """
 
 import ctypes
-import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,10 +13,10 @@ import torch
 from torch import nn
 
 from agents.models.base import ModelError
+from agents.models.chat.int8_kernels import Kernel, choose_kernel, fbgemm
 
 _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
-_ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
 _MIN_SCALE = 1e-12
 _ROWS = 64  # of a matrix, rounded at a time
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
@@ -27,23 +26,16 @@ _KEPT_BYTES = 2**31 - 1
 class Int8Linear(nn.Module):
     """Replaces a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, kernel: Kernel = fbgemm) -> None:
         super().__init__()
-        rounded, scale = _rounded(linear.weight.detach())
-        shared_zero = torch.zeros(len(scale), dtype=torch.int64)
-        packable = torch._make_per_channel_quantized_tensor(rounded, scale.double(), shared_zero, 0)
-        # FBGEMM: for few rows, as in decoding, twice as fast as oneDNN.
-        torch.backends.quantized.engine = "fbgemm"
-        self._packed = torch.ops.quantized.linear_prepack(packable, None)
+        self._multiply = kernel(*_rounded(linear.weight.detach()))
         self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Multiply the inputs with the int8 weights, scaling the activations token by token."""
         rows = inputs.reshape(-1, inputs.shape[-1]).float()
         scale = (rows.abs().amax(dim=1, keepdim=True) / _LEVELS).clamp_min(_MIN_SCALE)
-        product: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            rows / scale, 1.0, _ZERO, self._packed
-        ).mul_(scale)
+        product = self._multiply(rows / scale).mul_(scale)
         if self._bias is not None:
             product = product.add_(self._bias)
         return product.to(inputs.dtype).reshape(*inputs.shape[:-1], -1)
@@ -57,7 +49,7 @@ def weight_levels() -> int:
 def quantise(model: nn.Module) -> None:
     """Replace every ``Linear`` of a model, the output layer too; the rest computes in float32; ModelError outside the CPU.
 
-    FBGEMM packs a matrix on one core: a thread for each core takes the matrices in turn.
+    A matrix is packed on one core: a thread for each core takes the matrices in turn.
     """
     if any(parameter.device.type != "cpu" for parameter in model.parameters()):
         raise ModelError('int8 = true works only on device = "cpu"; remove one of the two options')
@@ -68,13 +60,13 @@ def quantise(model: nn.Module) -> None:
         if isinstance(child, nn.Linear)
     ]
 
+    kernel = choose_kernel()
+
     def replace(place: tuple[nn.Module, str]) -> None:
         owner, name = place
-        setattr(owner, name, Int8Linear(getattr(owner, name)))
+        setattr(owner, name, Int8Linear(getattr(owner, name), kernel))
 
-    with warnings.catch_warnings(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        # Deprecated, without a successor for FBGEMM.
-        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         deque(pool.map(replace, places), maxlen=0)
     model.float()
     _keep_large_blocks()
