@@ -64,6 +64,7 @@ KIT_MODULES = Path(__file__).resolve().parent / "kit_modules"
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"  # the name of its file: by it presets find their gate
 
 _PROFILE = """extends = "embedded"
+same_machine = true
 
 [models.chat]
 kind = "composed"
@@ -184,13 +185,18 @@ def _serve_model(options: SideBySideOptions) -> Iterator[str]:
 
 
 def _build_preset(options: SideBySideOptions, preset: str, url: str, search: CountedSearch) -> CragAgent:
-    profile = options.out / "profile.toml"
-    write_whole(profile, _PROFILE.format(model=options.model_name, url=url))
+    profile = _write_profile(options, url)
     slow = ("limits.seconds_per_turn=3600", "limits.seconds_per_dialog=36000")
     config = RunConfig.read(preset, str(profile), overrides=slow, cache=options.cache)
     agent = CragAgent.from_config(config, search)
     agent.warm_up(blank_turn=False)
     return agent
+
+
+def _write_profile(options: SideBySideOptions, url: str) -> Path:
+    profile = options.out / "profile.toml"
+    write_whole(profile, _PROFILE.format(model=options.model_name, url=url))
+    return profile
 
 
 def _build_kit_agent(options: SideBySideOptions, agent: str, url: str, search: CountedSearch) -> ForeignAgent:

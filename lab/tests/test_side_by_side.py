@@ -16,8 +16,9 @@ from werkzeug import Response
 
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.settings.presets import load_settings
 from evaluation.run.foreign_agent import ForeignAgent
-from lab.side_by_side.__main__ import CountedSearch, Row, SideBySideOptions, _build_kit_agent
+from lab.side_by_side.__main__ import CountedSearch, Row, SideBySideOptions, _build_kit_agent, _write_profile
 from lab.side_by_side.counted_server import CountingServer, Counts
 from tests.support.chat_server import serve_chat
 
@@ -108,6 +109,11 @@ def test_an_unmodified_agent_of_the_kit_asks_the_counted_model(
     assert {body["messages"][0]["content"] for body in bodies} == {"a x", "b x"} and bodies[0]["max_tokens"] == 7
     assert counting.counts == Counts(2, 20, 8, 6)
     assert (search.texts, search.pictures) == (2, 2)
+
+
+def test_presets_are_set_as_under_the_profile_with_the_same_model(tmp_path: Path) -> None:
+    profile = _write_profile(SideBySideOptions.parse(["--out", str(tmp_path)]), "http://127.0.0.1:1/v1")
+    assert load_settings("best", str(profile)) == load_settings("best", "embedded")
 
 
 def test_a_row_counts_by_the_turn() -> None:
