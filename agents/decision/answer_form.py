@@ -6,7 +6,6 @@ from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.methods.question_kinds import classify_question, is_about_several
-from agents.methods.step_plans import remove_qualifier
 from agents.turn import Turn
 
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
@@ -34,9 +33,11 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
+_QUALIFIER = re.compile(r"\([^)]*\)")
+_SCIENTIFIC = re.compile(r"\b(?:scientific|latin|botanical) name\b", re.IGNORECASE)  # may be the title of a page
 _WORD = re.compile(r"[^\W_]+")
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
-_OF_PHOTOS = frozenset("photo picture image probably shows show".split())
+_OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
 
 
@@ -87,10 +88,12 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
-    if entity is not None and said and said <= _list_words(entity) and not said <= _list_words(question):
+    asked = _list_words(question)
+    named = _list_words(entity or "") - _SMALL - asked
+    if named and named == said - _OF_PHOTOS - asked and not _SCIENTIFIC.search(question):
         return "the answer is the name of what was recognised"
     return None
 
 
 def _list_words(text: str) -> set[str]:
-    return set(_WORD.findall(remove_qualifier(text).lower()))
+    return set(_WORD.findall(_QUALIFIER.sub(" ", text).lower()))

@@ -46,7 +46,7 @@ _VISIBLE = re.compile(
     re.IGNORECASE,
 )
 _RECOGNITION = re.compile(
-    r"\b(?:what|which)(?: [\w-]+){0,3} (?:is|are) (?:this|that|these|those)\b(?! [\w-]+ (?:\w+ ){0,3}(?:made|used|for))"
+    r"\b(?:what|which)(?! else\b)(?: [\w-]+){0,3} (?:is|are) (?:this|that|these|those)\b(?! [\w-]+ (?:\w+ ){0,3}(?:made|used|for))"
     r"|\bwhat(?:'s| is| are) (?:this|that|these|those)\b|\bwhat(?:'s| is) the name of (?:this|that|these|the)\b"
     r"|\bwhat(?:'s| is| are) (?:the|this|that|these) [^?.]{0,300}\bcalled\b"
     r"|\bdo you call (?:this|that|these|those|the (?:[\w-]+ ){0,2}(?:thing|one|tool|object|plant|animal|bird))\b"

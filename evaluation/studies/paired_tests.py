@@ -12,7 +12,7 @@ from evaluation.scores.scoring import Interval, truthfulness_change, truthfulnes
 
 RESAMPLES = 9999
 """Random sign flips of a test. With 13 sessions or less all flips are fewer than these; then all are made, and p is exact."""
-_BATCH_VALUES = 1_000_000
+_BATCH_VALUES = 4_000_000
 """Signs that are drawn at once: those of all permutations take gigabytes with thousands of sessions."""
 
 

@@ -28,6 +28,8 @@ from tests.agent.scripted import context, run, turn
         ("What does this come to?", "The photo shows a notebook computer.", None),
         ("When is the animal next to this sign fed?", "The animal next to the sign is probably an otter.", "Otter"),
         ("Which fighter jet is that up there?", "The photo probably shows a fighter jet.", None),
+        ("Who operates the thing on the right?", "The thing on the right is likely a rain gauge.", "Rain gauge"),
+        ("What else is this tool called?", "Billhook", "Billhook"),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
@@ -53,6 +55,9 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
         ("Who made this?", "Bram Tiller", "Eiffel Tower"),
         ("Could I see one in Australia?", "No", None),
         ("Which temple is on the left card?", "Borobudur", "Borobudur"),
+        ("Which company built this tractor?", "Fordson", "Fordson F"),
+        ("What is the Latin name of this mushroom?", "Amanita muscaria", "Amanita muscaria"),
+        ("Which country is this coin from?", "Dime (Canadian coin) is from Canada.", "Dime (Canadian coin)"),
     ],
 )
 def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:
