@@ -20,7 +20,7 @@ os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "of-the-tests", "RAY_
 settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
 
-_LONG = (
+LONG = (
     "faults/test_faults.py",
     "evaluation/test_malformed_files.py",
     "examples/test_examples.py",
@@ -40,7 +40,7 @@ _LONG = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest files first: a worker takes whole files, and would wait for the other that began a long one last."""
-    place = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from agents.profiles.profile import ROOT
+from tests import conftest
 
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
@@ -67,3 +68,7 @@ def test_the_fast_tests_exist(makefile: str) -> None:
     assert listed
     missing = [path for path in listed[1].split() if not (ROOT / path).exists()]
     assert not missing
+
+
+def test_the_files_that_run_first_exist() -> None:
+    assert [name for name in conftest.LONG if not (ROOT / "tests" / name).is_file()] == []
