@@ -44,6 +44,7 @@ MANIFEST = "manifest.json"
 
 _T = TypeVar("_T")
 _FORMAT = 1
+_PAGE_BYTES = 8192
 _WRITE_BATCH = 2000  # rows a Chroma call; its own limit is about 5,400
 
 
@@ -279,8 +280,12 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
 
 
 def _compact(folder: Path) -> None:
-    """Give back the pages of Chroma's queue, through which every vector passed: half of the file, which each process copies."""
+    """Halve Chroma's file, which each process copies, by giving back the pages of its queue, and by larger pages.
+
+    Chroma has an SQL index of metadata, in which a chunk's text takes a page of its own as long as pages are of 4 KiB.
+    """
     with contextlib.closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
+        database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         database.execute("VACUUM")
 
 

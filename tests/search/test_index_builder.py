@@ -76,6 +76,7 @@ def test_an_index_holds_no_pages_that_chroma_freed(tmp_path: Path, encoder: Text
     built = build(tmp_path, encoder, rows)
     with closing(sqlite3.connect(Path(built.path) / "chroma.sqlite3")) as database:
         assert database.execute("PRAGMA freelist_count").fetchone() == (0,)
+        assert database.execute("PRAGMA page_size").fetchone() == (8192,)
     assert contents(Path(built.path))["ids"] == [row.id for row in rows]
 
 
