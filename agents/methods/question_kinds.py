@@ -52,7 +52,7 @@ _RECOGNITION = re.compile(
     r"|\bdo you call (?:this|that|these|those|the (?:[\w-]+ ){0,2}(?:thing|one|tool|object|plant|animal|bird))\b"
     r"|\bam i looking at\b|\bidentify\b"
     r"|\b(?:what|which) (?:kind|type|sort|breed|species|brand|make|model|variety) (?:of (?:[\w-]+ ){1,3})?(?:is|are|do|am)\b"
-    r"|\b(?:what|which)(?: [\w-]+){1,3} (?:is|are) (?:shown )?(?:on|in|at) the (?:[\w-]+ ){0,2}(?:left|right|middle|top|bottom|back|front|"
+    r"|\b(?:what|which)(?: [\w-]+){1,3} (?:is|are) (?:shown )?(?:on|in|at) the (?:[\w-]+ ){0,2}(?:left|right|middle|top|bottom|"
     r"background|foreground|card|postcard|stamp|poster|picture|photo|flag)\b",
     re.IGNORECASE,
 )

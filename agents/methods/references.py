@@ -178,7 +178,7 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
         personal = pattern is _PERSON or _PERSON_KINDS.search(query) is not None
         name = topic if personal and before.person else _antecedent(query, last_answer, topic) or topic
         if name is None:
-            return Resolved(query, None, sure=_PERSON_INSIDE.search(query) is not None)
+            return Resolved(query, None, sure=pattern is _PERSON and _PERSON_INSIDE.search(query) is not None)
         return Resolved(_replace(pattern, query, name), name, person=personal)
     if _THING.search(query):
         return Resolved(query if topic is None else _replace(_THING, query, topic), topic, before.person)
