@@ -36,8 +36,8 @@ LIKE_EMBEDDED := embedded embedded_batch embedded_smollm2 laptop server_embedded
 unexport PYTHONDONTWRITEBYTECODE
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
-# Two workers, which take whole files in the order of tests/conftest.py.
-SHARED := -n 2 --dist loadscope --no-loadscope-reorder
+# Two workers, which take whole files.
+SHARED := -n 2 --dist loadscope
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
 # pip compiles on one core, which takes a third of its time; this takes all. Some packages hold templates that do not compile.
@@ -137,8 +137,9 @@ lint: $(INSTALLED_DEV) ## Run ruff, mypy and import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# In the order of tests/conftest.py.
 test: lint ## Run the linters, then all tests
-	$(RUN) -m pytest $(SHARED) --durations=20
+	$(RUN) -m pytest $(SHARED) --no-loadscope-reorder --durations=20
 
 test-fast: $(INSTALLED_DEV) ## Test stages, methods, texts, prompts and presets with scripted models; left out: linters, real models, search, evaluation, apps, training
 	$(RUN) -m pytest $(SHARED) $(FAST_TESTS)

@@ -81,16 +81,16 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "the question asks for a name, and the answer is a figure"
     if is_about_several(question):
         return None
-    said = _list_words(answer) - _SMALL
-    if not _OR.search(question) and said - _OF_PHOTOS <= _list_words(question):
+    asked = _list_words(question)
+    told = _list_words(answer) - _SMALL - _OF_PHOTOS - asked
+    if not _OR.search(question) and not told:
         return "the answer says no more than the question"
     if classify_question(question).recognition:
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
-    asked = _list_words(question)
     named = _list_words(entity or "") - _SMALL - asked
-    if named and named == said - _OF_PHOTOS - asked and not _SCIENTIFIC.search(question):
+    if named and named == told and not _SCIENTIFIC.search(question):
         return "the answer is the name of what was recognised"
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,9 +37,4 @@ class MachineLimits:
 
 def _time(call: Callable[[], object]) -> float:
     """Return the seconds of the fastest of some calls."""
-    taken = []
-    for _ in range(_REPEATS):
-        began = time.perf_counter()
-        call()
-        taken.append(time.perf_counter() - began)
-    return min(taken)
+    return min(timeit.repeat(call, number=1, repeat=_REPEATS))

@@ -312,12 +312,8 @@ def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("engines", "amx", "share", "chosen"),
     [
-        (
-            ["fbgemm", "onednn"],
-            False,
-            0.5,
-            fbgemm,
-        ),  # oneDNN is not even timed without AMX, where a row may take it seconds
+        # Without AMX oneDNN is not even timed: a row may take it seconds.
+        (["fbgemm", "onednn"], False, 0.5, fbgemm),
         (["fbgemm", "onednn"], True, 0.5, onednn),
         (["fbgemm", "onednn"], True, 1.1, fbgemm),
         (["qnnpack"], False, 0.5, plain),

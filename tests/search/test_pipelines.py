@@ -107,9 +107,8 @@ def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path:
     assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
 
 
-@pytest.mark.parametrize(
-    ("count", "links"), [(3, False), (1_200, True)]
-)  # Chroma writes 1,000 vectors at once; fewer wait in its queue
+# Chroma writes 1,000 vectors at once; fewer wait in its queue.
+@pytest.mark.parametrize(("count", "links"), [(3, False), (1_200, True)])
 def test_opening_and_searching_write_into_no_published_file(tmp_path: Path, count: int, links: bool) -> None:
     """Some files of the copy are links to those published, which Chroma must not write."""
     snapshot = publish_pictures(tmp_path / "hub", tmp_path / "made", count)

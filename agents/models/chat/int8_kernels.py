@@ -7,6 +7,7 @@ is slower than both, and is everywhere.
 
 import statistics
 import time
+import timeit
 import warnings
 from collections.abc import Callable
 
@@ -91,9 +92,4 @@ def compare_speed(kernel: Kernel, other: Kernel) -> float:
 
 def _time(multiply: Multiply, rows: torch.Tensor) -> float:
     multiply(rows)  # the first call prepares
-    spent = []
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        multiply(rows)
-        spent.append(time.perf_counter() - start)
-    return min(spent)
+    return min(timeit.repeat(lambda: multiply(rows), timer=time.perf_counter, number=1, repeat=_REPEATS))

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from agents.models.base import ModelError
-from agents.models.chat.int8_kernels import Kernel, choose_kernel, fbgemm
+from agents.models.chat.int8_kernels import Kernel, choose_kernel
 
 _LEVELS = 127  # symmetric 8-bit integers
 _LEVELS_WITHOUT_VNNI = 63  # 2 * 255 * 63 is within 16 bits
@@ -26,7 +26,7 @@ _KEPT_BYTES = 2**31 - 1
 class Int8Linear(nn.Module):
     """Replaces a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
 
-    def __init__(self, linear: nn.Linear, kernel: Kernel = fbgemm) -> None:
+    def __init__(self, linear: nn.Linear, kernel: Kernel) -> None:
         super().__init__()
         self._multiply = kernel(*_rounded(linear.weight.detach()))
         self._bias = None if linear.bias is None else linear.bias.detach().float()
