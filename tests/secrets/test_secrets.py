@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,8 +262,9 @@ def test_traces_hold_questions_and_pictures_by_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_traces_can_leave_out_the_questions(tmp_path: Path, preset: str) -> None:
     text, records = traced(tmp_path, TraceSettings(queries=False), preset)
+    untimed = re.sub(r'"(seconds|began)": [\d.e-]+', "", text)  # a stage may take 0.00330 s
     for word in ("Zarquon", ANSWER, "Eiffel", "EIFFEL", "330", "https://"):
-        assert word not in text
+        assert word not in untimed
     assert records[0]["stages"][0]["stage"] == "understand"
     assert all("seconds" in entry for entry in records[0]["stages"])
 
