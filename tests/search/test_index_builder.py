@@ -169,7 +169,9 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.hostile("index builds killed at any point")
-@pytest.mark.parametrize("line", [2, 6, 12])  # while embedding, between, while writing
+@pytest.mark.parametrize(
+    "line", [2, 6, 12] if "CRAG_HOSTILE" in os.environ else [2, 12]
+)  # while embedding, between, while writing
 def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextIndexEncoder, line: int) -> None:
     pages = tmp_path / "pages.jsonl"
     rows = [{"page_url": row.page_url, "page_name": row.page_name, "page_snippet": row.page_snippet} for row in ROWS]
