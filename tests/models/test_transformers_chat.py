@@ -17,7 +17,7 @@ from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel,
 from agents.models.chat import int8_kernels
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_kernels import Kernel, choose_kernel, compare_speed, fbgemm, onednn, plain
-from agents.models.chat.int8_linear import Int8Linear, _rounded, weight_levels
+from agents.models.chat.int8_linear import Int8Linear, round_weights, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
@@ -346,7 +346,7 @@ def test_a_kernel_that_takes_twice_the_time_has_twice_the_share(monkeypatch: pyt
 def test_a_matrix_of_many_rows_is_rounded_row_by_row() -> None:
     weight = torch.randn(2 * 64 + 3, 16, dtype=torch.bfloat16) * torch.logspace(-3, 3, 2 * 64 + 3).unsqueeze(1)
     weight[5] = 0
-    rounded, scale = _rounded(weight)
+    rounded, scale = round_weights(weight)
     error = (rounded.float() - weight.float() / scale.unsqueeze(1)).abs()
     assert float(error.max()) <= 0.5001
     assert rounded[5].eq(0).all()

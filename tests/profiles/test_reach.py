@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from agents.profiles.reach import unreachable
 from tests.support.chat_server import serve_chat
 
 ENCODER, INDEX = "org/encoder", "org/index"
+SERVED = {"kind": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +50,12 @@ def test_a_hub_is_asked_only_for_what_the_cache_lacks(
     assert "lacks BAAI/bge-large-en-v1.5, and" in str(asked(gpu, "text_encoder"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "HF_HUB_OFFLINE is set" in str(asked(gpu, "text_encoder"))
+
+
+def test_where_nothing_is_served_no_client_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "agents.models.chat.openai_probe", None)  # importing it fails
+    profile = Profile(name="p", models={"chat": {"kind": "composed", "text": {"kind": "llama-cpp"}}, "unused": SERVED})
+    assert asked(profile, "chat") is None
 
 
 def test_each_server_is_asked_once_wherever_its_model_stands(httpserver: HTTPServer) -> None:

@@ -7,6 +7,7 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 
 import ctypes
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -23,12 +24,16 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES = 2**31 - 1
 
 
+Rounded = tuple[torch.Tensor, torch.Tensor]
+"""A matrix of int8, shape (out, in), and the scale of each of its rows, shape (out,)."""
+
+
 class Int8Linear(nn.Module):
     """Replaces a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
 
-    def __init__(self, linear: nn.Linear, kernel: Kernel) -> None:
+    def __init__(self, linear: nn.Linear, kernel: Kernel, rounded: Rounded | None = None) -> None:
         super().__init__()
-        self._multiply = kernel(*_rounded(linear.weight.detach()))
+        self._multiply = kernel(*(rounded or round_weights(linear.weight.detach())))
         self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -46,34 +51,38 @@ def weight_levels() -> int:
     return _LEVELS if torch.cpu._is_vnni_supported() else _LEVELS_WITHOUT_VNNI
 
 
-def quantise(model: nn.Module) -> None:
-    """Replace every ``Linear`` of a model, the output layer too; the rest computes in float32; ModelError outside the CPU.
+def linear_paths(model: nn.Module) -> list[str]:
+    """Return where a model has a ``Linear``, the output layer too."""
+    return [path for path, layer in model.named_modules() if isinstance(layer, nn.Linear)]
 
-    A matrix is packed on one core: a thread for each core takes the matrices in turn.
+
+def quantise(model: nn.Module, rounded: Callable[[str], Rounded] | None = None) -> None:
+    """Replace every ``Linear`` of a model; the rest computes in float32. A thread for each core packs the matrices in turn.
+
+    Args:
+        model: On the CPU.
+        rounded: Returns the rounded weights of the layer at a path, where they are at hand; those of the model may be missing then.
+
+    Raises:
+        ModelError: The model is not on the CPU.
     """
-    if any(parameter.device.type != "cpu" for parameter in model.parameters()):
+    if any(tensor.device.type != "cpu" for tensor in model.parameters() if not tensor.is_meta):
         raise ModelError('int8 = true works only on device = "cpu"; remove one of the two options')
-    places = [
-        (owner, name)
-        for owner in model.modules()
-        for name, child in owner.named_children()
-        if isinstance(child, nn.Linear)
-    ]
-
     kernel = choose_kernel()
 
-    def replace(place: tuple[nn.Module, str]) -> None:
-        owner, name = place
-        setattr(owner, name, Int8Linear(getattr(owner, name), kernel))
+    def replace(path: str) -> None:
+        layer = model.get_submodule(path)
+        assert isinstance(layer, nn.Linear)
+        model.set_submodule(path, Int8Linear(layer, kernel, rounded(path) if rounded else None))
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        deque(pool.map(replace, places), maxlen=0)
+        deque(pool.map(replace, linear_paths(model)), maxlen=0)
     model.float()
     _keep_large_blocks()
 
 
-def _rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights in 8 bit, and the scale of each row; so many rows at a time as stay near the processor."""
+def round_weights(weight: torch.Tensor) -> Rounded:
+    """Round a matrix of shape (out, in), so many rows at a time as stay near the processor."""
     rounded = torch.empty(weight.shape, dtype=torch.int8)
     scale = torch.empty(len(weight))
     for start in range(0, len(weight), _ROWS):
@@ -85,9 +94,14 @@ def _rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _keep_large_blocks() -> None:
-    """Tell glibc to keep freed activations: handing tens of megabytes back after each layer costs as much as the products."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    """Tell glibc to keep freed activations: handing tens of megabytes back after each layer costs as much as the products.
+
+    What packing has left behind is handed back before, up to 0.9 GB.
+    """
+    libc = ctypes.CDLL(None)
+    mallopt = getattr(libc, "mallopt", None)
     if mallopt is not None:
+        libc.malloc_trim(0)
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_ARENA_MAX, 1)  # the arenas of other threads hand every large block back

@@ -16,6 +16,7 @@ from agents.models.chat.generation_control import RowSampler, RowState, RowStopp
 from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
+from agents.models.chat.int8_checkpoint import load_int8
 from agents.models.chat.int8_linear import quantise
 from agents.models.chat.prefix_states import PrefixStates, cache_argument
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
@@ -82,9 +83,14 @@ class TransformersChat:
         source = find(cache) if path is None else path
         if str(source).endswith(".gguf"):
             source = convert(Path(source), cache / "models" / Path(source).stem)
-        checkpoint = load_checkpoint(source, device, dtype, revision)
+        # What was converted lies in the cache, where nobody changes it.
+        if int8 and device == "cpu" and dtype == "auto" and Path(source).parent == cache / "models":
+            checkpoint = load_int8(Path(source))
+        else:
+            checkpoint = load_checkpoint(source, device, dtype, revision)
+            if int8:
+                quantise(checkpoint.model)
         if int8:
-            quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
         name = Path(source).name + (" (int8)" if int8 else "")
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
