@@ -38,7 +38,7 @@ def gguf() -> Path:
 
 @pytest.fixture(scope="module")
 def model(gguf: Path) -> LlamaCppChat:
-    return LlamaCppChat(gguf, context=512)
+    return LlamaCppChat(gguf, context=512, threads=1)
 
 
 def asked(text: str, **settings: object) -> ChatRequest:
@@ -81,7 +81,7 @@ def test_the_deadline_keeps_what_has_come(model: LlamaCppChat) -> None:
 
 
 def test_a_prompt_is_not_read_to_its_end_after_the_deadline(gguf: Path) -> None:
-    model = LlamaCppChat(gguf, context=2048)
+    model = LlamaCppChat(gguf, context=2048, threads=1)
     clock = Clock()
     (reply,) = model.chat([asked("word " * 1500)], Deadline(4, clock))
     assert reply.finish_reason == "abort" and not reply.text

@@ -80,7 +80,7 @@ def mmproj(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_process(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
-    yield LlamaCppChat(gguf, str(mmproj), context=512)
+    yield LlamaCppChat(gguf, str(mmproj), context=512, threads=1)
 
 
 def served(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
@@ -119,7 +119,7 @@ def test_what_a_picture_shows_reaches_the_model(
 
 def test_a_tower_of_another_model_is_told(gguf: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="has to be the vision tower of this very model"):
-        LlamaCppChat(gguf, str(tower(tmp_path, 64)), context=512)
+        LlamaCppChat(gguf, str(tower(tmp_path, 64)), context=512, threads=1)
 
 
 def test_the_probe_shows_llama_cpps_own_server_a_picture(
