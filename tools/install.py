@@ -1,8 +1,8 @@
 """Installs locks into the environment that runs it, without more than Python: ``python -m tools.install [--target FOLDER] LOCK ...``.
 
-uv installs them, in a sixth of pip's time; where it cannot, pip does. pip's settings say where packages are looked for, from its files and from
-the environment (``PIP_EXTRA_INDEX_URL``): uv reads none of them, so they are handed over. All places count alike, as for pip: the hashes say
-what may be installed. Nothing is compiled beforehand, which took a third of the time: most modules are never imported.
+uv installs them, in a sixth of pip's time; where it cannot, pip does. pip's settings say where packages are looked for, from its files and
+the environment (``PIP_EXTRA_INDEX_URL``): uv reads none of them, so they are handed over. All places count alike, as for pip: the hashes
+say what may be installed. Nothing is compiled beforehand, which took a third of the time: most modules are never imported.
 """
 
 import ast

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from agents.base.revisions import MAIN
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import load_chat_template
 from agents.models.chat.int8_linear import Rounded, linear_paths, quantise, round_weights, weight_levels
@@ -66,9 +67,10 @@ def _load(folder: Path, kept: Path) -> Checkpoint:
     template = load_chat_template(folder)
     try:
         with init_empty_weights():
-            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder)).eval()
+            config = AutoConfig.from_pretrained(folder, revision=MAIN, trust_remote_code=False)
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()
         if (folder / "generation_config.json").is_file():
-            model.generation_config = GenerationConfig.from_pretrained(folder)
+            model.generation_config = GenerationConfig.from_pretrained(folder, revision=MAIN)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load chat model {folder}: {error}") from error
     paths = linear_paths(model)
