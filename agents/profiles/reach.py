@@ -52,7 +52,9 @@ def unreachable(
             f"the cache of the hub lacks {', '.join(lacking)}, and {why}: fetch them where it can be reached (hf download), or take a "
             "profile that needs no hub, such as embedded or server_embedded"
         )
-    served = any(spec.get("kind") == SERVED for spec in specs)  # else its client, half a second of imports, is not needed
+    served = any(
+        spec.get("kind") == SERVED for spec in specs
+    )  # else its client, half a second of imports, is not needed
     return _find_fault(profile, roles) if servers and served else None
 
 

@@ -96,7 +96,11 @@ def test_llama_cpp_says_what_the_merged_weights_say(tmp_path: Path) -> None:
     request = ChatRequest((ChatMessage("user", "How tall is the Eiffel Tower?"),), max_tokens=6, logprobs=True)
     before, wanted, found = (
         chat.chat([request])[0]
-        for chat in (TransformersChat.load(base), TransformersChat.load(merged), LlamaCppChat(file, context=256, threads=1))
+        for chat in (
+            TransformersChat.load(base),
+            TransformersChat.load(merged),
+            LlamaCppChat(file, context=256, threads=1),
+        )
     )
     assert found.text == wanted.text != before.text
     assert found.logprobs == pytest.approx(wanted.logprobs, abs=1e-2)
