@@ -17,6 +17,8 @@ CONVERSATIONS ?= 8,4
 SEED ?= 0
 #: OUT=DIR  where `make demo` writes answers, scores and report
 OUT ?= results/demo
+#: WORKERS=8  processes that share the tests, 2.5 GB of memory each; two cores have work for three, because tests wait too
+WORKERS ?= 3
 #: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
 UPGRADE ?=
 #: GPU_VENV=DIR  the environment of `make gpu-hour`, with requirements.txt or requirements/gpu_current.txt installed
@@ -36,8 +38,8 @@ LIKE_EMBEDDED := embedded embedded_batch embedded_smollm2 laptop server_embedded
 unexport PYTHONDONTWRITEBYTECODE
 # The demo uses all cores; tests share them among their workers.
 DEMO := TOKENIZERS_PARALLELISM=false $(BIN)/python
-# Two workers, which take whole files.
-SHARED := -n 2 --dist loadscope
+# Workers take whole files.
+SHARED := -n $(WORKERS) --dist loadscope
 RUN := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(BIN)/python
 # With the hashes of all packages, by uv.
 INSTALL := python -m tools.install
@@ -147,7 +149,7 @@ test-lab: $(INSTALLED_DEV) ## Lint, type-check and test lab/, the benchmarks and
 	$(RUN) -m pytest $(SHARED) lab/tests
 
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
-	CRAG_HOSTILE=1 $(RUN) -m pytest -n 2 -m hostile -p tests.support.hostile_table
+	CRAG_HOSTILE=1 $(RUN) -m pytest -n $(WORKERS) -m hostile -p tests.support.hostile_table
 
 test-web: $(INSTALLED_WEB_TESTS) ## Run the web page's tests, those in a browser too where there is a Chromium
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py \
