@@ -52,9 +52,8 @@ def unreachable(
             f"the cache of the hub lacks {', '.join(lacking)}, and {why}: fetch them where it can be reached (hf download), or take a "
             "profile that needs no hub, such as embedded or server_embedded"
         )
-    served = any(
-        spec.get("kind") == SERVED for spec in specs
-    )  # else its client, half a second of imports, is not needed
+    # Importing the servers' client takes half a second, which most profiles need not wait for.
+    served = any(spec.get("kind") == SERVED for spec in specs)
     return _find_fault(profile, roles) if servers and served else None
 
 
