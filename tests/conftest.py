@@ -22,21 +22,21 @@ settings.register_profile("without deadline", deadline=None)
 settings.load_profile("without deadline")
 
 LONG = (
-    "faults/test_faults.py",
     "evaluation/test_malformed_files.py",
+    "faults/test_faults.py",
     "examples/test_examples.py",
     "models/test_vision_and_registry.py",
-    "evaluation/test_comparisons.py",
-    "search/test_soak.py",
-    "evaluation/test_calibration.py",
     "evaluation/test_disk_faults.py",
+    "models/test_gguf.py",
+    "evaluation/test_calibration.py",
+    "models/test_mmproj.py",
     "search/test_index_builder.py",
     "evaluation/test_network.py",
     "evaluation/test_official_calls.py",
-    "models/test_object_embedding.py",
-    "training/test_gguf_conversion.py",
+    "mini_crag_mm/test_full_pages.py",
+    "search/test_soak.py",
 )
-"""Files that take a worker fifteen seconds and more, the longest first."""
+"""Files that take one of three workers on two cores half a minute and more, the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

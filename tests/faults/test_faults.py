@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from agents.profiles.profile import PRESETS, names
 from agents.turn import IDK
+from tests.property.fuzzing import AT_LENGTH
 from tests.support.fault_plan import Fault, Plan
 from tests.support.fault_trial import CALLS, Outcome, trial
 from tests.support.fault_variants import full_settings
@@ -27,7 +27,6 @@ from tests.support.stage_faults import STAGE_FAULTS, in_stage
 ALL = names(PRESETS)
 FAULTS: dict[str, Fault] = {**MODEL_FAULTS, **SEARCH_FAULTS}
 STAGES = [(variant, stage) for variant in ALL for stage in full_settings(variant).stages]
-AT_LENGTH = "CRAG_HOSTILE" in os.environ
 _ONE_OF = 1 if AT_LENGTH else 4
 
 KINDS = {

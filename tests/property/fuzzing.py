@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 THOROUGH = os.environ.get("CRAG_FUZZ") == "thorough"
+AT_LENGTH = "CRAG_HOSTILE" in os.environ
+"""Whether ``make hostile`` runs, which tries what takes ``make test`` too long."""
 
 PIECES = (
     "{", "}", "{{", "}}", "{{a|", "{{{", "{|", "|}", "|-", "|", "[", "]", "[[", "]]", "[[a|b]]", "[1]", "[Info 1]",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import os
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import agents.asking.readers
 from agents.asking.ask import MAX_READ, ReplyForm, read
 from agents.models.base import ChatReply
 from tests.property.expressions import FEW_UNITS, UNITS, Expression, expressions, inputs
-from tests.property.fuzzing import grows_like_a_square
+from tests.property.fuzzing import AT_LENGTH, grows_like_a_square
 from tests.property.test_texts import WORK
 
 OWN_FILES = {"agents.profiles.profile._VARIABLE"}  # applied to profiles alone, which the machine's user writes
@@ -26,7 +25,7 @@ EXPRESSIONS = [each for each in expressions(agents) if each.name not in OWN_FILE
 BEGINNINGS = ("", "1. ", '{"queries": ["')
 ARGUMENTS = {"int": 5, "str": "queries"}
 
-at_length = pytest.mark.skipif("CRAG_HOSTILE" not in os.environ, reason="takes minutes: make hostile runs it")
+at_length = pytest.mark.skipif(not AT_LENGTH, reason="takes minutes: make hostile runs it")
 linear = pytest.mark.hostile("long texts against expressions and readers")
 
 

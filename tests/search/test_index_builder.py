@@ -22,6 +22,7 @@ from agents.search.hits import SearchError
 from agents.search.hub import current_revision, snapshot_path
 from agents.search.index_builder import IndexBuilder
 from agents.search.index_sources import ChunkRow
+from tests.property.fuzzing import AT_LENGTH
 from tests.search.conftest import IMAGE_ID, PAGES, WEB_ID, World, write_sources
 
 ROWS = [ChunkRow(f"u{n}_chunk_0", f"name {n}", "word " * (n % 7), f"u{n}") for n in range(50)]
@@ -169,9 +170,8 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.hostile("index builds killed at any point")
-@pytest.mark.parametrize(
-    "line", [2, 6, 12] if "CRAG_HOSTILE" in os.environ else [2, 12]
-)  # while embedding, between, while writing
+# While embedding, between (in ``make hostile``), while writing.
+@pytest.mark.parametrize("line", [2, 6, 12] if AT_LENGTH else [2, 12])
 def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextIndexEncoder, line: int) -> None:
     pages = tmp_path / "pages.jsonl"
     rows = [{"page_url": row.page_url, "page_name": row.page_name, "page_snippet": row.page_snippet} for row in ROWS]
