@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,24 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from agents.models.base import ChatMessage, ChatReply, ChatRequest
-from agents.models.chat import int8_checkpoint, transformers_chat
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.chat import gguf_checkpoint
 from agents.models.chat.transformers_chat import TransformersChat
+from agents.models.chat.transformers_checkpoint import load_checkpoint
 from tests.models.tiny_checkpoints import save_llama
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "qwen2, tied"])
+@pytest.fixture(scope="module")
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint without biases, one with, and one whose output layer is its embedding."""
+    """A checkpoint without biases ("llama"), with biases ("qwen2"), or one whose output layer is its embedding too."""
+    kind = getattr(request, "param", "qwen2, tied")
     folder = save_llama(tmp_path_factory.mktemp("made") / "model")
-    if request.param != "llama":
+    if kind != "llama":
         torch.manual_seed(0)
         vocabulary = load_file(folder / "model.safetensors")["model.embed_tokens.weight"].shape[0]
         config = Qwen2Config(
             vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings="tied" in request.param,
+            num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings="tied" in kind,
             bos_token_id=None, eos_token_id=1, initializer_range=0.5,
         )  # fmt: skip
         model = Qwen2ForCausalLM(config)
@@ -37,32 +38,38 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-@pytest.fixture
-def cache(made: Path, tmp_path: Path) -> Path:
-    """A cache with the checkpoint as a converted one."""
-    shutil.copytree(made, tmp_path / "models" / "model")
-    return tmp_path
+@pytest.fixture(autouse=True)
+def gguf(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What reading a GGUF file of that checkpoint gives; a real file is read in ``test_vision_and_registry``."""
+    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: load_checkpoint(made).model)
+    monkeypatch.setattr(
+        gguf_checkpoint, "convert_tokenizer", lambda _, to: load_checkpoint(made).tokenizer.save_pretrained(to)
+    )
+    return Path("model.gguf")
 
 
 def replies(source: Path, cache: Path) -> list[ChatReply]:
     chat = TransformersChat.load(source, int8=True, cache=cache)
+    assert chat.name == "model (int8)"
     asked = ("fox", "How tall is the Eiffel Tower? " * 3)
     return chat.chat([ChatRequest((ChatMessage("user", text),), max_tokens=6, logprobs=True) for text in asked])
 
 
 def kept(cache: Path) -> Path:
-    (file,) = (cache / "models" / "model").glob("int8_*.safetensors")
-    return file
+    (folder,) = (cache / "models").iterdir()
+    return folder / "int8.safetensors"
 
 
-def test_the_second_time_no_exact_weight_is_read(made: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rounded_anew = replies(made, cache)
+@pytest.mark.parametrize("made", ["llama", "qwen2", "qwen2, tied"], indirect=True)
+def test_the_second_time_no_exact_weight_is_read(
+    made: Path, gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounded_anew = replies(made, tmp_path)
     assert all(reply.text and reply.error is None for reply in rounded_anew)
-    first = replies(cache / "models" / "model", cache)
-    for module in (int8_checkpoint, transformers_chat):
-        monkeypatch.setattr(module, "load_checkpoint", lambda *_: pytest.fail("loaded whole"))
-    assert first == replies(cache / "models" / "model", cache) == rounded_anew
-    others = {name for name in load_file(kept(cache)) if not name.endswith((".rounded", ".scale"))}
+    first = replies(gguf, tmp_path)
+    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: pytest.fail("read whole"))
+    assert first == replies(gguf, tmp_path) == rounded_anew
+    others = {name for name in load_file(kept(tmp_path)) if not name.endswith((".rounded", ".scale"))}
     assert "model.embed_tokens.weight" in others and not any("_proj.weight" in name for name in others)
 
 
@@ -88,29 +95,40 @@ def _leave_out(name: str) -> Any:
     ],
     ids=["cut off", "empty", "without a weight", "without a layer", "of another model"],
 )
-def test_a_file_that_cannot_be_used_is_made_again(spoil: Any, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = cache / "models" / "model"
-    first, whole = replies(source, cache), kept(cache).read_bytes()
-    spoil(kept(cache))
-    with caplog.at_level(logging.WARNING):
-        assert replies(source, cache) == first
-    assert "cannot be used and is made again" in caplog.text
-    assert kept(cache).read_bytes() == whole
-
-
-def test_on_a_full_disk_they_are_rounded_each_time(
-    made: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_file_that_cannot_be_used_is_made_again(
+    spoil: Any, gguf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    first, whole = replies(gguf, tmp_path), kept(tmp_path).read_bytes()
+    spoil(kept(tmp_path))
+    with caplog.at_level(logging.WARNING):
+        assert replies(gguf, tmp_path) == first
+    assert "cannot be used and is made again" in caplog.text
+    assert kept(tmp_path).read_bytes() == whole
+
+
+def test_what_is_broken_each_time_is_an_error(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("safetensors.torch.save_file", lambda _, file: file.write_bytes(b""))
+    with pytest.raises(ModelError, match=r"Cannot load chat model model\.gguf from its rounded weights"):
+        replies(gguf, tmp_path)
+
+
+def test_a_full_disk_is_told_and_nothing_is_left(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.torch.save_file", refuse)
-    with caplog.at_level(logging.WARNING):
-        assert replies(cache / "models" / "model", cache) == replies(made, cache)
-    assert "cannot be kept" in caplog.text
-    assert {path.name for path in (cache / "models" / "model").iterdir()} == {path.name for path in made.iterdir()}
+    with pytest.raises(ModelError, match=r"Cannot convert model\.gguf into .*No space left on device"):
+        replies(gguf, tmp_path)
+    assert [*(tmp_path / "models").iterdir()] == []
 
 
-def test_what_others_may_change_is_rounded_each_time(made: Path, cache: Path) -> None:
-    replies(made, cache)
-    assert not [*made.glob("int8_*")]
+def test_a_checkpoint_of_ones_own_is_rounded_each_time(made: Path, tmp_path: Path) -> None:
+    before = {path.name for path in made.iterdir()}
+    replies(made, tmp_path)
+    assert {path.name for path in made.iterdir()} == before and [*tmp_path.iterdir()] == []
+
+
+def test_other_devices_and_types_are_refused(made: Path) -> None:
+    for option in ({"device": "cuda"}, {"dtype": "float16"}):
+        with pytest.raises(ModelError, match=r'int8 = true works only on device = "cpu"'):
+            TransformersChat.load(made, int8=True, **option)  # type: ignore[arg-type]

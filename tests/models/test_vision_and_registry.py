@@ -177,7 +177,7 @@ def test_smollm2_answers_from_its_prompt_and_is_converted_once(cache: Path, monk
     assert reply.finish_reason == "stop"
     assert reply.logprobs
     assert all(logprob <= 0 for logprob in reply.logprobs)
-    monkeypatch.setattr(gguf_checkpoint, "_convert", lambda *_: pytest.fail("converted again"))
+    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: pytest.fail("converted again"))
     assert smollm2.smollm2_checkpoint(cache).name == model.name == smollm2.NAME
 
 
@@ -210,14 +210,13 @@ def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
 
 
 def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(gguf: Path, target: Path) -> None:
-        target.mkdir()
+    def stopped(_: object, target: Path) -> None:
         (target / "config.json").write_text("{}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(gguf_checkpoint, "_convert", stopped)
+    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        gguf_checkpoint.convert(Path("model.gguf"), tmp_path / "model")
+        gguf_checkpoint.convert(Path("model.gguf"), tmp_path / "model", stopped)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,9 +4,11 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from agents.models.base import ModelError
 from agents.models.pretrained import save_model, without_bars
@@ -15,30 +17,44 @@ CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
 
 
-def convert(gguf: Path, folder: Path) -> Path:
-    """Convert a GGUF file to a bfloat16 checkpoint, unless the folder has it already.
+def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_model) -> Path:
+    """Convert a GGUF file to a checkpoint, unless the folder has it already.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
+
+    Args:
+        gguf: Of a text model.
+        folder: Of the checkpoint.
+        save: Writes the model, which has its weights in bfloat16, into a folder.
 
     Returns:
         The folder of the checkpoint.
 
     Raises:
-        ModelError: The file cannot be read, or a package that reads it is missing.
+        ModelError: The file cannot be read, a package that reads it is missing, or there is no room for the checkpoint.
     """
     if (folder / "config.json").is_file():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        made = Path(scratch) / "checkpoint"
-        _convert(gguf, made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not (folder / "config.json").is_file():  # else another process was faster: its copy is as good
-                shutil.rmtree(folder, ignore_errors=True)
-                made.rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
+            made = Path(scratch) / "checkpoint"
+            made.mkdir()
+            save(read_model(gguf), made)
+            convert_tokenizer(gguf, made)
+            _rename(made, folder)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"Cannot convert {gguf.name} into {folder}: {error}") from error
     return folder
+
+
+def _rename(made: Path, folder: Path) -> None:
+    try:
+        made.rename(folder)
+    except OSError:
+        if not (folder / "config.json").is_file():  # else another process was faster: its copy is as good
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
 
 
 def _build_options() -> dict[str, Any]:
@@ -60,17 +76,19 @@ def _reading(gguf: Path) -> Iterator[None]:
         raise ModelError(f"Cannot read {gguf}: {error}") from error
 
 
-def _convert(gguf: Path, target: Path) -> None:
+def read_model(gguf: Path) -> Any:
+    """Return the model of a GGUF file with its weights unpacked to bfloat16.
+
+    Raises:
+        ModelError: The file cannot be read, or a package that reads it is missing.
+    """
     import torch
     from transformers import AutoModelForCausalLM
 
-    with without_bars():
-        with _reading(gguf):
-            model = AutoModelForCausalLM.from_pretrained(
-                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
-            )
-        save_model(model, target)
-    convert_tokenizer(gguf, target)
+    with _reading(gguf), without_bars():
+        return AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
+        )
 
 
 def convert_tokenizer(gguf: Path, target: Path) -> Any:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import nn
 
-from agents.models.base import ModelError
 from agents.models.chat.int8_kernels import Kernel, choose_kernel
 
 _LEVELS = 127  # symmetric 8-bit integers
@@ -62,12 +61,7 @@ def quantise(model: nn.Module, rounded: Callable[[str], Rounded] | None = None) 
     Args:
         model: On the CPU.
         rounded: Returns the rounded weights of the layer at a path, where they are at hand; those of the model may be missing then.
-
-    Raises:
-        ModelError: The model is not on the CPU.
     """
-    if any(tensor.device.type != "cpu" for tensor in model.parameters() if not tensor.is_meta):
-        raise ModelError('int8 = true works only on device = "cpu"; remove one of the two options')
     kernel = choose_kernel()
 
     def replace(path: str) -> None:

@@ -69,7 +69,7 @@ class TransformersChat:
     @classmethod
     def load(
         cls,
-        path: str | Path | None = None,  # a checkpoint, or a GGUF file (None: that of ``chat.gguf``), converted once
+        path: str | Path | None = None,  # a checkpoint, or a GGUF file; None: the file of ``chat.gguf``
         device: str = "cpu",
         dtype: str = "auto",
         int8: bool = False,  # compute the linear layers in 8-bit integers (``agents.models.chat.int8_linear``)
@@ -79,23 +79,31 @@ class TransformersChat:
         *,
         cache: Path = Path(".cache"),  # with the GGUF file and converted checkpoints
     ) -> Self:
-        """Load a checkpoint (see ``load_checkpoint``)."""
+        """Load a checkpoint, or a GGUF file, which is converted once.
+
+        Raises:
+            ModelError: It cannot be loaded (see ``load_checkpoint``), or ``int8`` is asked for with another device or type.
+        """
+        if int8 and (device != "cpu" or dtype != "auto"):
+            raise ModelError(
+                'int8 = true works only on device = "cpu" and with dtype = "auto"; remove one of the options'
+            )
         source = find(cache) if path is None else path
-        if str(source).endswith(".gguf"):
-            source = convert(Path(source), cache / "models" / Path(source).stem)
-        # What was converted lies in the cache, where nobody changes it.
-        if int8 and device == "cpu" and dtype == "auto" and Path(source).parent == cache / "models":
-            checkpoint = load_int8(Path(source))
+        gguf = Path(source) if str(source).endswith(".gguf") else None
+        name = Path(source).name if gguf is None else gguf.stem
+        if int8 and gguf is not None:
+            checkpoint = load_int8(gguf, cache / "models")
         else:
-            checkpoint = load_checkpoint(source, device, dtype, revision)
+            checkpoint = load_checkpoint(
+                source if gguf is None else convert(gguf, cache / "models" / name), device, dtype, revision
+            )
             if int8:
                 quantise(checkpoint.model)
         if int8:
             use_grouped_attention(checkpoint.model)
-        name = Path(source).name + (" (int8)" if int8 else "")
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
-        return cls(checkpoint, name, max_batch, max_image_side, prefixes)
+        return cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes)
 
     def warm_up(self) -> None:
         """Ask once, because the first time is slow: kernels are chosen, pictures processed.
