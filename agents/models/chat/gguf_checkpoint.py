@@ -1,6 +1,7 @@
 """Converts a GGUF file into a transformers checkpoint, once: for training, and for batches in PyTorch."""
 
 import contextlib
+import functools
 import json
 import shutil
 import tempfile
@@ -40,8 +41,9 @@ def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_m
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
             made = Path(scratch) / "checkpoint"
             made.mkdir()
-            save(read_model(gguf), made)
-            convert_tokenizer(gguf, made)
+            with _parsing_once():
+                save(read_model(gguf), made)
+                convert_tokenizer(gguf, made)
             _rename(made, folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"Cannot convert {gguf.name} into {folder}: {error}") from error
@@ -64,6 +66,22 @@ def _build_options() -> dict[str, Any]:
     except ImportError:
         return {}
     return {"quantization_config": GgufConfig(dequantize=True)}
+
+
+@contextlib.contextmanager
+def _parsing_once() -> Iterator[None]:
+    """Keep what is parsed: transformers parses a file for configuration, weights and tokenizer, 11 s each for Qwen's vocabulary."""
+    try:
+        import gguf
+    except ImportError:  # told where the file is read
+        yield
+        return
+    parse = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(parse)  # type: ignore[misc,assignment]
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = parse  # type: ignore[misc]
 
 
 @contextlib.contextmanager
