@@ -24,7 +24,7 @@ from agents.runner.intake import decode_image
 from agents.runner.otlp import OtlpSender, open_sender
 from agents.search.paths import CACHE_VARIABLE
 from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
-from agents.settings.shared_options import ModelOptions, OtlpOptions
+from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
 from apps.outcome import Outcome, build_outcome
 
@@ -182,7 +182,7 @@ def read_photo(path: Path) -> Image.Image:
         ) from error
 
 
-class AnswererOptions(ModelOptions, OtlpOptions):
+class AnswererOptions(ProbedModelOptions, OtlpOptions):
     """Options that choose an agent, the same for every application."""
 
     group = "who answers"

@@ -41,7 +41,10 @@ COMMANDS = (
     Command("leaderboard", "evaluation.studies.leaderboard", "LeaderboardOptions", "rank saved answers of any agents"),
     Command("metrics", "evaluation.studies.answer_metrics", "MetricsOptions", "the papers' metrics of saved answers"),
     Command(
-        "stages", "evaluation.studies.stage_truth", "StageTruthOptions", "which stage fails, by CRAG-MM-Diagnostics"
+        "stages",
+        "evaluation.studies.stage_truth",
+        "StageTruthOptions",
+        "which stage fails, by CRAG-MM-Diagnostics (python -m agents.stages lists stages)",
     ),
     Command("flips", "evaluation.studies.flips", "FlipsOptions", "verdicts that changed between two runs, and where"),
     Command(
@@ -57,7 +60,7 @@ COMMANDS = (
         "CollectionCheckOptions",
         "ask your own questions of your own knowledge, and see what is lost and why",
     ),
-    Command("probe", "apps.probe", "ProbeOptions", "what a model behind a server can, and the cure for what it cannot"),
+    Command("probe", "apps.probe", "ProbeOptions", "what a model behind a server supports, and how to fix the rest"),
     Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check what is to be submitted"),
 )
 

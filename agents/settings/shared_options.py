@@ -45,7 +45,6 @@ class ModelOptions(Options):
         description="tokens for the thoughts of a model that reasons first, beside those of each reply; not given: the profile's, "
         "else 0",
     )
-    no_probe: bool = Field(False, description="do not ask the server, before the first question, what it can")
 
     @property
     def server(self) -> dict[str, Any]:
@@ -57,6 +56,12 @@ class ModelOptions(Options):
             "reasoning_tokens": self.reasoning_tokens,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+
+class ProbedModelOptions(ModelOptions):
+    """``ModelOptions`` of commands that ask the server what it supports before they use it."""
+
+    no_probe: bool = Field(False, description="do not ask the server, before the first question, what it supports")
 
 
 class JsonOptions(Options):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.base.command_options import Flag, Options
-from agents.settings.shared_options import ModelOptions, OtlpOptions
+from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
 from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
@@ -158,7 +158,7 @@ class AskedOptions(Options):
     )
     balanced: Annotated[int | None, Flag(metavar="SEED")] = Field(
         None,
-        description="ask N sessions drawn by this seed, of each kind of question as many as of the others, in place of the first N",
+        description="ask N sessions drawn by this seed, equally many of each kind of question, in place of the first N",
     )
 
     @property
@@ -175,7 +175,7 @@ class AskedOptions(Options):
         return None if self.knowledge is None else require_questions(self.knowledge)
 
 
-class AgentOptions(ModelOptions):
+class AgentOptions(ProbedModelOptions):
     """The agent that answers, and how it is called."""
 
     group = "who answers"
@@ -220,7 +220,7 @@ class AgentOptions(ModelOptions):
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
         None,
         description="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; "
-        f"without DIR in {REPLIES}/ below --cache. Seconds a turn are reported for calls that took nothing from it",
+        f"without DIR in {REPLIES}/ below --cache. Calls that took a reply from it do not count in the seconds a turn",
     )
 
     @property

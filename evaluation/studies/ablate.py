@@ -31,7 +31,7 @@ _EXAMPLES = """examples:
     python -m evaluation.studies.ablate --preset qa_dragon --dataset .cache/datasets --split public_test --out results/ablation
 
   two parts only, and a setting:
-    python -m evaluation.studies.ablate --preset best --without reranking --without answer.k=3 --dataset .cache/datasets
+    python -m evaluation.studies.ablate --preset best --without reranking --without answer.k=3 --dataset .cache/datasets --out results/two
 
 overlap is the mean share of the ground truth's content words that stand in the answer (evaluation/scores/answer_words.py). The change of
 truthfulness is against the whole preset, compared session by session; interval and p tell whether a part matters.

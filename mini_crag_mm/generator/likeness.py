@@ -1,7 +1,8 @@
 """Similarity of the objects of a scene to the graph's photographs of them.
 
-A scene is composed so that it is no higher than that of two photographs by different cameras. The measure is the one that image search uses
-under the embedded profile: the cosine of EfficientNet-Lite2's features of the thing's own crop and of the graph's photograph.
+A scene is composed so that it is no higher than that of two photographs by different cameras. The measure is the cosine of
+EfficientNet-Lite2's plain features of the thing's own crop and of the graph's photograph. Image search changes these features
+(``agents.models.vision.object_embedding``).
 """
 
 from __future__ import annotations
