@@ -94,7 +94,10 @@ _ADJECTIVES = {
     "faster": ("fast", "more than"),
     "cheaper": ("expensive", "less than"),
 }
-_LIMIT = re.compile(r"(?P<limit>[$€£]?\d[\d.,]*(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$")
+_LIMIT = re.compile(
+    r"(?P<limit>[$€£]?\d[\d.,]*(?:\s(?:thousand|million|billion)\b)?(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$",
+    re.IGNORECASE,
+)
 _ADJECTIVE = re.compile(r"\s*(?P<adjective>tall|high|long|wide|deep|old|heavy|big|large|fast)\b", re.IGNORECASE)
 _MADE_IN_NUMBERS = re.compile(r"\b(?:sold|made|built|produced|manufactured|killed|left|alive|born)\b", re.IGNORECASE)
 _STATE = re.compile(r"\s*(?:already |still )?(?P<place>on|in|at|part of|under|among)\b", re.IGNORECASE)

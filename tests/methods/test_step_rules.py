@@ -128,6 +128,7 @@ def test_before_and_since_part_the_facts(years: list[int], limit: int) -> None:
         ("at least", "100 calories", ["34 kcal", "160 kcal"], [1]),
         ("at most", "3 weeks", ["21 days", "28 to 35 days"], [0]),
         ("more than", "4 legs", ["eight legs", "4"], [0]),
+        ("more than", "1 million people", ["2.1 million", "522,000", "1,000,001 people"], [0, 2]),
         ("is", "yes", ["Yes.", "no", "Yes, it can"], [0, 2]),
         ("is", "Peru", ["Peru", "Perugia", "in Peru"], [0, 2]),
     ],
@@ -161,6 +162,7 @@ def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, l
         ("How many of them are over 100 metres tall?", "How tall is Red Tower?", "more than 100 metres"),
         ("How many of these animals weigh at least 50 kg?", "How much does Red Tower weigh?", "at least 50 kg"),
         ("How many of those have more than four legs?", "How many legs does Red Tower have?", "more than 4 legs"),
+        ("How many of these have more than 1 million visitors?", "How many visitors does Red Tower have?", "more than 1 million visitors"),
         ("How many of these are heavier than 5 kg?", "How heavy is Red Tower?", "more than 5 kg"),
         ("How many of these four were built after 1900?", None, ""),
         ("How many of these cars were built altogether?", None, ""),
@@ -347,6 +349,20 @@ def test_cents_and_dollars_add_up() -> None:
 )
 def test_a_printed_calculation_by_hand(printed: str, value: float) -> None:
     assert calculate(printed).value == value
+
+
+@pytest.mark.parametrize(
+    ("printed", "answer"),
+    [
+        ("1250.75 + 99.50 =", "1250.75 + 99.50 = 1,350.25"),
+        ("12345 / 100 =", "12345 / 100 = 123.45"),
+        ("12,50 + 8,75 =", "12,50 + 8,75 = 21.25"),
+        ("1,250 + 8 =", "1,250 + 8 = 1,258"),
+        ("10 / 3 =", "10 / 3 = 3.333"),
+    ],
+)
+def test_what_is_printed_is_worked_out_to_the_last_digit(printed: str, answer: str) -> None:
+    assert conclude("What is the result?", Plan((ComputeStep("value", (printed,)),)), [""], []) == answer
 
 
 @pytest.mark.parametrize(
