@@ -71,6 +71,7 @@ _CHOICE = re.compile(
     r"\W*(?:(?:on|in|of|at|for|from|with|by|to) )?(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b",
     re.IGNORECASE,
 )
+_ASKS_NUMBER = re.compile(r"\W*(?:and |so |then )?(?:by )?how (?:much|many)\b", re.IGNORECASE)
 HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
@@ -333,8 +334,8 @@ def counts_things(question: str) -> bool:
 
 
 def find_comparison(question: str) -> Operation | None:
-    """Return the operation by which a question compares several things; None if it compares nothing."""
-    if _CHOICE.match(question) is None or counts_things(question):
+    """Return the operation by which a question compares several things; None if it compares nothing or asks by how much."""
+    if _CHOICE.match(question) is None or _ASKS_NUMBER.match(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 

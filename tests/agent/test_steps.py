@@ -136,7 +136,11 @@ def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
         ("Is this one lighter than the other?", "smaller"),
         ("On which of these two is gravity stronger?", "larger"),
         ("Of which of these two are the males heavier?", "larger"),
+        ("Was the tower built later than the bridge?", "later"),
         ("How many eggs is that at most?", None),
+        ("How much taller is the tower than the bridge?", None),
+        ("How many years older is the tower than the bridge?", None),
+        ("By how much is the tower higher than the bridge?", None),
         ("Who designed it?", None),
     ],
 )
@@ -267,6 +271,10 @@ def test_the_order_of_quantities_and_dates() -> None:
     ("question", "answer"),
     [
         ("Is the horse heavier than the donkey?", "Yes: horse"),
+        ("Is the donkey heavier than the horse?", "No: horse"),
+        ("Is this heavier than the donkey?", "Yes: horse"),
+        ("Is this heavier than the horse?", "No: horse"),
+        ("Is this one heavier than the other?", "Yes: horse"),
         ("Which of these two is heavier?", "horse"),
         ("Which of these two is heavier, and by how much?", "horse, by 300 kg"),
     ],
@@ -275,9 +283,57 @@ def test_a_comparison_ends_in_words_that_answer(question: str, answer: str) -> N
     assert conclude(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], ["horse", "donkey"]) == answer
 
 
-def test_as_many_as_are_needed_are_whole() -> None:
+@pytest.mark.parametrize(
+    ("question", "facts", "answer"),
+    [
+        ("Which is older, and by how much?", ["31 March 1889", "28 October 1886"], "fort, by 2 years"),
+        ("Which of these two was built first, and by how many years?", ["80 AD", "432 BC"], "fort, by 511 years"),
+        ("Which was built first, and by how many days?", ["1 May 2001", "20 May 2001"], "tower, by 19 days"),
+        ("Which was built first?", ["1889", "1886"], "fort"),
+    ],
+)
+def test_by_how_much_one_date_is_before_another_is_a_time(question: str, facts: list[str], answer: str) -> None:
+    plan = parse_plan(
+        "1. ask: When was the tower built?\n2. ask: When was the fort built?\n3. compute: earlier [1] [2]"
+    )
+    assert conclude(question, plan, [*facts, ""], ["tower", "fort"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "carried", "answer"),
+    [
+        ("How many of these would I need?", "200 kg", "5"),
+        ("How many of these would I need?", "0.9 kg", "1,000"),
+        ("How many times do I have to load it?", "200 kg", "5"),
+        ("How many times as much does a truck carry?", "200 kg", "4.5"),
+        ("How many times heavier is that than what it carries?", "200 kg", "4.5"),
+    ],
+)
+def test_as_many_as_are_needed_are_whole_and_a_factor_is_not(question: str, carried: str, answer: str) -> None:
     plan = Plan((AskStep("How much does a camel carry?"), ComputeStep("ratio", ("900", "[1]"))))
-    assert conclude("How many of these would I need?", plan, ["200 kg", ""], ["camel"]) == "5"
+    assert conclude(question, plan, [carried, ""], ["camel"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("asks", "facts", "answer"),
+    [
+        ("What does a 747 weigh?|What does an A380 weigh?", ["A 747 weighs 183,500 kg", "277,000 kg"], "93,500 kg"),
+        (
+            "What does a 747 weigh?|What does an A380 weigh?",
+            ["The 747-400: 183,500 kg", "The A380: 277,000 kg"],
+            "93,500 kg",
+        ),
+        (
+            "How much is the 50 yen coin?|How much is the 10 yen coin?",
+            ["50 yen", "A 10 yen coin is worth 10 yen"],
+            "40 yen",
+        ),
+        ("How many live in it?|How many lived in it in 2012?", ["5,630 in 2018", "2,012 in 2012"], "3,618"),
+    ],
+)
+def test_a_figure_of_the_subject_is_not_its_fact(asks: str, facts: list[str], answer: str) -> None:
+    plan = Plan((*map(AskStep, asks.split("|")), ComputeStep("difference", ("[1]", "[2]"))))
+    assert conclude("What is the difference in weight?", plan, [*facts, ""], []) == answer
 
 
 @pytest.mark.parametrize(
