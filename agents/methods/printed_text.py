@@ -18,7 +18,7 @@ _PRICE = re.compile(
     re.IGNORECASE,
 )
 _SIGNS = {"€": "€", "eur": "€", "euro": "€", "euros": "€", "usd": "$", "£": "£", "gbp": "£"}
-_OFFER = re.compile(r"\b\d+\s*(?:/\s*[$€£]|for\s*[$€£]?)\s*\d|\bfor\s+\d+\b", re.IGNORECASE)  # "2 for $5"
+_OFFER = re.compile(r"\b\d+\s*(?:/\s*[$€£]\s?|for\s*(?:[$€£]\s?)?)\d|\bfor\s+\d+\b", re.IGNORECASE)  # "2 for $5"
 _PIECES = frozenset({"each", "ea", "piece", "pc", "pcs", "unit", "item"})
 _NUMBER = re.compile(r"[-+]?[$€£]?\s?\d+(?:[.,]\d+)?")
 _WORKED = re.compile(r"[=?]|[\d)]\s*[+*]\s*[(\d.]|[\d)](?:\s+[-/]|[-/]\s)\s*[(\d.]")
