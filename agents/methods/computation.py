@@ -7,7 +7,8 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
 
@@ -20,12 +21,19 @@ from agents.methods.step_plans import Condition, Operation, parse_calculation
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
 
-_NUMBER = r"\d{1,3}(?:[,\u202f ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
+_NUMBER = r"\d{1,3}(?:[,\u202f ]\d{3})+(?:\.\d+)?|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?|\.\d+"
 _MONEY = r"[$€£¥]"
+_MINUS = r"(?:[-–−](?=[\d.$€£¥])|minus\s)"
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SCALE = rf"(?:{'|'.join(_SCALES)})\b"
+_IN_A_NAME = r"(?<![A-Za-z\d])(?<!\d[.,])(?<![A-Za-z\d][-–−])"  # the figures of "A380" and "B-52" count nothing
 _QUANTITY = re.compile(
-    rf"(?P<sign>{_MONEY}\s?)?(?P<low>{_NUMBER})(?:\s?(?:-|–|—|to|and)\s?(?:{_MONEY}\s?)?(?P<high>{_NUMBER}))?"
-    r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?"
+    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{_SCALE}))?"
+    rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{_SCALE}))?)?"
+    r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?",
+    re.IGNORECASE,
 )
+_REST = re.compile(r"(?:,?\s(?:and\s)?)?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
 _UNIT_WORDS = {
     "kilo": "kg",
     "kilos": "kg",
@@ -33,8 +41,15 @@ _UNIT_WORDS = {
     "calories": "kcal",
 }  # as they are meant in everyday words
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
-_CENTS = frozenset({"cent", "cents", "¢", "eurocent", "eurocents", "pence"})
-_WHOLE_MONEY = frozenset({"dollar", "dollars", "usd", "cad", "euro", "euros", "eur"})
+_CENTS = {
+    **dict.fromkeys(("cent", "cents", "¢"), ""),  # of any currency
+    **dict.fromkeys(("eurocent", "eurocents"), "€"),
+    **dict.fromkeys(("p", "penny", "pence"), "£"),
+}
+_WHOLE_MONEY = {
+    **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
+    **dict.fromkeys(("euro", "euros", "eur"), "€"),
+}
 _NUMBER_WORD = (
     "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
     "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion)"
@@ -60,17 +75,26 @@ class Quantity:
     value: float
     unit: str = ""
     money: str = ""
+    exact: bool = field(
+        default=False, compare=False
+    )  # whether its digits are meant: of a sum, not of a ratio or a converted unit
 
     def __str__(self) -> str:
         """Format the quantity as an answer shows it."""
-        number = (
-            f"{self.value:,.2f}"
-            if self.money
-            else f"{self.value:,.4g}"
-            if abs(self.value) < 1e4
-            else f"{self.value:,.0f}"
-        )
+        number = f"{self.value:,.2f}" if self.money else _format_number(self.value, self.exact)
         return f"{self.money}{number}{f' {self.unit}' if self.unit else ''}"
+
+
+def _format_number(value: float, exact: bool) -> str:
+    """Format a number without an exponent.
+
+    Returns:
+        All digits if they are meant and at most ten, else four significant ones, or those before the point if they are more.
+    """
+    digits = f"{value:.10g}"
+    if not exact or not math.isclose(float(digits), value, rel_tol=1e-13):
+        digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return f"{Decimal(digits):,f}"
 
 
 @lru_cache(maxsize=1)
@@ -91,13 +115,34 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
     found = _QUANTITY.search(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
     if found is None:
         raise ComputationError(f"no number in {text!r}")
-    low = _number(found["low"])
-    high = _number(found["high"]) if found["high"] else low
+    low, high = _parse_ends(found)
     value = {"low": min(low, high), "high": max(low, high), "middle": (low + high) / 2}[bound]
     unit = (found["unit"] or "").strip()
     if unit.lower() in ("to", "and", "or", "in", "at", "by", "from", "of", "years old"):
         unit = ""
-    return Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
+    quantity = Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
+    rest = _REST.match(found.string, found.end()) if unit and low == high else None
+    return quantity if rest is None else _add_rest(quantity, rest["number"], rest["unit"])
+
+
+def _parse_ends(found: re.Match[str]) -> tuple[float, float]:
+    """Return the two ends of a range, alike for a single number; "7 to 8 million" says the scale of both."""
+    low = _number(found["low"])
+    scale, high_scale = (_SCALES.get((found[name] or "").lower(), 1.0) for name in ("scale", "high_scale"))
+    high = _number(found["high"]) if found["high"] else low
+    shared = found["high"] and not found["scale"] and low < high
+    low *= (high_scale if shared else scale) * (-1 if found["minus"] else 1)
+    return low, high * high_scale * (-1 if found["high_minus"] else 1) if found["high"] else low
+
+
+def _add_rest(first: Quantity, number: str, unit: str) -> Quantity:
+    """Add the second part of a quantity in two units ("6 ft 4 in": 76 in), if so many of its unit make one of the first."""
+    try:
+        parts = float(_units().Quantity(1, first.unit).to(unit).magnitude)
+    except Exception:  # noqa: BLE001 - as in _convert
+        return first
+    whole = first.value.is_integer() and math.isclose(parts, round(parts))
+    return Quantity(first.value * round(parts) + float(number), unit) if whole and float(number) < parts else first
 
 
 def replace_number_words(text: str) -> str:
@@ -124,7 +169,8 @@ def parse_number_words(words: str) -> str | None:
 
 
 def _number(text: str) -> float:
-    return float(re.sub(r"[,\u202f ]", "", text))
+    decimal = re.fullmatch(r"\d+,\d{1,2}", text)
+    return float(text.replace(",", ".") if decimal else re.sub(r"[,\u202f ]", "", text))
 
 
 def calculate(printed: str) -> Quantity:
@@ -135,7 +181,7 @@ def calculate(printed: str) -> Quantity:
     """
     signs = parse_calculation(printed)
     try:
-        return Quantity(_evaluate(ast.parse(signs or "", mode="eval").body))
+        return Quantity(_evaluate(ast.parse(signs or "", mode="eval").body), exact=True)
     except (SyntaxError, ZeroDivisionError, OverflowError) as error:
         raise ComputationError(f"no calculation: {printed!r}") from error
 
@@ -282,13 +328,14 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
         base = next((each for each in quantities if each.money or each.unit.lower() in _WHOLE_MONEY), first)
         base = base if all(map(_is_money, quantities)) else first  # dollars where some are cents
         values = [_convert(each, base) for each in quantities]
-        if operation == "sum":
-            return Quantity(math.fsum(values), base.unit, money)
-        return Quantity(abs(values[0] - math.fsum(values[1:])), base.unit, money)
+        exact = values == [each.value for each in quantities]
+        total = math.fsum(values) if operation == "sum" else abs(values[0] - math.fsum(values[1:]))
+        return Quantity(total, base.unit, money, exact)
     values = [each.value for each in quantities]
     if operation == "product":
-        return Quantity(math.prod(values), next((each.unit for each in quantities if each.unit), ""), money)
-    divisor = _convert(quantities[1], first) if first.unit else quantities[1].value
+        unit = next((each.unit for each in quantities if each.unit), "")
+        return Quantity(math.prod(values), unit, money, exact=True)
+    divisor = _convert(quantities[1], first)
     if len(values) != 2 or divisor == 0:
         raise ComputationError("a ratio is of two numbers, the second not 0")
     return Quantity(first.value / divisor)
@@ -297,6 +344,8 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
 def _convert(one: Quantity, other: Quantity) -> float:
     """Convert a quantity to the unit of another one. Words that are no units are not converted."""
     if _is_money(one) and _is_money(other):  # 25 cents and $0.25
+        if len({_get_currency(one), _get_currency(other)} - {""}) > 1:
+            raise ComputationError(f"{one} and {other} are not of one currency")
         return one.value * _worth(one) / _worth(other)
     if not one.unit or not other.unit or one.unit == other.unit:
         return one.value
@@ -311,6 +360,10 @@ def _convert(one: Quantity, other: Quantity) -> float:
 
 def _is_money(one: Quantity) -> bool:
     return bool(one.money) or one.unit.lower() in _CENTS | _WHOLE_MONEY
+
+
+def _get_currency(one: Quantity) -> str:
+    return one.money or (_CENTS | _WHOLE_MONEY)[one.unit.lower()]
 
 
 def _worth(one: Quantity) -> float:

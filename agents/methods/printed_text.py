@@ -13,13 +13,18 @@ from agents.models.base import TextLine
 
 _FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)
 _PRICE = re.compile(
-    r"(?P<sign>[$€£])?\s?(?<!\d)(?P<amount>\d+(?:[.,]\d\d)?)(?!\d)\s*(?P<currency>€|EUR|USD)?\b\W*(?:(?:per|/|an?)\s*(?P<per>[a-z]+)|each)?",
+    r"(?P<sign>[$€£])?\s?(?<!\d)(?<!\d[.,])(?P<whole>\d{1,3}(?:,\d{3})+|\d{1,3}(?:\.\d{3})+|\d+)(?:[.,](?P<cents>\d\d?))?(?![.,]?\d)"
+    r"(?:\s*(?P<currency>€|£|EUR(?:OS?)?\b|USD\b|GBP\b)|(?=per|each)|(?![a-z]))(?:[^\w/$€£]*(?:(?:per\s*|/\s*|an?\s+)(?P<per>\d*\s?[a-z]+)|each))?",
     re.IGNORECASE,
 )
-_SIGNS = {"eur": "€", "usd": "$", "€": "€"}
+_SIGNS = {"€": "€", "eur": "€", "euro": "€", "euros": "€", "usd": "$", "£": "£", "gbp": "£"}
+_OFFER = re.compile(r"\b\d+\s*(?:/\s*[$€£]\s?|for\s*(?:[$€£]\s?)?)\d|\bfor\s+\d+\b", re.IGNORECASE)  # "2 for $5"
+_PIECES = frozenset({"each", "ea", "piece", "pc", "pcs", "unit", "item"})
 _NUMBER = re.compile(r"[-+]?[$€£]?\s?\d+(?:[.,]\d+)?")
+_WORKED = re.compile(r"[=?]|[\d)]\s*[+*]\s*[(\d.]|[\d)](?:\s+[-/]|[-/]\s)\s*[(\d.]")
 _QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”")
 _LETTERS = re.compile(r"[A-Za-z0]{3,}")
+_MIN_MISREAD = 4  # letters of a word in which one may be misread: "ice" is no rice
 _ALIKE = 85  # per cent of a word's letters, so that BR0CC0LI is broccoli and onion no union
 
 
@@ -28,7 +33,7 @@ class Price:
     """The price of a thing, printed in a photo."""
 
     label: str
-    amount: str  # with its sign, as it is printed
+    amount: str  # with its sign, a decimal point and no other mark
     per: str | None  # the unit that it is the price of: "KG"; None for a piece
 
 
@@ -82,33 +87,63 @@ def _find_label(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None
 
 
 def parse_prices(lines: Sequence[str]) -> list[Price]:
-    """Extract the prices from the lines of a photo, each with its label. Figures without a currency are no prices."""
+    """Extract the prices from the lines of a photo, each with its label. Figures without a currency are no prices.
+
+    Nor is the price of several ("2 for $5"). Prices that share a label are ambiguous.
+    """
     found = []
     for line in lines:
-        for price in _PRICE.finditer(line):
+        label, end = "", 0
+        for price in _PRICE.finditer(line) if _OFFER.search(line) is None else ():
             sign = price["sign"] or _SIGNS.get((price["currency"] or "").lower())
-            if sign is not None:
-                amount = price["amount"].replace(",", ".")
-                found.append(Price(line[: price.start()].strip(), f"{sign}{amount}", price["per"]))
+            if sign is None:
+                continue
+            between = line[end : price.start()].strip()
+            if _LETTERS.search(between) and (label or end == 0):  # where prices stand first, none has a label
+                label = between
+            end = price.end()
+            per = None if (price["per"] or "").lower() in _PIECES else price["per"]
+            found.append(Price(label, f"{sign}{_read_amount(price, sign)}", per))
     return found
+
+
+def _read_amount(price: re.Match[str], sign: str) -> str:
+    """Write an amount with a decimal point and nothing else; "$3.459" has three decimals, and "€1.299" none."""
+    whole, cents = price["whole"], price["cents"]
+    if cents is None and sign != "€" and whole.count(".") == 1:
+        return whole
+    digits = re.sub(r"\D", "", whole)
+    return digits if cents is None else f"{digits}.{cents}"
 
 
 def mentions(label: str, word: str) -> bool:
     """Return whether a word of a question occurs in a label, in singular or plural.
 
-    A letter or two may be misread.
+    A letter or two of a longer word may be misread.
     """
     plain = word.lower()
-    return any(
-        ratio(each.lower().replace("0", "o"), form) >= _ALIKE
-        for each in _LETTERS.findall(label)
-        for form in {plain, plain.removesuffix("s"), plain.removesuffix("es")}
-    )
+    forms = {plain, plain.removesuffix("s"), plain.removesuffix("es")}
+    printed = {each.lower().replace("0", "o") for each in list_words(label)}
+    if len(plain.removesuffix("s")) < _MIN_MISREAD:
+        return bool(printed & {ending for form in forms for ending in (form, f"{form}s", f"{form}es")})
+    return any(ratio(each, form) >= _ALIKE for each in printed for form in forms)
 
 
-def find_calculation(lines: Sequence[str]) -> str | None:
-    """Return the single calculation of a photo as it is printed; None for no or several calculations."""
-    found = [line for line in lines if parse_calculation(line)]
+def list_words(label: str) -> list[str]:
+    """Return the words of a label that may name a thing."""
+    return _LETTERS.findall(label)
+
+
+def find_calculation(lines: Sequence[str], *, bare: bool = False) -> str | None:
+    """Return the single calculation of a photo as it is printed; None for no or several calculations.
+
+    Args:
+        lines: Text in the photo.
+        bare: Whether "24/7" and "555-1234" count too, which are mostly hours, dates and telephone numbers.
+    """
+    found = [
+        line for line in lines if (signs := parse_calculation(line)) and (bare or _WORKED.search(f"{signs};{line}"))
+    ]
     return found[0] if len(found) == 1 else None
 
 

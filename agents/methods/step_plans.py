@@ -51,6 +51,7 @@ _CONDITIONS = {
 _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _COUNT_WORDS = tuple(
@@ -70,6 +71,7 @@ _CHOICE = re.compile(
     r"\W*(?:(?:on|in|of|at|for|from|with|by|to) )?(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b",
     re.IGNORECASE,
 )
+_ASKS_NUMBER = re.compile(r"\W*(?:and |so |then )?(?:by )?how (?:much|many)\b", re.IGNORECASE)
 HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
@@ -253,7 +255,7 @@ def _fits(test: Test, limit: str) -> bool:
 
 def parse_calculation(text: str) -> str | None:
     """Convert a printed calculation ("12 x 15 + 20 = ?") to Python's signs; None if the text is no calculation."""
-    plain = " ".join(text.partition("=")[0].translate(_SIGNS).split())
+    plain = " ".join(_DECIMAL_COMMA.sub(".", text.partition("=")[0]).translate(_SIGNS).split())
     if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
         return None
     return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
@@ -332,8 +334,8 @@ def counts_things(question: str) -> bool:
 
 
 def find_comparison(question: str) -> Operation | None:
-    """Return the operation by which a question compares several things; None if it compares nothing."""
-    if _CHOICE.match(question) is None or counts_things(question):
+    """Return the operation by which a question compares several things; None if it compares nothing or asks by how much."""
+    if _CHOICE.match(question) is None or _ASKS_NUMBER.match(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
 

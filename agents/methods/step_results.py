@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import takewhile
@@ -16,13 +17,14 @@ from agents.methods.computation import (
     rank_facts,
     select_facts,
 )
-from agents.methods.dates import Span, is_date, measure_span, parse_day
+from agents.methods.dates import Day, Span, is_date, measure_span, parse_day
 from agents.methods.question_kinds import asks_yes_or_no
 from agents.methods.step_plans import AskStep, ComputeStep, Plan, parse_reference, remove_qualifier
 
 BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
 _BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
-_WHOLE = re.compile(r"\bhow many\b", re.IGNORECASE)
+_WHOLE = re.compile(r"\bhow many\b(?! times\b)|\bhow many times\b[^?]*\b(?:need|have|has|must)\b", re.IGNORECASE)
+_FIGURES = re.compile(r"\b[A-Za-z]*\d[\w.,]*\b")
 _ALL = re.compile(r"\b(?:all|both|each|every)\b", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:and )?which\b", re.IGNORECASE)
 _EARLIEST = re.compile(r"\b(?:earliest|soonest|at least)\b", re.IGNORECASE)
@@ -51,7 +53,7 @@ def conclude(question: str, plan: Plan, texts: Sequence[str], things: Sequence[s
 
 
 def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
-    facts = [each if (number := parse_reference(each)) is None else values[number - 1] for each in step.operands]
+    facts = [_find_fact(plan, operand, values) for operand in step.operands]
     if step.operation == "value":
         return f"{step.operands[0].partition('=')[0].strip()} = {calculate(step.operands[0])}"
     if step.condition is not None:
@@ -60,11 +62,40 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str
     if step.operation in ("sum", "difference", "product", "ratio"):
         return _compute_dates(question, step, facts) or _compute_numbers(question, step, facts)
     best, *rest = rank_facts(step.operation, facts)
-    name = _find_thing(plan, step.operands[best], things)
-    said = f"{'Yes' if best == 0 else 'No'}: {name}" if asks_yes_or_no(question) else name
+    names = [_find_thing(plan, operand, things) for operand in step.operands]
+    said = names[best]
+    if asks_yes_or_no(question):
+        said = f"{'Yes' if best == _find_subject(question, names) else 'No'}: {said}"
     if _BY_HOW_MUCH.search(question):
-        said += f", by {compute('difference', [facts[best], facts[rest[0]]])}"
+        pair = [facts[best], facts[rest[0]]]
+        dated = step.operation in ("earlier", "later")
+        said += f", by {_measure_time(question, *map(parse_day, pair)) if dated else compute('difference', pair)}"
     return said
+
+
+def _find_fact(plan: Plan, operand: str, values: dict[int, str]) -> str:
+    """Return what an operand stands for, without the figures of its own subject: "A 747 weighs 183,500 kg"."""
+    if (number := parse_reference(operand)) is None:
+        return operand
+    fact, step = values[number - 1], plan.steps[number - 1]
+    figures = _FIGURES.findall(step.question) if isinstance(step, AskStep) and not is_date(fact) else []
+    rest = (
+        re.sub(rf"(?<![\w.,])(?:{'|'.join(map(re.escape, figures))})(?![\w.,]*\d)[\w-]*", "", fact) if figures else fact
+    )
+    return rest if re.search(r"\d", rest) else fact
+
+
+def _find_subject(question: str, names: Sequence[str]) -> int:
+    """Return the index of the thing that a question compares to the others, the first if its words do not tell.
+
+    It is named before the others, or it is the one that is pointed at: "Is this heavier than the tiger?".
+    """
+    subject, _, others = question.lower().partition(" than ")
+    patterns = [rf"\b{re.escape(name.lower())}\b" for name in names]
+    named = {place: found.start() for place, each in enumerate(patterns) if (found := re.search(each, subject))}
+    if named:
+        return min(named, key=lambda place: named[place])
+    return next((place for place, each in enumerate(patterns) if re.search(each, others) is None), 0)
 
 
 def _format_count(question: str, names: Sequence[str], of: int) -> str:
@@ -95,11 +126,19 @@ def _compute_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> st
         return f"about {said}" if about and first == last else said
     if step.operation != "difference" or len(facts) != 2 or not all(map(is_date, facts)):
         return None
-    asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
     try:
         first, second = map(parse_day, facts)
-        if not _OF_TIME.search(question) and not (first.month or second.month):
-            return None  # two numbers that look like years
+    except ValueError as error:
+        raise ComputationError(str(error)) from error
+    if not _OF_TIME.search(question) and not (first.month or second.month):
+        return None  # two numbers that look like years
+    return _measure_time(question, first, second)
+
+
+def _measure_time(question: str, first: Day, second: Day) -> str:
+    """Measure the time between two dates, in the unit that the question names or in the largest that it fills."""
+    asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
+    try:
         if asked is not None:
             return _format_span(measure_span(first, second, asked), asked)
         spans: tuple[Span, ...] = ("year", "month", "day") if first.day and second.day else ("year",)
@@ -116,7 +155,7 @@ def _format_span(count: int, span: Span) -> str:
 def _compute_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
     found = compute(step.operation, facts, _choose_bound(question))
     if step.operation == "ratio" and _WHOLE.search(question):
-        found = Quantity(float(-(-found.value // 1)))  # as many as are needed are whole
+        found = Quantity(float(math.ceil(round(found.value, 9))))  # as many as are needed are whole
     return str(found)
 
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from agents.methods.bridging import has_bridge
-from agents.methods.computation import ComputationError, parse_number_words, parse_quantity, replace_number_words
+from agents.methods.computation import replace_number_words
 from agents.methods.dates import DATE, MONTH
-from agents.methods.printed_text import Price, find_calculation, mentions, parse_prices, read_number_column
+from agents.methods.printed_text import find_calculation, parse_prices, read_number_column
 from agents.methods.question_kinds import classify_question, is_about_several, parse_named_number
+from agents.methods.shopping import plan_shopping
 from agents.methods.step_plans import (
     HOW_MANY_OF,
     AskStep,
@@ -43,24 +44,17 @@ _PRINTED = re.compile(
     r"numbers?|sum|come to|add up|altogether|total)\b",
     re.IGNORECASE,
 )
+_ARITHMETIC = r"(?:calculat|equation|sum|problem|expression|number|operation|(?:add|divid|multiply|subtract)ing|\d|(?:this|that|it)\W*$)"
+_SOLVES = re.compile(
+    r"\b(?:solve|calculate|solution|answer)\b|\bwork (?:this|it|that) out\b"
+    rf"|\bresults?\b(?! of (?!(?:[\w'-]+ ){{0,3}}{_ARITHMETIC}))",  # nor that of a game
+    re.IGNORECASE,
+)
 _COMES_TO = re.compile(
-    r"\b(?:what|how much) (?:does|is|do|would) (?:this|that|it|these|the sum)\b|\b(?:solve|calculate|result|solution|answer)\b"
-    r"|\bwork (?:this|it|that) out\b|\bcomes? to\b|\badd (?:up|these|those|them)\b",
+    r"\b(?:what|how much) (?:does|is|do|would) (?:this|that|it|these|the sum)\b(?!.*\b(?:cost|pay|price))"
+    r"|\bcomes? to\b|\badd (?:up|these|those|them)\b",
     re.IGNORECASE,
 )
-_PAYS = re.compile(
-    r"\b(?:prices?|costs?|pay|how much (?:is|are|for|do|does|would)|total|altogether|come to)\b", re.IGNORECASE
-)
-_FURTHER = re.compile(
-    r"\b(?:enough|change|how many|more|less|cheaper|than|discount|per|each|every|if|when|with|left|save|percent|now|today)\b",
-    re.IGNORECASE,
-)
-_MAX_WORDS = 14  # of a question that asks for prices and nothing else
-_WORD = re.compile(r"[\w-]+")
-_LETTERS_OF_A_NAME = 3
-_WORDS_BEFORE = 3  # "two kilos of the green apples": a number stands at most so many words before what it counts
-_MASS = re.compile(r"(?:kilo(?:gram)?s?|kgs?|grams?|g|pounds?|lbs?|ounces?|oz|litres?|liters?|l)$", re.IGNORECASE)
-
 _HOW_MANY = rf"{HOW_MANY_OF}(?: (?:two|three|four|five|six))?"
 _USUAL_VERBS = "are|were|is|was|have|has|had|can|could|did|do|would|weigh|cost|measure|contain|lay|live|need|hold|carry|produce|use"
 _COUNTS = (
@@ -94,7 +88,10 @@ _ADJECTIVES = {
     "faster": ("fast", "more than"),
     "cheaper": ("expensive", "less than"),
 }
-_LIMIT = re.compile(r"(?P<limit>[$€£]?\d[\d.,]*(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$")
+_LIMIT = re.compile(
+    r"(?P<limit>[$€£]?\d[\d.,]*(?:\s(?:thousand|million|billion)\b)?(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$",
+    re.IGNORECASE,
+)
 _ADJECTIVE = re.compile(r"\s*(?P<adjective>tall|high|long|wide|deep|old|heavy|big|large|fast)\b", re.IGNORECASE)
 _MADE_IN_NUMBERS = re.compile(r"\b(?:sold|made|built|produced|manufactured|killed|left|alive|born)\b", re.IGNORECASE)
 _STATE = re.compile(r"\s*(?:already |still )?(?P<place>on|in|at|part of|under|among)\b", re.IGNORECASE)
@@ -141,69 +138,15 @@ def plan_printed(question: str, lines: Sequence[str]) -> Plan | None:
     """Plan a computation from the photo's text alone: its calculation, the sum of its numbers, or the cost of things."""
     if not lines:
         return None
-    sum_ = find_calculation(lines)
-    if sum_ is not None and _COMES_TO.search(question):
+    prices = parse_prices(lines)
+    solves = _SOLVES.search(question) is not None
+    sum_ = find_calculation(lines, bare=solves)
+    if sum_ is not None and (solves or (_COMES_TO.search(question) and not prices)):
         return Plan((ComputeStep("value", (sum_,)),))
     numbers = read_number_column(lines)
     if numbers and re.search(r"\b(?:sum|add|total)\b", question, re.IGNORECASE):
         return Plan((ComputeStep("sum", tuple(numbers)),))
-    return _plan_shopping(question, parse_prices(lines)) if _PAYS.search(question) else None
-
-
-def _plan_shopping(question: str, found: Sequence[Price]) -> Plan | None:
-    """Plan the cost of the things that the question names, at the prices of the photo."""
-    words = _WORD.findall(question)
-    if len(words) > _MAX_WORDS or _FURTHER.search(question):
-        return None
-    bought: list[tuple[str, Price]] = []
-    for price in found:
-        at = [
-            place for place, word in enumerate(words) if len(word) > _LETTERS_OF_A_NAME and mentions(price.label, word)
-        ]
-        if not at:
-            continue
-        count = _count_before(words[: at[0]], price.per)
-        if count is None or len([each for each in found if each.label == price.label]) > 1:
-            return None
-        bought.append((count, price))
-    if not bought:
-        return None
-    steps: list[ComputeStep] = []
-    terms: list[str] = []
-    for count, price in bought:
-        if count == "1" and len(bought) > 1:
-            terms.append(price.amount)
-            continue
-        steps.append(ComputeStep("product", (count, price.amount)))
-        terms.append(f"[{len(steps)}]")
-    return Plan((*steps, ComputeStep("sum", tuple(terms)))) if len(bought) > 1 else Plan(tuple(steps))
-
-
-def _count_before(words: Sequence[str], per: str | None) -> str | None:
-    """Return the number of things that the words before a name ask for; None if the price is for another unit."""
-    said, unit = "1", None
-    for word in reversed(words[-_WORDS_BEFORE:]):
-        if _MASS.match(word):
-            unit = word
-            continue
-        number = _number(word)
-        if number is not None:
-            said = number
-            break
-    if unit is None:
-        return said if per is None or said == "1" else None
-    if per is None:
-        return None
-    try:
-        return said if parse_quantity(f"1 {unit.lower()}").unit == parse_quantity(f"1 {per.lower()}").unit else None
-    except ComputationError:
-        return None
-
-
-def _number(word: str) -> str | None:
-    if re.fullmatch(r"\d+(?:\.\d+)?", word):
-        return word
-    return "1" if word.lower() in ("a", "an") else parse_number_words(word)
+    return plan_shopping(question, prices)
 
 
 def plan_count(question: str, things: Sequence[str]) -> Plan | None:

@@ -136,7 +136,11 @@ def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
         ("Is this one lighter than the other?", "smaller"),
         ("On which of these two is gravity stronger?", "larger"),
         ("Of which of these two are the males heavier?", "larger"),
+        ("Was the tower built later than the bridge?", "later"),
         ("How many eggs is that at most?", None),
+        ("How much taller is the tower than the bridge?", None),
+        ("How many years older is the tower than the bridge?", None),
+        ("By how much is the tower higher than the bridge?", None),
         ("Who designed it?", None),
     ],
 )
@@ -169,6 +173,22 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("twenty one days", "middle", 21, "days"),
         ("three hundred and sixty-five days", "middle", 365, "days"),
         ("between two and four weeks", "low", 2, "weeks"),
+        ("2.1 million", "middle", 2_100_000, ""),
+        ("about 7 to 8 million people", "low", 7_000_000, "people"),
+        ("800,000 to 1.2 million", "low", 800_000, ""),
+        ("$1.5 billion", "middle", 1.5e9, ""),
+        ("-38.83 °C", "middle", -38.83, "°C"),
+        ("\u221265 to \u221220 °C", "low", -65, "°C"),
+        ("minus 5 degrees", "middle", -5, "degrees"),
+        ("10-12 kg", "high", 12, "kg"),
+        ("6 ft 4 in", "middle", 76, "in"),
+        ("2 hours and 15 minutes", "middle", 135, "minutes"),
+        ("1 mile, 1.6 km", "middle", 1, "mile"),
+        ("20 m and 5 s", "middle", 20, "m"),
+        ("An A380 weighs 277,000 kg", "middle", 277_000, "kg"),
+        ("A B-52 has 8 engines", "middle", 8, "engines"),
+        ("2,75", "middle", 2.75, ""),
+        ("US$5", "middle", 5, ""),
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
@@ -184,9 +204,31 @@ def test_sums_by_hand() -> None:
     assert compute("difference", ["5.000 g", "5.67 g"]).value == pytest.approx(0.67)
     assert compute("product", ["50", "0.38"]).value == pytest.approx(19)
     assert compute("ratio", ["300", "75 fruits"]).value == 4
-    for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"]):
+    assert compute("ratio", ["€9", "50 cents"]).value == 18
+    for facts in (["I don't know", "3"], ["3 kg", "3 m"], ["3", "0"], ["£3", "$4"], ["3 dollars", "2 euros"]):
         with pytest.raises(ComputationError):
             compute("ratio" if facts[1] == "0" else "sum", facts)
+
+
+@pytest.mark.parametrize(
+    ("operation", "facts", "written"),
+    [
+        ("sum", ["12.50", "8.75", "103.99"], "125.24"),
+        ("sum", ["9,999.5 m", "0.25 m"], "9,999.75 m"),
+        ("sum", ["20p", "£1"], "£1.20"),
+        ("sum", ["5 km", "2 miles"], "8.219 km"),
+        ("difference", ["7 million", "800,000"], "6,200,000"),
+        ("difference", ["-65 °C", "464 °C"], "529 °C"),
+        ("difference", ["6 ft 4 in", "5 ft 9 in"], "7 in"),
+        ("product", ["12", "1250.75 kg"], "15,009 kg"),
+        ("ratio", ["330 m", "93 m"], "3.548"),
+        ("ratio", ["1 m", "384,399 km"], "0.000000002601"),
+    ],
+)
+def test_sums_keep_the_digits_that_are_meant_and_have_no_exponent(
+    operation: Any, facts: list[str], written: str
+) -> None:
+    assert str(compute(operation, facts)) == written
 
 
 @pytest.mark.parametrize(
@@ -216,6 +258,9 @@ def test_the_order_of_quantities_and_dates() -> None:
     assert rank_facts("smaller", ["1 kg", "900 g", "2 kg"]) == [1, 0, 2]
     assert rank_facts("earlier", ["28 October 1886", "1889", "October 1, 1886"]) == [2, 0, 1]
     assert rank_facts("later", ["300 BC", "1889"]) == [1, 0]
+    assert rank_facts("larger", ["890,000", "2.1 million"]) == [1, 0]
+    assert rank_facts("smaller", ["29.76 °C", "-38.83 °C"]) == [1, 0]
+    assert rank_facts("larger", ["6 ft 1 in", "6 ft 4 in"]) == [1, 0]
     assert parse_day("completed on 12 October 1931") == Day(1931, 10, 12)
     for facts in (["tall", "5 m"], ["5 m", "5 m"]):
         with pytest.raises(ComputationError):
@@ -226,6 +271,10 @@ def test_the_order_of_quantities_and_dates() -> None:
     ("question", "answer"),
     [
         ("Is the horse heavier than the donkey?", "Yes: horse"),
+        ("Is the donkey heavier than the horse?", "No: horse"),
+        ("Is this heavier than the donkey?", "Yes: horse"),
+        ("Is this heavier than the horse?", "No: horse"),
+        ("Is this one heavier than the other?", "Yes: horse"),
         ("Which of these two is heavier?", "horse"),
         ("Which of these two is heavier, and by how much?", "horse, by 300 kg"),
     ],
@@ -234,9 +283,57 @@ def test_a_comparison_ends_in_words_that_answer(question: str, answer: str) -> N
     assert conclude(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], ["horse", "donkey"]) == answer
 
 
-def test_as_many_as_are_needed_are_whole() -> None:
+@pytest.mark.parametrize(
+    ("question", "facts", "answer"),
+    [
+        ("Which is older, and by how much?", ["31 March 1889", "28 October 1886"], "fort, by 2 years"),
+        ("Which of these two was built first, and by how many years?", ["80 AD", "432 BC"], "fort, by 511 years"),
+        ("Which was built first, and by how many days?", ["1 May 2001", "20 May 2001"], "tower, by 19 days"),
+        ("Which was built first?", ["1889", "1886"], "fort"),
+    ],
+)
+def test_by_how_much_one_date_is_before_another_is_a_time(question: str, facts: list[str], answer: str) -> None:
+    plan = parse_plan(
+        "1. ask: When was the tower built?\n2. ask: When was the fort built?\n3. compute: earlier [1] [2]"
+    )
+    assert conclude(question, plan, [*facts, ""], ["tower", "fort"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("question", "carried", "answer"),
+    [
+        ("How many of these would I need?", "200 kg", "5"),
+        ("How many of these would I need?", "0.9 kg", "1,000"),
+        ("How many times do I have to load it?", "200 kg", "5"),
+        ("How many times as much does a truck carry?", "200 kg", "4.5"),
+        ("How many times heavier is that than what it carries?", "200 kg", "4.5"),
+    ],
+)
+def test_as_many_as_are_needed_are_whole_and_a_factor_is_not(question: str, carried: str, answer: str) -> None:
     plan = Plan((AskStep("How much does a camel carry?"), ComputeStep("ratio", ("900", "[1]"))))
-    assert conclude("How many of these would I need?", plan, ["200 kg", ""], ["camel"]) == "5"
+    assert conclude(question, plan, [carried, ""], ["camel"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("asks", "facts", "answer"),
+    [
+        ("What does a 747 weigh?|What does an A380 weigh?", ["A 747 weighs 183,500 kg", "277,000 kg"], "93,500 kg"),
+        (
+            "What does a 747 weigh?|What does an A380 weigh?",
+            ["The 747-400: 183,500 kg", "The A380: 277,000 kg"],
+            "93,500 kg",
+        ),
+        (
+            "How much is the 50 yen coin?|How much is the 10 yen coin?",
+            ["50 yen", "A 10 yen coin is worth 10 yen"],
+            "40 yen",
+        ),
+        ("How many live in it?|How many lived in it in 2012?", ["5,630 in 2018", "2,012 in 2012"], "3,618"),
+    ],
+)
+def test_a_figure_of_the_subject_is_not_its_fact(asks: str, facts: list[str], answer: str) -> None:
+    plan = Plan((*map(AskStep, asks.split("|")), ComputeStep("difference", ("[1]", "[2]"))))
+    assert conclude("What is the difference in weight?", plan, [*facts, ""], []) == answer
 
 
 @pytest.mark.parametrize(

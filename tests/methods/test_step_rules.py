@@ -128,6 +128,7 @@ def test_before_and_since_part_the_facts(years: list[int], limit: int) -> None:
         ("at least", "100 calories", ["34 kcal", "160 kcal"], [1]),
         ("at most", "3 weeks", ["21 days", "28 to 35 days"], [0]),
         ("more than", "4 legs", ["eight legs", "4"], [0]),
+        ("more than", "1 million people", ["2.1 million", "522,000", "1,000,001 people"], [0, 2]),
         ("is", "yes", ["Yes.", "no", "Yes, it can"], [0, 2]),
         ("is", "Peru", ["Peru", "Perugia", "in Peru"], [0, 2]),
     ],
@@ -161,6 +162,7 @@ def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, l
         ("How many of them are over 100 metres tall?", "How tall is Red Tower?", "more than 100 metres"),
         ("How many of these animals weigh at least 50 kg?", "How much does Red Tower weigh?", "at least 50 kg"),
         ("How many of those have more than four legs?", "How many legs does Red Tower have?", "more than 4 legs"),
+        ("How many of these have more than 1 million visitors?", "How many visitors does Red Tower have?", "more than 1 million visitors"),
         ("How many of these are heavier than 5 kg?", "How heavy is Red Tower?", "more than 5 kg"),
         ("How many of these four were built after 1900?", None, ""),
         ("How many of these cars were built altogether?", None, ""),
@@ -350,6 +352,20 @@ def test_a_printed_calculation_by_hand(printed: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("printed", "answer"),
+    [
+        ("1250.75 + 99.50 =", "1250.75 + 99.50 = 1,350.25"),
+        ("12345 / 100 =", "12345 / 100 = 123.45"),
+        ("12,50 + 8,75 =", "12,50 + 8,75 = 21.25"),
+        ("1,250 + 8 =", "1,250 + 8 = 1,258"),
+        ("10 / 3 =", "10 / 3 = 3.333"),
+    ],
+)
+def test_what_is_printed_is_worked_out_to_the_last_digit(printed: str, answer: str) -> None:
+    assert conclude("What is the result?", Plan((ComputeStep("value", (printed,)),)), [""], []) == answer
+
+
+@pytest.mark.parametrize(
     "hostile",
     [
         "9**9**9",
@@ -367,6 +383,34 @@ def test_a_printed_calculation_by_hand(printed: str, value: float) -> None:
 def test_what_is_no_calculation_is_not_worked_out(hostile: str) -> None:
     with pytest.raises(ComputationError):
         calculate(hostile)
+
+
+@pytest.mark.parametrize(
+    ("question", "lines", "answer"),
+    [
+        ("How much is this?", ["12 x 15 + 20 ="], "12 x 15 + 20 = 200"),
+        ("What does this come to?", ["7 - 5", "24/7"], "7 - 5 = 2"),
+        ("What does it come to?", ["12/4 = ?"], "12/4 = 3"),
+        ("What does that add up to?", ["(2+3)x4"], "(2+3)x4 = 20"),
+        ("Can you solve this?", ["12/4"], "12/4 = 3"),
+        ("What is the result of this calculation?", ["$5", "7-5"], "7-5 = 2"),
+        ("What's the result?", ["12345 / 100"], "12345 / 100 = 123.45"),
+        ("What is the result of this game?", ["LIVERPOOL", "2 - 1"], None),
+        ("What was the result of yesterday's match?", ["2 - 1"], None),
+        ("What is the result of dividing these?", ["12 / 4"], "12 / 4 = 3"),
+        ("How much does this cost?", ["FRESH MILK", "Call 555-1234", "555-1234"], None),
+        ("How much does this cost?", ["COLA", "6 x 330"], None),
+        ("How much is this?", ["SONY WH-1000 $348.00", "12 - 11 - 2024"], None),
+        ("How much is this TV?", ["SAMSUNG TV 55 $1,299", "1-800-555-1234"], None),
+        ("How much is this?", ["OPEN", "24/7", "-5-3"], None),
+        ("What does this come to?", ["TOTAL $5", "2 x 3"], None),
+    ],
+)
+def test_a_line_is_a_calculation_if_it_looks_like_one_or_the_question_says_so(
+    question: str, lines: list[str], answer: str | None
+) -> None:
+    plan = plan_by_rules(question, [], lines)
+    assert (plan and conclude(question, plan, [""], [])) == answer
 
 
 @given(st.integers(0, 999), st.integers(0, 999), st.integers(0, 999), st.sampled_from(["x", "*", "×"]))
@@ -389,6 +433,93 @@ def test_a_figure_stands_behind_its_label() -> None:
     receipt = [line("MARKET", 50, 0), line("TOTAL", 0, 40), line("4.80", 200, 42)]
     assert attach_labels(receipt) == ["MARKET", "TOTAL 4.80"]
     assert attach_labels([line("12", 0, 0), line("15", 0, 40)]) == ["12", "15"]
+
+
+MENU = [
+    "Latte $4.50", "Iced Latte $5.00", "Hot chocolate $4.00", "Chocolate cake $6.00", "Carrot cake $5.50", "Pie $2.50",
+    "Pizza small $8.00", "Pizza large $12.00", "12 inch focaccia $9", "16 inch focaccia $11", "Fish and chips $12", "Chips $4",
+    "Soup $3 $5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How much is the latte?", "$4.50"),
+        ("How much are two lattes and an iced latte?", "$14.00"),
+        ("How much is a chocolate cake?", "$6.00"),
+        ("What do I pay for a hot chocolate and a carrot cake?", "$9.50"),
+        ("What is the price of a large pizza?", "$12.00"),
+        ("What do a small and a large pizza cost?", "$20.00"),
+        ("How much would a latte and a pie cost?", "$7.00"),
+        ("According to the menu, how much is a pie, please?", "$2.50"),
+        ("How much is the 12 inch focaccia?", "$9.00"),
+        ("What do fish and chips cost?", "$12.00"),
+        ("How much are the pie and chips?", "$6.50"),
+        ("How much is a cake?", None),
+        ("How much is a pizza?", None),
+        ("How much is the chocolate muffin?", None),
+        ("How much is the soup?", None),
+        ("How much would a latte and a coke cost?", None),
+        ("What do I pay for the latte, the coke and the pie?", None),
+        ("For a coke and a pie, how much do I pay?", None),
+        ("How much is the large pizza for two people?", None),
+        ("What does half a pie cost?", None),
+        ("How much is a latte or a pie?", None),
+        ("How much is an apple pie with ice?", None),
+        ("How much is a rice dish?", None),
+    ],
+)
+def test_each_thing_has_the_one_price_that_its_words_tell(question: str, answer: str | None) -> None:
+    plan = plan_by_rules(question, [], MENU)
+    assert (plan and conclude(question, plan, [""] * len(plan.steps), [])) == answer
+
+
+@pytest.mark.parametrize(
+    ("line", "prices"),
+    [
+        ("Sofa Oslo $1,299", [("Sofa Oslo", "$1299", None)]),
+        ("Sofa €1.299,00", [("Sofa", "€1299.00", None)]),
+        ("Sofa 1,299.50 USD", [("Sofa", "$1299.50", None)]),
+        ("Coffee 2,75 €", [("Coffee", "€2.75", None)]),
+        ("Diesel $3.459", [("Diesel", "$3.459", None)]),
+        ("SONY WH-1000 $348.00", [("SONY WH-1000", "$348.00", None)]),
+        ("Apples $3.50/kg", [("Apples", "$3.50", "kg")]),
+        ("Cheese $3.50 / 100g", [("Cheese", "$3.50", "100g")]),
+        ("Apples $3.50/ea", [("Apples", "$3.50", None)]),
+        ("TURKEY$4.50PERKG", [("TURKEY", "$4.50", "KG")]),
+        ("Latte $4 Americano $3", [("Latte", "$4", None), ("Americano", "$3", None)]),
+        ("Soup $3 $5", [("Soup", "$3", None), ("Soup", "$5", None)]),
+        ("$4 Latte $3 Mocha", [("", "$4", None), ("", "$3", None)]),
+        ("Lemons 2 for $5", []),
+        ("Lemons 2/$5", []),
+        ("Lemons $5 for 2", []),
+        ("Code $1,2345", []),
+        ("Opened 1889", []),
+    ],
+)
+def test_a_price_is_read_with_its_thousands_unit_and_label(
+    line: str, prices: list[tuple[str, str, str | None]]
+) -> None:
+    assert [dataclasses.astuple(price) for price in parse_prices([line])] == prices
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How much are three apples?", None),
+        ("How much is a pound of apples?", "$3.50"),
+        ("What do 1.5 pounds of apples cost?", "$5.25"),
+        ("What does a kilo of apples cost?", None),
+        ("What do three pears cost?", "$3.00"),
+        ("How much are 200 grams of cheese?", None),
+        ("How much are two lemons?", None),
+        ("How much are an apple and a lemon?", None),
+    ],
+)
+def test_a_count_fits_the_unit_of_the_price(question: str, answer: str | None) -> None:
+    plan = plan_by_rules(question, [], ["Apples $3.50/LB", "Pears $1/ea", "Cheese $3.50/100g", "Lemons 2 for $5"])
+    assert (plan and conclude(question, plan, [""] * len(plan.steps), [])) == answer
 
 
 @pytest.mark.parametrize(
