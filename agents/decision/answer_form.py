@@ -5,7 +5,7 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.question_kinds import classify_question, is_about_several
+from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
 _YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
@@ -36,6 +36,7 @@ _QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
 _QUALIFIER = re.compile(r"\([^)]*\)")
 _SCIENTIFIC = re.compile(r"\b(?:scientific|latin|botanical) name\b", re.IGNORECASE)  # may be the title of a page
 _WORD = re.compile(r"[^\W_]+")
+_CARRIER = re.compile(r"\b(?:what|which|who) [^?]*?\bon (?:the|this|that) (?P<noun>[\w-]+)", re.IGNORECASE)
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
@@ -85,7 +86,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     told = _list_words(answer) - _SMALL - _OF_PHOTOS - asked
     if not _OR.search(question) and not told:
         return "the answer says no more than the question"
-    if classify_question(question).recognition:
+    if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
@@ -93,6 +94,12 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     if named and named == told and not _SCIENTIFIC.search(question):
         return "the answer is the name of what was recognised"
     return None
+
+
+def _is_carrier(question: str, entity: str) -> bool:
+    """Return whether a question asks what is on an entity that it names by its kind: "this coin", if that is a "Dime (Canadian coin)"."""
+    found = _CARRIER.search(question)
+    return found is not None and found["noun"].lower() in _WORD.findall(entity.lower())
 
 
 def _list_words(text: str) -> set[str]:

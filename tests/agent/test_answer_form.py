@@ -30,6 +30,7 @@ from tests.agent.scripted import context, run, turn
         ("Which fighter jet is that up there?", "The photo probably shows a fighter jet.", None),
         ("Who operates the thing on the right?", "The thing on the right is likely a rain gauge.", "Rain gauge"),
         ("What else is this tool called?", "Billhook", "Billhook"),
+        ("Who is on this coin?", "Dime", "Dime (Canadian coin)"),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
@@ -62,6 +63,40 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
 )
 def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:
     assert find_misfit(question, answer, entity) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is it?", "What animal is it?", "What dog breed is it?", "Who is this?", "Who is this person?", "Who is this statue of?",
+        "Who does this statue represent?", "Who is on this coin?", "Who is shown on the banknote?", "Who is the man on the left?",
+        "What building is shown in this picture?", "What building is in front of me?", "Which landmark can be seen in the image?",
+        "What's the breed of this dog?", "What is the make and model of this car?", "What's the title of this painting?",
+        "What is the common name of this plant?", "Which species does this bird belong to?", "Which book is on the table?",
+        "What is the tall building on the left?", "What is the tower behind the bridge?", "What's the fruit in the bowl?",
+        "Which insect is sitting on the leaf?", "What instrument is the man playing?", "What tool am I holding?", "Where is this?",
+        "Which painting is shown, and who made it?", "Which game is being played?", "What do you see in this picture?",
+    ],
+)  # fmt: skip
+def test_the_name_answers_what_asks_for_it(question: str) -> None:
+    assert find_misfit(question, "Blue Marble", "Blue Marble") is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What do you call the home of the animal in the middle?", "Which family does the bird on the right belong to?", "Who made this?",
+        "Which genus does this animal belong to?", "Where does this animal come from?", "Which foods do people get from this animal?",
+        "Who invented the thing on the left?", "Who is this by?", "Who is this building named after?", "Who is this man's wife?",
+        "Who is the architect of this building?", "Who is the author of the book on the left?", "What is it made of?", "What is it worth?",
+        "Where is this from?", "Where is this tower?", "What is the height of the tower on the left?", "Which metal is in this coin?",
+        "What is the tallest mountain on this island?", "What can be seen from the top of this tower?", "What species does this bird eat?",
+        "What is the title of the song that this band is known for?", "What is the bird on the left eating?", "What does it represent?",
+        "What is on the back of this coin?", "Who or what is on the front of the coin on the right?", "What is there to see?",
+    ],
+)  # fmt: skip
+def test_the_name_does_not_answer_what_asks_for_something_else(question: str) -> None:
+    assert find_misfit(question, "Blue Marble", "Blue Marble") is not None
 
 
 def test_no_right_answer_of_the_labelled_ones_is_a_misfit() -> None:
