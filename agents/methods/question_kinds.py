@@ -63,10 +63,10 @@ _PICTURE = (
 )
 _HOLDER = r"(?:hands?|bowl|glass|cup|can|bottle|box|bag|basket|vase|pot|pan|cage|tank|sky|water)"
 _PLACE = (
-    rf"(?: (?:over |up |down |right )?(?:here|there(?! to\b))| in front of \w+| (?:next|close) to \w+| in (?:the|this|that|my) {_PICTURE}"
-    rf"| in (?:the|my|his|her) {_HOLDER}|(?: (?:on|at|behind|under|beside|near|by|above|below|over|between))"
+    rf"(?:(?: (?:over |up |down |right )?(?:here|there(?! to\b))| in front of \w+| (?:next|close) to \w+"
+    rf"| in (?:the|this|that|my) {_PICTURE}| in (?:the|my|his|her) {_HOLDER}| (?:on|at|behind|under|beside|near|by|above|below|over|between)"
     r"(?! the (?:front|back|reverse|obverse|inside|outside|other side) of\b)"
-    r" (?:the|this|that|these|those|my|his|her|a|an)(?! \w+est\b) \w+)"
+    r" (?:the|this|that|these|those|my|his|her|a|an)(?! \w+est\b) \w+)\b)"
 )
 _ENDS = r"(?=\W*$|[,;.?!]| and\b)"
 _SOMEBODY = r"(?:he|she|they|(?:the|this|that) (?:[\w-]+ )?(?:man|woman|person|boy|girl|child|kid|guy|lady|player|people|men|women))"
