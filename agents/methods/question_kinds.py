@@ -64,7 +64,7 @@ _PICTURE = (
 _HOLDER = r"(?:hands?|bowl|glass|cup|can|bottle|box|bag|basket|vase|pot|pan|cage|tank|sky|water)"
 _PLACE = (
     rf"(?:(?: (?:over |up |down |right )?(?:here|there(?! to\b))| in front of \w+| (?:next|close) to \w+"
-    rf"| in (?:the|this|that|my) {_PICTURE}| in (?:the|my|his|her) {_HOLDER}| (?:on|at|behind|under|beside|near|by|above|below|over|between)"
+    rf"| in (?:the|this|that|my) {_PICTURE}| in (?:the|my|his|her) {_HOLDER}| (?:on|at|behind|under|beside|near|by|above|below|over)"
     r"(?! the (?:front|back|reverse|obverse|inside|outside|other side) of\b)"
     r" (?:the|this|that|these|those|my|his|her|a|an)(?! \w+est\b) \w+)\b)"
 )
