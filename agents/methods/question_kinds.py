@@ -92,10 +92,19 @@ _NAME_OF_SHOWN = re.compile(
     rf"|where{_BE} this(?: place)?{_ENDS}|where am i\b|where was this(?: (?:photo|picture|image))? taken\b)",
     re.IGNORECASE,
 )
+_DAYTIME = "minute|instant|hour|morning|afternoon|evening|day|season|spring|summer|autumn|fall|winter"
+_AFTER_A_TIME = (  # else it is part of a name: "this morning glory", "this season ticket"
+    "in|on|at|by|for|from|of|to|with|near|around|over|during|after|before|until|than|and|or|but|if|when|so|as|is|are|was|were|be|will|"
+    "would|can|could|do|does|did|has|have|had|should|may|might|here|there|already|yet|again|too|compared"
+)
+_NAMED_NOW = re.compile(  # "Now, how tall is it?", "USA Today"
+    r"^\W*(?:(?i:ok|okay|and|so|but|alright|well),? )?[Nn]ow\b|(?<=\w )(?:Now|Today|Tonight|Tomorrow|Yesterday)\b"
+)
 _NOW = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|nowadays|now|right now|currently|presently|latest|newest|most recent(?:ly)?|recently|"
-    r"these days|so far|up[- ]to[- ]date|at (?:the|this) (?:very )?moment|at present|this (?:very )?(?:minute|instant|hour|morning|"
-    r"afternoon|evening|day|week|month|season|year|spring|summer|autumn|fall|winter)|(?:last|next) (?:night|week|month|season|game|match|"
+    r"these days|so far|up[- ]to[- ]date|at (?:the|this) (?:very )?moment|at present|this (?:very )?(?:week|month|year)|"
+    rf"this very (?:{_DAYTIME})|this (?:{_DAYTIME})(?=\W*$|[^\w\s]|\s+(?:{_AFTER_A_TIME})\b)|"
+    r"(?:last|next) (?:night|week|month|season|game|match|"
     r"launch|election))\b|\bcurrent(?= (?:price|cost|score|weather|temperature|population|value|president|ceo|owner|champion|record|"
     r"exchange|rate|ranking|status|version|model|number|world|head|king|queen|mayor|coach|stock|market|\w+ (?:price|rate|champion))\b)"
     r"|\bis (?:it|this|that|he|she) (?:still )?(?:open|closed|alive|available|in stock)\b",
@@ -169,7 +178,7 @@ def classify_question(question: str) -> QuestionKind:
         visible=visible,
         recognition=recognition,
         open_world=not (text or calculation or visible or recognition) or _asks_more(plain),
-        now=bool(_NOW.search(plain)),
+        now=bool(_NOW.search(_NAMED_NOW.sub("", plain))),
     )
 
 
