@@ -36,9 +36,7 @@ class Bridge:
 
     heads: tuple[str, ...]  # nouns that name it in a question (``the architect of ...``, ``the country that ...``)
     keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
-    bare: tuple[str, ...] | None = (
-        None  # of what photos show: keys that name another one than "the animal on the left" points at
-    )
+    bare: tuple[str, ...] | None = None  # of what photos show: keys of another one than "the animal" points at
 
     @property
     def phrase(self) -> re.Pattern[str]:
