@@ -5,21 +5,28 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.question_kinds import classify_question, is_about_several
+from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
-_YES_OR_NO = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
+_YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
+    r"\W*(?:yes|no)(?:\W*$|[,;!:]|\.(?! ?\d)| (?:it|they|he|she|there|this|that|these|those|both|all|none)\b)",
+    re.IGNORECASE,
+)
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 _START = r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?"
 _ASKS = re.compile(rf"{_START}(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
 _ASKS_NAME = re.compile(rf"{_START}(?:who|whom|whose|which of)\b", re.IGNORECASE)
+_ASKS_WHICH_OF = re.compile(rf"{_START}which of\b", re.IGNORECASE)
 _ASKS_FIGURE = re.compile(
     rf"{_START}how (?:many|much|old|tall|high|long|wide|deep|heavy|far|fast|large|big)\b", re.IGNORECASE
 )
 _BY_WORDS = re.compile(r"\bhow (?:much|long|far) (?:of|is it|are they|did|does it matter)\b", re.IGNORECASE)
 _FIGURE = re.compile(
     r"\d|\b(?:no|none|zero|one|once|two|twice|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|"
-    r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free)s?\b",
+    r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free"
+    r"|decade|centur(?:y|ies)|(?:twen|thir|for|fif|six|seven|eigh|nine)ties)s?\b"
+    r"|\ban? (?:[a-z]+ )?(?:second|minute|moment|fortnight|lifetime|generation|cent|penny|dollar|euro|pound|inch|foot|yard|mile"
+    r"|(?:milli|centi|kilo)?met(?:re|er)|(?:kilo)?gram|kilo|ounce|tonne|ton|pint|litre|liter|gallon|few|couple|hair)\b",
     re.IGNORECASE,
 )
 _ASKS_TIME = re.compile(
@@ -29,13 +36,19 @@ _TIME = re.compile(
     r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
     r"|spring|summer|autumn|fall|winter|centur(?:y|ies)|decade|millenni(?:um|a)|age|era|period|reign|war|dynasty|morning|noon|afternoon|evening"
     r"|night|midnight|dawn|dusk|sunrise|sunset|today|yesterday|tomorrow|now|daily|weekly|monthly|yearly|annually|always|never|christmas|easter"
-    r"|season|past|eve|holiday|during|before|after|ago|while|once|until|since)s?\b",
+    r"|season|past|eve|holiday|during|before|after|ago|while|once|until|since|when(?:ever)?|if|o['’]clock|weekday|weekend|times"
+    r"|second|minute|hour|day|week|month|year|(?:by|from|till|at) (?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve))s?\b",
     re.IGNORECASE,
 )
+_NAMED_TIME = re.compile(  # not "in Paris"
+    r"\b(?:[Aa]t|[Oo]n|[Uu]nder|(?:[Ii]n )?[Tt]he)(?: (?:the|late|early|middle|eve of))* (?P<name>[A-Z]\w+)"
+)
+_NUMBER = re.compile(r"\W*\d[\d.,\s–-]*\W*")
 _QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
 _QUALIFIER = re.compile(r"\([^)]*\)")
 _SCIENTIFIC = re.compile(r"\b(?:scientific|latin|botanical) name\b", re.IGNORECASE)  # may be the title of a page
 _WORD = re.compile(r"[^\W_]+")
+_CARRIER = re.compile(r"\b(?:what|which|who) [^?]*?\bon (?:the|this|that) (?P<noun>[\w-]+)", re.IGNORECASE)
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
@@ -75,9 +88,10 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "yes or no does not answer the question"
     if _ASKS_FIGURE.match(question) and not _BY_WORDS.search(question) and not _FIGURE.search(answer):
         return "the question asks for a figure, and the answer has none"
-    if _ASKS_TIME.match(question) and not _TIME.search(answer):
+    if _ASKS_TIME.match(question) and not _TIME.search(answer) and not _names_time(answer, question, entity or ""):
         return "the question asks for a time, and the answer has none"
-    if _ASKS_NAME.match(question) and _QUANTITY.fullmatch(answer):
+    is_figure = _QUANTITY if _ASKS_WHICH_OF.match(question) else _NUMBER  # "3M" may have made it
+    if _ASKS_NAME.match(question) and is_figure.fullmatch(answer):
         return "the question asks for a name, and the answer is a figure"
     if is_about_several(question):
         return None
@@ -85,7 +99,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     told = _list_words(answer) - _SMALL - _OF_PHOTOS - asked
     if not _OR.search(question) and not told:
         return "the answer says no more than the question"
-    if classify_question(question).recognition:
+    if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
@@ -93,6 +107,18 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     if named and named == told and not _SCIENTIFIC.search(question):
         return "the answer is the name of what was recognised"
     return None
+
+
+def _names_time(answer: str, question: str, entity: str) -> bool:
+    """Return whether an answer may name a time, as "On Halloween" and "The Renaissance" do: a name that is not that of the thing itself."""
+    known = _list_words(question) | _list_words(entity)
+    return any(found["name"].lower() not in known for found in _NAMED_TIME.finditer(answer))
+
+
+def _is_carrier(question: str, entity: str) -> bool:
+    """Return whether a question asks what is on an entity that it names by its kind: "this coin", if that is a "Dime (Canadian coin)"."""
+    found = _CARRIER.search(question)
+    return found is not None and found["noun"].lower() in _WORD.findall(entity.lower())
 
 
 def _list_words(text: str) -> set[str]:

@@ -24,6 +24,7 @@ _AT_A_PLACE = re.compile(
     r"|(?:on|in|at|to|under|below|above|behind|beside|near|by|with|next to|in front of)(?! (?:which|whom|whose|what)\b)\b.*))?",
     re.IGNORECASE,
 )
+_SMALL = ("by", "for", "after")
 _EMPTY = frozenset(
     "who what which where whom is was are were s the of this that these those name named called do does did you call".split()
 )
@@ -35,7 +36,7 @@ class Bridge:
 
     heads: tuple[str, ...]  # nouns that name it in a question (``the architect of ...``, ``the country that ...``)
     keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
-    shown: bool = False  # whether photos show such things, so that "the animal on the left" points at one
+    bare: tuple[str, ...] | None = None  # of what photos show: keys of another one than "the animal" points at
 
     @property
     def phrase(self) -> re.Pattern[str]:
@@ -45,16 +46,24 @@ class Bridge:
             rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
         )
 
-    def find(self, question: str) -> re.Match[str] | None:
-        """Find the noun phrase in a question; None if it is missing, or is the thing in the photo that the question points at."""
-        found = self.phrase.search(question)
-        return None if found is None or (self.shown and _AT_A_PLACE.fullmatch(found.group())) else found
+    def is_shown(self, found: re.Match[str]) -> bool:
+        """Return whether a noun phrase may be the thing in the photo itself, since it says no more than where that is."""
+        return self.bare is not None and _AT_A_PLACE.fullmatch(found.group()) is not None
+
+    def can_name(self, key: str, found: re.Match[str]) -> bool:
+        """Return whether an attribute may name what a noun phrase means, and not where the thing in the photo is."""
+        if self.bare is None or not self.is_shown(found):
+            return True
+        return all(word in (found["head"].lower(), *self.bare, *_SMALL) for word in _WORD.findall(key.lower()))
 
 
 @lru_cache(maxsize=1)
 def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
     table = tomllib.loads((Path(__file__).parent / "bridges.toml").read_text(encoding="utf-8"))
-    bridges = (Bridge(tuple(rule["heads"]), tuple(rule["keys"]), rule.get("shown", False)) for rule in table["bridge"])
+    bridges = (
+        Bridge(tuple(rule["heads"]), tuple(rule["keys"]), tuple(rule["bare"]) if "bare" in rule else None)
+        for rule in table["bridge"]
+    )
     return tuple(bridges), tuple(table["verbs"])
 
 
@@ -64,8 +73,8 @@ def has_bridge(question: str) -> bool:
     An example is "the botanist who named this plant".
     """
     for bridge in _rules()[0]:
-        found = bridge.find(question)
-        if found is not None and not _rest(question, found) <= _EMPTY:
+        found = bridge.phrase.search(question)
+        if found is not None and not bridge.is_shown(found) and not _rest(question, found) <= _EMPTY:
             return True
     return False
 
@@ -84,13 +93,14 @@ def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
         return []
     pairs = list(facts(entity.attributes))
     for bridge in _rules()[0]:
-        found = bridge.find(question)
+        found = bridge.phrase.search(question)
         if found is None or found.start() == 0:
             continue
         if _rest(question, found) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
             continue
         described = set(_WORD.findall(found.group().lower()))
-        ranked = sorted(((_rank(key, bridge, described), value) for key, value in pairs), key=lambda pair: pair[0])
+        able = ((key, value) for key, value in pairs if bridge.can_name(key, found))
+        ranked = sorted(((_rank(key, bridge, described), value) for key, value in able), key=lambda pair: pair[0])
         names = [name for rank, value in ranked if rank < len(bridge.keys) for name in split_names(value)]
         hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
         if hops:

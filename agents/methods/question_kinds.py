@@ -56,10 +56,55 @@ _RECOGNITION = re.compile(
     r"background|foreground|card|postcard|stamp|poster|picture|photo|flag)\b",
     re.IGNORECASE,
 )
+_BE = r"(?: is| are| was| were|'s)"
+_NOUN = r"(?: (?!(?:of|for|to|by|from|with|about|after|as|that|which|who|made|used|built|called|[a-z]+ed|[a-z]+est|most|best)\b)[\w-]+)"
+_PICTURE = (
+    r"(?:picture|photo(?:graph)?|image|pic|screenshot|video|background|foreground|middle|cent(?:er|re)|distance|corner)"
+)
+_HOLDER = r"(?:hands?|bowl|glass|cup|can|bottle|box|bag|basket|vase|pot|pan|cage|tank|sky|water)"
+_PLACE = (
+    rf"(?:(?: (?:over |up |down |right )?(?:here|there(?! to\b))| in front of \w+| (?:next|close) to \w+"
+    rf"| in (?:the|this|that|my) {_PICTURE}| in (?:the|my|his|her) {_HOLDER}| (?:on|at|behind|under|beside|near|by|above|below|over)"
+    r"(?! the (?:front|back|reverse|obverse|inside|outside|other side) of\b)"
+    r" (?:the|this|that|these|those|my|his|her|a|an)(?! \w+est\b) \w+)\b)"
+)
+_ENDS = r"(?=\W*$|[,;.?!]| and\b)"
+_SOMEBODY = r"(?:he|she|they|(?:the|this|that) (?:[\w-]+ )?(?:man|woman|person|boy|girl|child|kid|guy|lady|player|people|men|women))"
+_NAME_OF_SHOWN = re.compile(
+    r"^\W*(?:"
+    # What is it? What animal is it? Who is this person? Who is this statue of?
+    rf"(?:what|which|who)(?: [\w-]+){{0,3}}?{_BE} (?:it|he|she|they){_PLACE}?{_ENDS}"
+    rf"|who{_BE} (?:this|that|these|those){_NOUN}{{0,2}}(?: of)?{_PLACE}?{_ENDS}"
+    # What is the tower behind the bridge? Who is the man on the left?
+    rf"|(?:what|which|who){_BE} the{_NOUN}{{1,4}}?{_PLACE}"
+    rf"(?: (?!(?!build|paint|draw)\w+ing\b)[\w-]+){{0,2}}?(?: of [^?.!,;]*)?{_PLACE}?{_ENDS}"
+    # What building is in front of me? Which insect is sitting on the leaf? Which painting is shown?
+    rf"|(?:what|which|who){_NOUN}{{0,3}}?{_BE}(?: (?:shown|pictured|depicted|portrayed|visible|seen|being \w+|\w+ing))?{_PLACE}"
+    rf"|(?:what|which|who){_NOUN}{{0,3}}?{_BE} (?:shown|pictured|depicted|portrayed|being \w+){_ENDS}"
+    rf"|(?:what|which|who){_NOUN}{{0,3}}? (?:can be seen|(?:can|do) (?:i|you|we) see)\b(?! from\b)"
+    rf"|(?:what|which){_NOUN}{{0,3}}? (?:am i|(?:is|are) {_SOMEBODY}) \w+ing{_PLACE}?{_ENDS}"
+    # What is the make and model of this car? Which species does this bird belong to?
+    rf"|what{_BE} the (?:(?:common|full|exact|english) )?(?:name|breed|species|brand|make|model|title|make and model)"
+    rf" of (?:this|that|these|those|the|my){_NOUN}{{0,3}}{_PLACE}?{_ENDS}"
+    rf"|(?:what|which) (?:breed|species) do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? belong to\b"
+    rf"|who do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? (?:represent|depict|show|portray)\b"
+    rf"|what do(?:es)? (?:this|that|the) {_PICTURE} (?:depict|show)\b"
+    rf"|where{_BE} this(?: place)?{_ENDS}|where am i\b|where was this(?: (?:photo|picture|image))? taken\b)",
+    re.IGNORECASE,
+)
+_DAYTIME = "minute|instant|hour|morning|afternoon|evening|day|season|spring|summer|autumn|fall|winter"
+_AFTER_A_TIME = (  # else it is part of a name: "this morning glory", "this season ticket"
+    "in|on|at|by|for|from|of|to|with|near|around|over|during|after|before|until|than|and|or|but|if|when|so|as|is|are|was|were|be|will|"
+    "would|can|could|do|does|did|has|have|had|should|may|might|here|there|already|yet|again|too|compared"
+)
+_NAMED_NOW = re.compile(  # "Now, how tall is it?", "USA Today"
+    r"^\W*(?:(?i:ok|okay|and|so|but|alright|well),? )?[Nn]ow\b|(?<=\w )(?:Now|Today|Tonight|Tomorrow|Yesterday)\b"
+)
 _NOW = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|nowadays|now|right now|currently|presently|latest|newest|most recent(?:ly)?|recently|"
-    r"these days|so far|up[- ]to[- ]date|at (?:the|this) (?:very )?moment|at present|this (?:very )?(?:minute|instant|hour|morning|"
-    r"afternoon|evening|day|week|month|season|year|spring|summer|autumn|fall|winter)|(?:last|next) (?:night|week|month|season|game|match|"
+    r"these days|so far|up[- ]to[- ]date|at (?:the|this) (?:very )?moment|at present|this (?:very )?(?:week|month|year)|"
+    rf"this very (?:{_DAYTIME})|this (?:{_DAYTIME})(?=\W*$|[^\w\s]|\s+(?:{_AFTER_A_TIME})\b)|"
+    r"(?:last|next) (?:night|week|month|season|game|match|"
     r"launch|election))\b|\bcurrent(?= (?:price|cost|score|weather|temperature|population|value|president|ceo|owner|champion|record|"
     r"exchange|rate|ranking|status|version|model|number|world|head|king|queen|mayor|coach|stock|market|\w+ (?:price|rate|champion))\b)"
     r"|\bis (?:it|this|that|he|she) (?:still )?(?:open|closed|alive|available|in stock)\b",
@@ -133,8 +178,17 @@ def classify_question(question: str) -> QuestionKind:
         visible=visible,
         recognition=recognition,
         open_world=not (text or calculation or visible or recognition) or _asks_more(plain),
-        now=bool(_NOW.search(plain)),
+        now=bool(_NOW.search(_NAMED_NOW.sub("", plain))),
     )
+
+
+def asks_name_of_shown(question: str) -> bool:
+    """Return whether a question asks what or who is shown, so that a name alone answers it.
+
+    Wider than `QuestionKind.recognition`, which routes and plans are made from.
+    """
+    plain = question.replace("\u2019", "'")
+    return _RECOGNITION.search(plain) is not None or _NAME_OF_SHOWN.match(plain) is not None
 
 
 def _asks_more(question: str) -> bool:

@@ -5,7 +5,7 @@ name of the last answer; ``it`` stays with whatever the dialog is about, at the 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agents.base_agent import Message
@@ -15,7 +15,8 @@ from agents.methods.thing_kinds import find_kind
 from agents.turn import Position
 
 _IMAGE = re.compile(
-    r"\b(this|these|picture|photo|image|pictured|shown|in front of me|on the (left|right|top|bottom)|"
+    r"\b((?:this|these)(?! (?:year|month|week|weekend|decade|century)\b)(?! (?:season|spring|summer|autumn|fall|winter|morning|afternoon|"
+    r"evening)(?:\W*$|[,;]))|picture|photo|image|pictured|shown|in front of me|on the (left|right|top|bottom)|"
     r"in the (middle|back|background|foreground)|(left|right|middle|bottom|top|left-hand|right-hand) one|here)\b",
     re.IGNORECASE,
 )
@@ -42,9 +43,22 @@ _NAMED = re.compile(
     r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )(?<!\bbeen )\b(there)\b(?! (?:is|are|was|were|any|a)\b)",
     re.IGNORECASE,
 )
-_THING = re.compile(r"\b(it|they|them|that|those)\b|\b(its|their)\b", re.IGNORECASE)
+_THING = re.compile(  # not "the car that they make"
+    r"\b(it|they|them|those)\b|\b(its|their)\b|\b(that)\b(?=\W*$|[,;])"
+    r"|(?:(?<=\bis )|(?<=\bwas )|(?<=\bare )|(?<=\bdid )|(?<=\bdoes ))that\b",
+    re.IGNORECASE,
+)
+_SINGLE_THING = re.compile(r"\bits?\b", re.IGNORECASE)
 _NAME = re.compile(
-    r"(?:[A-Z][\w'’.-]*|\d{3,4})(?:[ -](?:(?:of|the|de|da|di|du|la|le|van|von|and|al|el|on|upon|y) )*(?:[A-Z][\w'’-]*))*"
+    r"(?:[A-Z][\w'’.-]*|\d{3,4})(?:[ -](?:(?:of|the|de|da|di|du|la|le|van|von|and|al|el|on|upon|y) )*(?:[A-Z]\.(?= [A-Z])|[A-Z][\w'’-]*))*"
+)
+_AWAY = "in|of|to|from|for|at|near|on|with|into|over|around|across"
+_MADE_BY = re.compile(
+    rf"\b(?:by|is|was|are|were|shows?|depicts?|named|called|after|honou?rs) (?:the )?(?:(?!(?:{_AWAY})\b)[a-z]+ ){{0,2}}$"
+)
+_AWAY_FROM = re.compile(rf"\b(?:{_AWAY}) (?:the )?(?:[a-z]+ )?$|\b[Tt]he $")
+_LIKENESS = re.compile(
+    r"\b(?:statue|bust|portrait|painting|picture|photo|image|figure|head|likeness|work|design|invention|idea) of (?:the )?(?:[a-z]+ )?$"
 )
 _PERSON_KINDS = re.compile(rf"\bthat ({_PERSONS})\b", re.IGNORECASE)
 _WHO_IS = re.compile(r"^who (is|was|were) [A-Z]", re.IGNORECASE)
@@ -105,6 +119,9 @@ class Resolved:
     person: bool = False  # whether that name is known to be a person's
     sure: bool = True  # False where a pronoun was found and nothing it could stand for
     pointing: str = ""  # what an earlier question pointed at, if the query is about it and does not point itself
+    he: str | None = None  # the last person that the dialog called "he", and "she"
+    she: str | None = None
+    thing: str | None = None  # the topic before a person: what "it" goes back to; None is the picture
 
     @property
     def needs_image(self) -> bool:
@@ -119,14 +136,17 @@ def points_at_picture(query: str) -> bool:
 
 def extract_names(text: str) -> list[str]:
     """Extract the capitalised names of a text, in order. A single word that begins a sentence is no name."""
-    found: list[str] = []
+    return [name for _, name in _find_names(text)]
+
+
+def _find_names(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the text before each name, and the name."""
     for match in _NAME.finditer(text):
-        words = match.group().strip(" .'’-").split()
+        before, words = text[: match.start()], match.group().strip(" .'’-").split()
         while words and words[0].lower() in _NOT_NAMES:
-            words.pop(0)
+            before += f"{words.pop(0)} "
         if words and words[0][0].isalpha() and words[0].lower() not in _MONTHS:
-            found.append(" ".join(words))
-    return found
+            yield before, " ".join(words)
 
 
 def _names_of_query(query: str) -> list[str]:
@@ -145,10 +165,20 @@ def _find_place(answer: str) -> str | None:
     return found[-1].strip(" .") if found else None
 
 
-def _antecedent(query: str, answer: str, topic: str | None) -> str | None:
+def _find_person(answer: str, known: Collection[str]) -> str | None:
+    """Return the name that is likeliest a person's: by whom, or who is shown; else the first one that is no place."""
+    names = [(before, name) for before, name in _find_names(answer) if name.lower() not in known]
+    likely = [name for before, name in names if _LIKENESS.search(before) or _MADE_BY.search(before)]
+    others = (name for before, name in names if not _AWAY_FROM.search(before))
+    return next(iter(likely), None) or next(others, None)
+
+
+def _antecedent(query: str, answer: str, topic: str | None, *, personal: bool) -> str | None:
     known = {word.lower() for word in _names_of_query(query)}
     if topic:
         known.add(topic.lower())
+    if personal:
+        return _find_person(answer, known)
     candidates = [name for name in extract_names(answer) if name.lower() not in known]
     if _NAMED.search(query):
         place = _find_place(answer)
@@ -168,26 +198,47 @@ def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
     return pattern.sub(put, query, count=1)
 
 
+def _recall_person(query: str, last_answer: str, before: Resolved, *, is_she: bool) -> str | None:
+    """Return whom "he" or "she" means: whom the dialog is about, unless that one was called otherwise; else a name of the last answer."""
+    recalled, other = (before.she, before.he) if is_she else (before.he, before.she)
+    named = _antecedent(query, last_answer, before.topic, personal=True)
+    if before.person:
+        return recalled or (before.topic if before.topic != other else named)
+    return named or recalled or before.topic
+
+
 def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
     topic = before.topic
     if _IMAGE.search(query):
         return Resolved(query, None)
-    for pattern in (_NAMED, _PERSON):
-        if not pattern.search(query):
-            continue
-        personal = pattern is _PERSON or _PERSON_KINDS.search(query) is not None
-        name = topic if personal and before.person else _antecedent(query, last_answer, topic) or topic
+    thing = before.thing if before.person else topic
+    if _NAMED.search(query):
+        personal = _PERSON_KINDS.search(query) is not None
+        name = (
+            topic if personal and before.person else _antecedent(query, last_answer, topic, personal=personal) or topic
+        )
         if name is None:
-            return Resolved(query, None, sure=pattern is _PERSON and _PERSON_INSIDE.search(query) is not None)
-        return Resolved(_replace(pattern, query, name), name, person=personal)
+            return Resolved(query, None, sure=False)
+        return Resolved(_replace(_NAMED, query, name), name, person=personal, thing=thing if personal else None)
+    if (pronoun := _PERSON.search(query)) is not None:
+        is_she = pronoun.group().lower() in ("she", "her")
+        name = _recall_person(query, last_answer, before, is_she=is_she)
+        if name is None:
+            return Resolved(query, None, sure=_PERSON_INSIDE.search(query) is not None)
+        he, she = (before.he, name) if is_she else (name, before.she)
+        return Resolved(_replace(_PERSON, query, name), name, person=True, he=he, she=she, thing=thing)
     if _THING.search(query):
-        return Resolved(query if topic is None else _replace(_THING, query, topic), topic, before.person)
+        if before.person and _SINGLE_THING.search(query):
+            topic, before = thing, replace(before, person=False)
+        return replace(
+            before, question=query if topic is None else _replace(_THING, query, topic), topic=topic, sure=True
+        )
     named = [name for name in _names_of_query(query) if not _is_circumstance(query, name)]
     if len(named) == 1 and _COMPARED.search(query):
         named = []  # with what the dialog is about
     if named:
-        return Resolved(query, named[-1], person=_WHO_IS.search(query) is not None)
-    return Resolved(query, topic, before.person, sure=topic is None)
+        return Resolved(query, named[-1], person=_WHO_IS.search(query) is not None, thing=thing)
+    return replace(before, question=query, sure=topic is None)
 
 
 def resolve(query: str, history: Sequence[Message]) -> Resolved:

@@ -10,7 +10,7 @@ import unicodedata
 _MAX_CHARACTERS = 2_000  # a refusal says so at once
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "'''''''")
 _MARKS = re.compile(r"[*_\"“”«»]|\[[\d, ]{1,20}\]")
-_KNOW = re.compile(r"\bi (?:really |honestly |simply |just )?(?:do not|don'?t|don t) (?:really |actually )?know\b")
+_KNOW = re.compile(r"\bi (?:really |honestly |simply |just )?(?:do not|don ?t) (?:really |actually )?know\b")
 _BARE = re.compile(
     r"(?:it(?:'s| is) |that(?:'s| is) |the answer is )?(?:unknown|unsure|uncertain|unclear|undetermined|unidentifiable|unidentified|"
     r"n ?/ ?a|none|null|no answer|no idea|no information|not (?:sure|certain|known|given|available|applicable|specified|stated|"
@@ -23,6 +23,7 @@ _OPENING = re.compile(
     r"(?:based (?:up)?on|from|given|according to|with|without|in|by|judging (?:from|by)) (?:just |only |solely )?"
     r"(?:(?:the|this|these|that|what|any|more|further|your) )?[^,.]{0,60})(?:[,.:;!]\s+|\s+(?=i\b)))?\W*"
 )
+_NO = re.compile(r"\W*no\b")
 _ABLE = (
     r"(?:know|determine|identify|tell|say|answer|provide|see|find|recogni[sz]e|confirm|verify|establish|ascertain|give|make out|"
     r"be (?:sure|certain)|assist|help|read|access|discern|specify|name|state|infer|deduce|conclude|pinpoint|locate|estimate|view)"
@@ -37,25 +38,31 @@ _ASIDE = (
     r"(?:(?:itself|alone|provided|available|given|above|i have|here|you sent|you provided|and|or|nor|the|image|photo|"
     r"evidence|information) )*"
 )
-_NOT = r"(?:do(?:es)? not|do(?:es)?n't|did not|didn't|cannot|can't|can not)"
+_NOT = r"(?:do(?:es)? not|did not|can ?not)"
+_SEES = r"(?:find(?! out)|see|read|access|view|locate)\b"  # what holds for the thing too: "It is difficult to find in the wild"
+_NO_THING = (
+    rf"(?: (?:it|this|that|them))?(?:\W*$|[.,;!]| (?:what|which|who|where|when|how|whether|if)\b"
+    rf"|[^.,;]* (?:{_SOURCE}|{_PICTURE}|answer)\b)"
+)
 _REFUSES = re.compile(
     "|".join(
         (
-            rf"i (?:(?:can ?not|can't|could not|couldn't|am (?:not able|unable) to|was (?:not able|unable) to) (?:\w+ )??{_ABLE})\b",
+            rf"i (?:(?:can ?not|could not|am (?:not able|unable) to|was (?:not able|unable) to) (?:\w+ )??{_ABLE})\b",
             rf"i'm (?:not able|unable) to (?:\w+ )?{_ABLE}\b",
             r"i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain|aware|familiar|confident)|unsure|uncertain)\b",
-            r"i (?:do not|don't) (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
+            r"i do not (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
             r"information|details|evidence|the (?:\w+ )?(?:information|answer|evidence|details?))\b",
-            r"i (?:do not|don't) (?:\w+ )?recogni[sz]e\b",
+            r"i do not (?:\w+ )?recogni[sz]e\b",
             r"i (?:would|will|'d) need (?:more|further|additional)\b",
             r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
-            rf"(?:can ?not|can't|could not|couldn't|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
+            rf"(?:can ?not|could not|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
             r"(?:not (?:sure|certain)|unsure|uncertain|no idea)\b",
             r"unknown(?:,| (?:from|based on|given|in|to me))\b",
             rf"it(?:'s| is| would be) (?:currently |therefore )?(?:not possible|impossible|unclear|uncertain|difficult|hard|"
             rf"not clear|unknown)(?: for me)?"
-            rf"(?: to (?:\w+ )??{_ABLE}\b|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
-            rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |is (?:not|in)sufficient|is not enough|fails? to |contains? no |"
+            rf"(?: to (?:\w+ )??(?:(?!{_SEES})|(?={_SEES}{_NO_THING})){_ABLE}\b"
+            r"|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
+            rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |(?:is|are) (?:not |in)sufficient|is not enough|fails? to |contains? no |"
             rf"gives? no |provides? no |"
             r"says? nothing|lacks? )",
             rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|"
@@ -65,15 +72,18 @@ _REFUSES = re.compile(
             r"number))\b",
             rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|"
             rf"evidence|clues?|indication)",
-            r"there (?:is|was|are|were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
+            r"there(?: is| was| are| were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
             r"evidence|mention|indication|way|details?|data|context|answer|clues?|reference)\b",
             r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
             r"(?:is|are|was|were|available|provided|given|found|to)\b",
+            rf"{_GIVEN}(?:information|answer|details?|data) (?:is|are|was|were) (?:not (?:\w+ )?(?:provided|specified|mentioned|"
+            rf"stated|given|shown|available|included|found|known)|unavailable|missing)(?:$|[.,;!]|"
+            rf" (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)",
             r"(?:more|further|additional) (?:information|details?|data|context) (?:is|are|would be) (?:needed|required|necessary)\b",
-            r"[^.,;]{1,80} (?:can ?not|can't|could not|couldn't) be (?:\w+ )?(?:determined|identified|found|answered|known|verified|"
+            r"(?:[^.,;]{1,80} )?(?:can ?not|could not) be (?:\w+ )?(?:(?:determined|identified|answered|known|verified|"
             r"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|"
-            r"without|given|on|because|as|since|solely)\b)",
-            rf"[^.,;]{{1,80}} (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
+            rf"without|given|on|because|as|since|solely)\b)|found(?:$|[.,;!]|[^.,;]* {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b))",
+            rf"[^.,;]{{1,80}} (?:is|are|was|were) not (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
             rf"visible|available|"
             rf"included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)? (?:in|from|by|on|within|based on) "
             rf"{_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
@@ -83,8 +93,12 @@ _REFUSES = re.compile(
         )
     )
 )
+_DENIES = re.compile(
+    r"there(?: is| was| are| were|'s) (?:no|not any) (?:\w+ )?(?:evidence|mention|indication|way|clues?|reference)\b"
+    rf"(?![^.;]* (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)"
+)
 _TURNS = re.compile(
-    r"[,;.!]\s*(?:but|however|although|though|yet)\b,?\s+(?!i (?:can|could|would|am|'m|recommend|suggest|don't|do not)\b|you\b|please\b|"
+    r"[,;.!]\s*(?:but|however|although|though|yet)\b,?\s+(?!i (?:can|could|would|am|'m|recommend|suggest|do not)\b|you\b|please\b|"
     r"if\b|it (?:may|might|could|appears?|seems?|looks?)\b|this (?:may|might|could|appears?|seems?|looks?)\b|feel free|further|more|"
     r"there (?:is|are) no|none|not\b)"
 )
@@ -100,12 +114,15 @@ def refuses(answer: str) -> bool:
         .casefold()
         .split()
     )
+    text = text.replace("can't", "cannot").replace("n't", " not")
     if not any(ch.isalnum() for ch in text) or _KNOW.search(text) or _BARE.fullmatch(text):
         return True
     opening = _OPENING.match(text)
     starts = {0, opening.end() if opening else 0}
     for start in starts:
         refusal = _REFUSES.match(text, start)
+        if start and _NO.match(text) and _DENIES.match(text, start):
+            continue  # "No, there is no mention of it in the Bible" answers
         if refusal and not _TURNS.search(text, refusal.start()):
             return True
     return False

@@ -7,7 +7,7 @@ import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import mwparserfromhell
@@ -33,6 +33,8 @@ _ITALIC = re.compile(r"(?<!')''([^'\n]+)''(?!')")
 _BREAK = re.compile(r"<br ?/?>")
 _REFERENCE = re.compile(r"<ref(?: name=\"[\w ]+\" ?)?(?:/>|>[\w .,()–-]*</ref>)")
 _RAISED = re.compile(r"<(su[bp])>([\w .,()–-]*)</\1>")
+_POWER = re.compile(r"(?<=\d)<sup>([-–+]?\d+)</sup>")
+_EXPONENT = re.compile(r"[-–−+]?\d+")
 _ENTITY = re.compile(r"&[a-z]{2,8};")
 _SIGNS = frozenset("–—×·°½")
 _UNUSUAL = re.compile(r"[&#*\n]|:(?! )|^\s*[:;]|__|--|//")  # addresses, entities, lists, rules: for the parser
@@ -86,6 +88,41 @@ def _prefixed(word: str) -> _Render:
     return lambda values: one_line(f"{word} {_first(values)}")
 
 
+def _constant(text: str) -> _Render:
+    return lambda _: text
+
+
+def _circa(values: Sequence[str]) -> str:
+    return f"c. {'–'.join(values[:2])}"
+
+
+def _second(values: Sequence[str]) -> str:
+    return values[1] if len(values) > 1 else _first(values)
+
+
+def _fraction(values: Sequence[str]) -> str:
+    """``{{frac|3|1|2}}`` -> ``3 1/2``, ``{{frac|2}}`` -> ``1/2``; apart from a number before it."""
+    *whole, above, below = values[:3] if len(values) > 1 else ("1", _first(values))
+    return " " + " ".join((*whole, f"{above}/{below}"))
+
+
+def _raised(text: str) -> str:
+    """Mark an exponent: ``24`` -> ``^24``; other text stays."""
+    return f"^{text}" if _EXPONENT.fullmatch(text) else text
+
+
+def _value(values: Sequence[str], named: Mapping[str, str]) -> str:
+    """``{{val|5.97|e=24|u=kg}}`` -> ``5.97×10^24 kg``; uncertainties are left out."""
+    power = f"×10^{named['e']}" if named.get("e") else ""
+    unit = named.get("u") or named.get("ul") or ""
+    divisor = named.get("up") or named.get("upl")
+    return f"{_first(values)}{power} {unit}{f'/{divisor}' if divisor else ''}".strip()
+
+
+def _height(values: Sequence[str], named: Mapping[str, str]) -> str:
+    return " ".join(f"{named[unit]} {unit}" for unit in ("m", "cm", "ft", "in") if named.get(unit)) or _first(values)
+
+
 def _coordinates(values: Sequence[str]) -> str:
     return " ".join(value for value in values if re.fullmatch(r"[\d.+-]+|[NSEW]", value))
 
@@ -97,18 +134,29 @@ _RENDERERS: dict[str, _Render] = {
     "film date": _date, "release date": _date, "date": _date,
     "plainlist": _listed, "unbulleted list": _listed, "ubl": _listed, "hlist": _listed, "flatlist": _listed,
     "bulleted list": _listed, "indented plainlist": _listed, "csv": _listed, "cslist": _listed,
-    "circa": _prefixed("c."), "c.": _prefixed("c."), "ca": _prefixed("c."),
+    "circa": _circa, "c.": _circa, "ca": _circa,
     "us$": _prefixed("US$"), "usd": _prefixed("US$"), "gbp": _prefixed("£"), "£": _prefixed("£"),
     "eur": _prefixed("€"), "€": _prefixed("€"), "inr": _prefixed("₹"),
+    "frac": _fraction, "fraction": _fraction, "sfrac": _fraction, "gaps": "".join, "sup": lambda values: _raised(_first(values)),
+    "e": lambda values: f"×10^{_first(values)}", "10^": lambda values: f"10^{_first(values)}", "±": lambda values: f" ± {_first(values)}",
+    "ndash": _constant("–"), "en dash": _constant("–"), "mdash": _constant("—"), "snd": _constant(" – "), "spnd": _constant(" – "),
+    "spaced ndash": _constant(" – "), "spaced en dash": _constant(" – "), "times": _constant("×"), "minus": _constant("−"),
+    "nbsp": _constant(" "), "space": _constant(" "), "br": _constant(_SEPARATOR), "break": _constant(_SEPARATOR),
+    "native name": _second, "native phrase": _second,
     "lang": _last, "flag": _first, "flagicon": lambda _: "", "flagcountry": _first, "coord": _coordinates,
     "efn": lambda _: "", "citation needed": lambda _: "", "cite web": lambda _: "", "cn": lambda _: "", "sfn": lambda _: "",
 }  # fmt: skip
+_NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] = {"val": _value, "height": _height}
 
 
 def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
     name = template.strip().lower().replace("_", " ")
     if name.startswith("cite "):
         return ""
+    if name.startswith("formatnum:"):
+        return name.removeprefix("formatnum:").strip()
+    if name in _NAMED_RENDERERS:
+        return _NAMED_RENDERERS[name](values, named)
     if name in _RENDERERS:
         return _RENDERERS[name](values)
     # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
@@ -139,7 +187,7 @@ def _simple_template(template: re.Match[str]) -> str:
 
 
 def _nodes(code: Wikicode) -> Iterator[str]:
-    for node in code.nodes:
+    for before, node in pairwise((None, *code.nodes)):
         if isinstance(node, Text):
             yield str(node.value)
         elif isinstance(node, Template):
@@ -156,7 +204,9 @@ def _nodes(code: Wikicode) -> Iterator[str]:
             if name in _BREAK_TAGS:
                 yield _SEPARATOR
             if name not in _HIDDEN_TAGS and node.contents is not None:
-                yield _text(node.contents)
+                text = _text(node.contents)
+                is_power = name == "sup" and isinstance(before, Text) and str(before.value)[-1:].isdecimal()
+                yield _raised(text) if is_power else text
         elif not isinstance(node, Comment):
             yield str(node)
 
@@ -198,6 +248,8 @@ def simple_text(value: str) -> str | None:
         value = _ENTITY.sub(_character, value)
     if _UNUSUAL.search(value):
         return None
+    if "<" in value:
+        value = _POWER.sub(lambda power: f"^{power[1]}", value)
     text = _LINK.sub(lambda link: (link[2] or link[1]).strip(), value)
     if "<" in text:
         text = _RAISED.sub(lambda raised: raised[2].strip(), _REFERENCE.sub("", _BREAK.sub(_SEPARATOR, text)))

@@ -30,6 +30,17 @@ from tests.agent.scripted import context, run, turn
         ("Which fighter jet is that up there?", "The photo probably shows a fighter jet.", None),
         ("Who operates the thing on the right?", "The thing on the right is likely a rain gauge.", "Rain gauge"),
         ("What else is this tool called?", "Billhook", "Billhook"),
+        ("Who is on this coin?", "Dime", "Dime (Canadian coin)"),
+        ("Who made this?", "1889", None),
+        ("Who made this?", "No, it was not.", None),
+        ("Which of these three are hybrids?", "Yes they are", None),
+        ("Who painted it?", "No.", None),
+        ("When was it built?", "The Eiffel Tower", "Eiffel Tower"),
+        ("When was it built?", "In Paris", "Eiffel Tower"),
+        ("When is the animal on the left fed?", "The one on the left is fed by the keeper.", "Otter"),
+        ("When is it fed?", "The animal in the photo is an otter.", "Otter"),
+        ("How old is he?", "He was born in the Baltic cities.", None),
+        ("How tall is it?", "A tower in the parties' capital.", None),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
@@ -57,11 +68,71 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
         ("Which temple is on the left card?", "Borobudur", "Borobudur"),
         ("Which company built this tractor?", "Fordson", "Fordson F"),
         ("What is the Latin name of this mushroom?", "Amanita muscaria", "Amanita muscaria"),
+        ("When does it open?", "At nine o'clock", None),
+        ("When does it open?", "Weekdays at nine", None),
+        ("When does it open?", "From ten until noon.", None),
+        ("When is this eaten?", "At Thanksgiving", "Turkey"),
+        ("When is it celebrated?", "On Halloween", None),
+        ("When is it celebrated?", "It is celebrated on the eve of Diwali.", None),
+        ("When did it live?", "The Jurassic", "Stegosaurus"),
+        ("When was it built?", "The Renaissance", None),
+        ("When was it built?", "In the late Renaissance", None),
+        ("When was it built?", "In Roman times.", None),
+        ("When was it built?", "Under Napoleon III", "Arc de Triomphe"),
+        ("When is it ripe?", "When it turns yellow", None),
+        ("When is it ripe?", "As soon as it falls off the tree", None),
+        ("When will they hatch?", "In three weeks.", None),
+        ("How long does it live?", "A few decades", None),
+        ("How long has it been there?", "For centuries.", None),
+        ("How much does it cost?", "A dollar", None),
+        ("How long does it take?", "A minute", None),
+        ("How long is it?", "About an inch.", None),
+        ("How old was he when he died?", "In his seventies", None),
+        ("Where is it?", "No. 10 Downing Street", None),
+        ("Which Bond film is this from?", "No Time to Die", None),
+        ("Which perfume is in the bottle?", "No.5", None),
+        ("Who made this?", "3M", None),
+        ("Who sings this?", "50 Cent", None),
+        ("Who lives there?", "No one", None),
         ("Which country is this coin from?", "Dime (Canadian coin) is from Canada.", "Dime (Canadian coin)"),
     ],
 )
 def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:
     assert find_misfit(question, answer, entity) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is it?", "What animal is it?", "What dog breed is it?", "Who is this?", "Who is this person?", "Who is this statue of?",
+        "Who does this statue represent?", "Who is on this coin?", "Who is shown on the banknote?", "Who is the man on the left?",
+        "What building is shown in this picture?", "What building is in front of me?", "Which landmark can be seen in the image?",
+        "What's the breed of this dog?", "What is the make and model of this car?", "What's the title of this painting?",
+        "What is the common name of this plant?", "Which species does this bird belong to?", "Which book is on the table?",
+        "What is the tall building on the left?", "What is the tower behind the bridge?", "What's the fruit in the bowl?",
+        "Which insect is sitting on the leaf?", "What instrument is the man playing?", "What tool am I holding?", "Where is this?",
+        "Which painting is shown, and who made it?", "Which game is being played?", "What do you see in this picture?",
+    ],
+)  # fmt: skip
+def test_the_name_answers_what_asks_for_it(question: str) -> None:
+    assert find_misfit(question, "Blue Marble", "Blue Marble") is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What do you call the home of the animal in the middle?", "Which family does the bird on the right belong to?", "Who made this?",
+        "Which genus does this animal belong to?", "Where does this animal come from?", "Which foods do people get from this animal?",
+        "Who invented the thing on the left?", "Who is this by?", "Who is this building named after?", "Who is this man's wife?",
+        "Who is the architect of this building?", "Who is the author of the book on the left?", "What is it made of?", "What is it worth?",
+        "Where is this from?", "Where is this tower?", "What is the height of the tower on the left?", "Which metal is in this coin?",
+        "What is the tallest mountain on this island?", "What can be seen from the top of this tower?", "What species does this bird eat?",
+        "What is the title of the song that this band is known for?", "What is the bird on the left eating?", "What does it represent?",
+        "What is on the back of this coin?", "Who or what is on the front of the coin on the right?", "What is there to see?",
+    ],
+)  # fmt: skip
+def test_the_name_does_not_answer_what_asks_for_something_else(question: str) -> None:
+    assert find_misfit(question, "Blue Marble", "Blue Marble") is not None
 
 
 def test_no_right_answer_of_the_labelled_ones_is_a_misfit() -> None:

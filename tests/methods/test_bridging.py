@@ -65,5 +65,42 @@ def test_a_thing_that_is_pointed_at_is_not_replaced_by_a_name_of_its_attributes(
     assert write_hop_questions("How heavy is the bird on the right?", coin) == []
 
 
+@pytest.mark.parametrize(
+    ("question", "entity"),
+    [
+        ("How high is the mountain?", Entity("Matterhorn", {"location": "Zermatt, Switzerland", "mountain_range": "Pennine Alps"})),
+        ("How deep is the lake?", Entity("Lake Geneva", {"location": "Switzerland; France"})),
+        ("How long is the river in this photo?", Entity("River Thames", {"source_location": "Thames Head"})),
+        ("What is the population of the city?", Entity("Lyon", {"region": "Auvergne-Rhône-Alpes", "sister_city": "Milan"})),
+        ("What is the population of the old town on the left?", Entity("Lyon", {"state": "France"})),
+        ("What is the area of the island?", Entity("Oahu", {"location": "Pacific Ocean"})),
+        ("When was the queen born?", Entity("Queen Victoria", {"buried": "Frogmore, Windsor"})),
+    ],
+)  # fmt: skip
+def test_what_the_photo_shows_is_not_replaced_by_where_it_is(question: str, entity: Entity) -> None:
+    assert write_hop_questions(question, entity) == []
+    assert not has_bridge(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "entity", "hop"),
+    [
+        ("How long is the river?", Entity("Tower Bridge", {"crosses": "River Thames", "location": "London"}), "How long is River Thames?"),
+        ("How long is the river that it crosses?", Entity("Tower Bridge", {"crosses": "Thames"}), "How long is Thames?"),
+        ("How many live in the city?", Entity("Eiffel Tower", {"city": "Paris", "region": "Europe"}), "How many live in Paris?"),
+        (
+            "What is the population of the city where it was made?",
+            Entity("Porcelain", {"location": "Meissen"}),
+            "What is the population of Meissen?",
+        ),
+        ("When did the emperor die?", Entity("Taj Mahal", {"commissioned_by": "Shah Jahan"}), "When did Shah Jahan die?"),
+        ("Where was the founder born?", Entity("Fordson", {"founded_by": "Henry Ford"}), "Where was Henry Ford born?"),
+        ("What is the capital of the country?", Entity("Machu Picchu", {"location": "Peru"}), "What is the capital of Peru?"),
+    ],
+)  # fmt: skip
+def test_what_an_attribute_names_is_gone_through(question: str, entity: Entity, hop: str) -> None:
+    assert write_hop_questions(question, entity) == [hop]
+
+
 def test_names_are_taken_out_of_lists_and_numbers_left() -> None:
     assert split_names("Gustave Eiffel (engineer); Paris, France; 330 m") == ["Gustave Eiffel", "Paris", "France"]

@@ -135,6 +135,35 @@ def test_what_stands_in_the_picture_is_not(question: str) -> None:
     assert classify_question(question).self_contained
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is on at this cinema this evening?", "How warm will it be this spring?", "Is this park open this season?",
+        "Who won the championship this year?", "What is the weather like this morning in Rome?", "Is it open today?", "How old is he now?",
+        "Who is the best team this season so far?", "Does it bloom this summer?", "How did they play this day?", "WHAT DOES IT COST TODAY?",
+        "Now, what does it cost today?", "Which shows are there this week?", "Is this day lily cheaper this winter?",
+        "Today, who is the owner?", "Is there a concert this afternoon or tonight?", "Who leads the league right now?",
+    ],
+)  # fmt: skip
+def test_the_present_is_asked_for(question: str) -> None:
+    assert classify_question(question).now
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Is this morning glory poisonous to dogs?", "Is this day lily edible?", "Is this autumn crocus poisonous?",
+        "Is this spring roll vegan?", "Is this winter jacket waterproof?", "When was this summer palace built?", "Who founded USA Today?",
+        "Now, how tall is it?", "OK, now who made it?", "Who makes this evening dress?", "How much caffeine is in this instant coffee?",
+        "What does this fall foliage show?", "How long does this minute steak take?", "Who wrote The Day After Tomorrow?",
+        "Who directed Apocalypse Now?", "Who sang the song Yesterday first?", "How long is this season ticket?",
+        "What is served with this afternoon tea?", "Is this hour hand made of gold?",
+    ],
+)  # fmt: skip
+def test_a_name_with_a_time_in_it_is_not_the_present(question: str) -> None:
+    assert not classify_question(question).now
+
+
 @pytest.mark.parametrize("question", KEEP_THE_PHOTO)
 def test_a_follow_up_with_a_place_or_a_shop_keeps_its_photo(question: str) -> None:
     assert resolve(question, dialog("What is this?", "It is a Ford Mustang.")).needs_image

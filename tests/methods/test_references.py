@@ -88,6 +88,56 @@ def test_references_are_resolved(history: list[dict[str, str]], query: str, ques
     assert (resolved.question, resolved.needs_image) == (question, needs_image)
 
 
+STATUE = "It was designed by Frédéric Auguste Bartholdi, a gift of France to the United States."
+TOWER = ("Who built this tower?", "Gustave Eiffel.", "When was he born?", "In 1832.")
+LINCOLN = (
+    "Who is this statue of?",
+    "It is a statue of Abraham Lincoln.",
+    "Who was his wife?",
+    "His wife was Mary Todd.",
+)
+FORD = ("Which company made this?", "Ford Motor Company.", "Where is Ford Motor Company based?", "In Dearborn.")
+
+
+@pytest.mark.parametrize(
+    ("history", "query", "question"),
+    [
+        # a person is by whom it was made, not where
+        (("Who made this?", STATUE), "When was he born?", "When was Frédéric Auguste Bartholdi born?"),
+        (("Who made this?", "It was painted by Vincent van Gogh in Arles."), "When was he born?", "When was Vincent van Gogh born?"),
+        (("Who made this?", "It was painted in Arles by Vincent van Gogh."), "How old was that man?", "How old was Vincent van Gogh?"),
+        (("Who made this?", "The Eiffel Tower was built by Gustave Eiffel."), "When did he die?", "When did Gustave Eiffel die?"),
+        (("Who made this?", "Leonardo da Vinci painted it in Florence."), "When did he die?", "When did Leonardo da Vinci die?"),
+        (("Who made this?", "The architect of Big Ben is Augustus Pugin."), "Who taught him?", "Who taught Augustus Pugin?"),
+        (("Who named it?", "It was named by John R. Forster in 1781."), "When did he die?", "When did John R. Forster die?"),
+        (("Where is this from?", "It comes from Arles."), "When was he born?", "When was he born?"),
+        # "it" is no person
+        (TOWER, "How tall is it?", "How tall is it?"),
+        ((*TOWER, "How tall is it?", "330 m."), "When did he die?", "When did Gustave Eiffel die?"),
+        (("What is this?", "A fort.", "Who was Ada Lovelace?", "A mathematician."), "What is its name?", "What is its name?"),
+        # nor is he a she
+        (LINCOLN, "When was she born?", "When was Mary Todd born?"),
+        ((*LINCOLN, "When was she born?", "In 1818."), "When did he die?", "When did Abraham Lincoln die?"),
+        ((*LINCOLN[:3], "I don't know"), "When was she born?", "When was she born?"),
+        ((*LINCOLN, "When was he born?", "In 1809."), "How tall was he?", "How tall was Abraham Lincoln?"),
+        # "that" that begins a clause, and this year
+        (FORD, "What is the largest car that they make?", "What is the largest car that Ford Motor Company make?"),
+        (FORD, "Who flew the one that was first?", "Who flew the one that was first?"),
+        (FORD, "How many people work for that?", "How many people work for Ford Motor Company?"),
+        (FORD, "Is that a public company?", "Is Ford Motor Company a public company?"),
+        (("Where does this live?", "It lives in Bhutan."), "Who rules that country this year?", "Who rules Bhutan this year?"),
+        (("Where does this live?", "It lives in Bhutan."), "Is it hot in that country this summer?", "Is it hot in Bhutan this summer?"),
+    ],
+)  # fmt: skip
+def test_a_pronoun_means_what_it_can_mean(history: tuple[str, ...], query: str, question: str) -> None:
+    assert resolve(query, dialog(*history)).question == question
+
+
+def test_it_is_in_the_picture_again_after_a_person() -> None:
+    resolved = resolve("How tall is it?", dialog(*TOWER))
+    assert (resolved.needs_image, resolved.pointing, resolved.person) == (True, "this tower", False)
+
+
 def test_a_pronoun_without_antecedent_is_unsure() -> None:
     assert not resolve("Where was he born?", dialog("what is this?", "i do not know")).sure
 

@@ -41,6 +41,13 @@ REFUSALS = [
     "As an AI, I cannot see the picture.", "I cannot determine the exact model, but I can describe the car.",
     "I don't recognize this person.", "I'm not sure, but it might be a Ford.", "The evidence is insufficient to answer the question.",
     "I cannot determine the height [1].",
+    "The height isn't mentioned in the evidence.", "There isn't enough information in the evidence.", "Cannot be determined.",
+    "It isn't possible to determine the year.", "It isn’t clear from the photo who made it.", "That information is not available.",
+    "The details aren't provided.", "I couldn't find it.", "The date wasn't stated in the provided text.", "Can't be identified from this.",
+    "The answer cannot be found in the evidence.", "The designer can't be found.", "It is not possible to read the sign in the picture.",
+    "It's difficult to see.", "It is impossible to find that in the evidence.", "The evidence isn't sufficient to answer.",
+    "No, there is no mention of it in the evidence.", "No, it is not possible to determine that.", "No, I cannot see it.",
+    "The information isn't available in the evidence.", "Unable to locate the building.",
 ]  # fmt: skip
 ANSWERS = [
     "The species is unknown to science.", "The artist is unknown.", "It was painted by an unknown master.", "No", "No.", "Zero",
@@ -54,6 +61,12 @@ ANSWERS = [
     "Information Society", "The image of the saint was painted in 1503.", "The picture was painted by Vermeer.",
     "Its origin is uncertain, but the first recipe dates from 1891.", "More than 300 people.", "More information was added in 1990.",
     "The cat cannot be kept outdoors.", "The Sphinx's builder is thought to be Khafre.", "It does not contain gluten.",
+    "No, kiwis cannot be found in Australia.", "No, it is not possible to access the torch; it closed in 1916.", "It isn't poisonous.",
+    "It is difficult to find in the wild.", "No, there is no reference to it in the Bible.", "No, there isn't any evidence of that.",
+    "It is hard to see from the road.", "It is impossible to access the crypt.", "No, they can't be found in Africa.",
+    "The kiwi can't be found in Australia.", "The information centre isn't open.", "It isn't known to be poisonous.",
+    "It isn't clear water.",
+    "The data centre is not in Paris.", "No, it is not possible to view the interior.", "The plant isn't available in Europe.",
     "You cannot see it from the road.", "The plant is not available in Europe.", "Knowledge", "Nobody knows why it was abandoned.",
 ]  # fmt: skip
 
