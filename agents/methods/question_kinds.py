@@ -185,7 +185,7 @@ def classify_question(question: str) -> QuestionKind:
 def asks_name_of_shown(question: str) -> bool:
     """Return whether a question asks what or who is shown, so that a name alone answers it.
 
-    Wider than `QuestionKind.recognition`, which routes and plans are made from.
+    Wider than ``QuestionKind.recognition``, which routes and plans are made from.
     """
     plain = question.replace("\u2019", "'")
     return _RECOGNITION.search(plain) is not None or _NAME_OF_SHOWN.match(plain) is not None
