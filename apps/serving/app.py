@@ -26,7 +26,7 @@ from apps.http_server import read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
-from apps.serving.pictures import DECODE_SECONDS, PhotoReader, load_file
+from apps.serving.pictures import DECODE_SECONDS, PhotoReader
 from apps.serving.protocol import (
     AGENT_FAILED,
     DONE,
@@ -187,7 +187,7 @@ class Server:
         if url is None:
             return Question(text, None, history)
         limits = self._limits
-        data = await asyncio.to_thread(load_file, url, max_bytes=limits.body_bytes, http=limits.http_pictures)
+        data = await self._photos.load(url, max_bytes=limits.body_bytes, http=limits.http_pictures)
         return Question(text, await self._photos.decode(data), history)
 
     async def _run_in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:

@@ -10,14 +10,17 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from apps.serving import pictures
 from apps.serving.app import ServerLimits
 from apps.serving.pictures import PhotoReader
 from apps.serving.protocol import ProtocolError
@@ -92,6 +95,25 @@ def test_ordinary_photos_are_answered_while_slow_ones_are_decoded(agent: Scripte
     with serving(agent, limits=ServerLimits(decode_seconds=ENDLESS)) as url, attacked(url, slow):
         assert [complete(url, GOOD).status_code for _ in range(3)] == [200] * 3
         assert httpx.get(f"{url}/health").json()["photos"] == 8
+
+
+@hostile
+def test_addresses_that_do_not_answer_delay_no_photo_that_was_sent(
+    agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused in time, too, where looking up their names has no end."""
+    found = threading.Event()
+    monkeypatch.setattr(pictures, "fetch", lambda url, **limits: found.wait(ENDLESS))
+    monkeypatch.setattr(pictures, "_FETCH_SECONDS", 0.5)
+    body = json.dumps({"model": "crag-mm-test", "messages": [asked("?", "http://slow.example/a.jpg")]}).encode()
+    limits = ServerLimits(http_pictures=True)
+    try:
+        with serving(agent, limits=limits) as url, ThreadPoolExecutor(20) as clients:
+            for reply in clients.map(lambda _: complete(url, body), range(20)):
+                assert (reply.status_code, reply.json()["error"]["code"]) == (400, "image_url_not_reachable")
+            assert complete(url, GOOD).status_code == 200  # while the threads that fetch still wait
+    finally:
+        found.set()
 
 
 @hostile
