@@ -220,6 +220,8 @@ class Server:
         if outcome.failed and outcome.cause is not None:
             self._note_failure(outcome.cause, outcome.error or "")
             raise build_failure(outcome)
+        if outcome.error:
+            _log.warning("a question was answered, but something went wrong: %s", outcome.error)
         self._failures = 0
         self._metrics.seconds.observe(time.monotonic() - began)
         if outcome.abstained:

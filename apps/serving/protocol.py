@@ -196,7 +196,7 @@ def build_reply(
     """Build the JSON of a whole answer or, with ``delta``, of one piece of a stream.
 
     A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece. A piece before the answer may say what the agent
-    is doing (field ``crag_stage``).
+    is doing (field ``crag_stage``). Texts of errors belong to the log, as those of failures do.
     """
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
     if delta is not None:
@@ -209,7 +209,7 @@ def build_reply(
         "created": created,
         "model": model,
         "choices": [choice],
-        **({} if outcome is None else {"crag": outcome.as_json()}),
+        **({} if outcome is None else {"crag": outcome.without_error_texts().as_json()}),
         **({} if stage is None else {"crag_stage": stage}),
     }
     return {name: _to_plain(value) for name, value in told.items()}
