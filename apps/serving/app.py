@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import read_body, run_until_left
+from apps.http_server import CLIENT_LEFT, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
@@ -241,26 +241,27 @@ class Server:
         Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
-        yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
+        status, code = CLIENT_LEFT, "client_left"  # unless it comes to an end
         stages: asyncio.Queue[str] = asyncio.Queue()
         asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
+            yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
             async for stage in _list_stages(asking, stages):
                 if stage is None:
                     yield ": waiting\n\n"
                 else:
                     yield format_event(build_reply(identity, created, self._model, None, {"content": ""}, stage))
             outcome = await asking
+            yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
+            yield format_event(build_reply(identity, created, self._model, outcome, {}))
+            status, code = 200, ""
+            yield DONE
         except ProtocolError as error:
-            self._metrics.requests.labels(error.status, error.code or "").inc()
+            status, code = error.status, error.code or ""
             yield format_event(error.body)
-            return
         finally:
             asking.cancel()  # where the client has left
-        yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
-        yield format_event(build_reply(identity, created, self._model, outcome, {}))
-        yield DONE
-        self._metrics.requests.labels(200, "").inc()
+            self._metrics.requests.labels(status, code).inc()
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)

@@ -123,6 +123,9 @@ class PhotoReader:
                 return decode_image(image, _leave_to_process)
         except (ProtocolError, _TakesLongError):
             raise
+        except Image.DecompressionBombError as error:  # Pillow opens nothing that is larger still
+            message = f"the picture has too many pixels; at most {self._max_pixels} are taken"
+            raise _build_error(message, "image_too_large") from error
         except Exception as error:
             raise _build_decode_error(error) from error
 

@@ -399,7 +399,8 @@ def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None
         assert complete(url, asked("next")).choices[0].message.content == "answer to next"
 
 
-def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent: ScriptedAgent) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent: ScriptedAgent, stream: bool) -> None:
     """32 requests are sent and closed while the agent works for another client; then an honest one comes."""
     agent.open.clear()
     limits = ServerLimits(questions=33, requests_per_minute=1000)
@@ -407,7 +408,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
         last.callback(agent.open.set)
         first = other.submit(complete, url, asked("first"))
         assert agent.entered.wait(30)
-        body = json.dumps({"model": MODEL, "messages": [asked("gone", data_url(PHOTO))]}).encode()
+        gone = {"model": MODEL, "messages": [asked("gone", data_url(PHOTO))], "stream": stream}
+        body = json.dumps(gone).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
         connections = []
         for _ in range(32):
