@@ -106,7 +106,7 @@ def render_details(outcome: Outcome, photo: Image.Image | None = None, asked: st
 
 
 def _render_verdict(outcome: Outcome) -> str:
-    if not outcome.verdict:
+    if not outcome.verdict and not outcome.failed:
         return ""
     checks = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(f'{value:.3g}' if isinstance(value, float) else str(value))}</dd>"
@@ -115,7 +115,8 @@ def _render_verdict(outcome: Outcome) -> str:
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
     measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
-    return f'<h2>Verdict</h2><p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>{error}{measured}'
+    said = "" if outcome.failed else f'<p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>'
+    return f"<h2>Verdict</h2>{said}{error}{measured}"
 
 
 def _render_findings(outcome: Outcome) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -92,6 +93,12 @@ class Outcome:
         """Return plain values for a JSON document."""
         return {**asdict(self), "abstained": self.abstained}
 
+    def without_error_texts(self) -> Outcome:
+        """Copy the outcome with stage and kind alone of what went wrong, for strangers: errors name addresses and paths."""
+        times = tuple(replace(time, skipped=_name_kind(time.skipped) or time.skipped) for time in self.times)
+        error = None if self.error is None else _name_kind(self.error) or "something failed"
+        return replace(self, error=error, times=times)
+
     @classmethod
     def from_json(cls, values: Any) -> Outcome | None:
         """Rebuild an outcome from what ``as_json`` returned.
@@ -155,6 +162,11 @@ def _explain(decision: Decision | None) -> tuple[str, str | None]:
         return f"{reason[0].upper()}{reason[1:]}.", None
     why = sure if sure and decision.ruled_out is None else f"not said, because {reason}"
     return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
+
+
+def _name_kind(said: str | None) -> str:
+    """Return the words in front of an error's text: a stage or its status, and the type of the error; "" if there are none."""
+    return ": ".join(takewhile(str.isidentifier, (said or "").split(": ")[:2]))
 
 
 def _explain_gap(stage: StageRecord) -> str | None:

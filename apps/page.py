@@ -19,6 +19,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
+from agents.unanswered import WORDS
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
 from apps.details import encode_thumbnail, render_details, render_introduction, render_progress
 from apps.examples import Example
@@ -220,6 +221,10 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
                 # The buttons are left alone: an update on its way would bring Stop back after a click on it.
                 yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), gr.skip(), gr.skip()
             outcome = job.outcome()
+            if outcome.failed and outcome.cause is not None:
+                _log.error("a question was not answered: %s", outcome.error)
+                yield reply(f"There is no answer: {WORDS[outcome.cause]}.", render_details(outcome, photo, question))
+                return
             longer = Dialog(_get_path(file), (*dialog.turns, (question, outcome)))
             yield reply(outcome.answer, render_details(outcome, photo, question), longer.as_json())
         except CancelledError:

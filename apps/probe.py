@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from agents.base.command_options import Flag
 from agents.base.files import one_line
@@ -64,12 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def show(found: Probe, console: Console) -> None:
     """Print what was found out as a table."""
-    table = Table(title=f"{found.model} at {found.address}", title_justify="left")
+    table = Table(title=escape(f"{found.model} at {found.address}"), title_justify="left")
     for column in ("what", "can it?", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for each in found.findings:
         said, colour = _SAID[each.can]
-        table.add_row(each.name, f"[{colour}]{said}[/]", each.said, each.cure)
+        # a server's words are no markup: "[/INST]" would be a closing tag
+        table.add_row(Text(each.name), Text(said, colour), Text(each.said), Text(each.cure))
     console.print(table)
     console.print(f"{found.requests} requests, {found.seconds:.1f} s", style="dim")
     if found.fault is not None:

@@ -88,19 +88,27 @@ class OpenedPhotos:
     """Pictures that took long to decode, and errors of those that could not be, by dialog; the oldest are forgotten first."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Image.Image | Exception] = OrderedDict()
+        self._known: OrderedDict[bytes, Image.Image | str] = OrderedDict()
 
     def get(self, key: bytes) -> Image.Image | None:
-        """Return the picture, or None if it is not known; raise what decoding it raised."""
+        """Return the picture, or None if it is not known.
+
+        Raises:
+            ValueError: It could not be decoded.
+        """
         known = self._known.get(key)
-        if isinstance(known, Exception):
-            raise known
+        if isinstance(known, str):
+            raise ValueError(known)
         return known
 
     def keep(self, key: bytes, result: Image.Image | Exception) -> None:
-        """Remember a picture or an error."""
+        """Remember a picture, or in words an error: its traceback would hold the file and all that was opened of it."""
         self._known.pop(key, None)
-        self._known[key] = result
+        if isinstance(result, Exception):
+            kind = "" if type(result) is ValueError else f"{type(result).__name__}: "
+            self._known[key] = f"{kind}{result}"[:_MAX_REASON]
+        else:
+            self._known[key] = result
         while len(self._known) > 1 and (len(self._known) > _MAX_OPENED or self._pixels() > _OPENED_PIXELS):
             self._known.popitem(last=False)
 

@@ -119,10 +119,10 @@ class SharedSearch(ReadySearch):
             about: dict[str, Any] = ray.get(opening, timeout=START_SECONDS)
         except ray.exceptions.GetTimeoutError:
             raise GoneError(f"the search of this machine is not open after {START_SECONDS:.0f} s") from None
-        except ray.exceptions.RayActorError as error:
-            raise GoneError(f"the search of this machine has died: {error}") from error
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise GoneError(f"the search of this machine has died: {error}") from error
         return about
 
     def _ask(self, method: str, queries: Sequence[Any], k: int, deadline: Deadline) -> list[Results[Any]]:
@@ -138,7 +138,7 @@ class SharedSearch(ReadySearch):
             raise SearchError(f"the search found nothing within {seconds:.1f} s") from None
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayError as error:  # not of actors alone: a process out of memory, a full object store
             self._lose()
             raise SearchError("the search of this machine died") from error
         return found

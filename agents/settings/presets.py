@@ -270,7 +270,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
         preset: Name of the preset, for messages.
 
     Raises:
-        SettingsError: A value is malformed, or an override is for a stage that is not among the stages.
+        SettingsError: A value is malformed, no stage gives the answer, or an override is for a stage that is not among the stages.
     """
     assigned = [
         parse_assignment(text) for text in overrides
@@ -304,8 +304,21 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_format_validation_error(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)
+    _check_decision(settings)
     _check_gate(settings)
     return settings
+
+
+def _check_decision(settings: Settings) -> None:
+    """Check that some stage gives the answer: without one every turn would end as "I don't know", as if the model had declined.
+
+    Raises:
+        SettingsError: No stage decides.
+    """
+    if not any(stage.kind == "decides" for stage in settings.stage_classes.values()):
+        raise SettingsError(
+            'stages: no stage gives the answer; name "finalise" last, or a stage of your own with kind = "decides"'
+        )
 
 
 def _check_gate(settings: Settings) -> None:

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from agents.base.command_options import Flag
 from agents.base.files import format_os_error
@@ -90,12 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.as_json:
         print(json.dumps({"failed": failed, "checks": [asdict(each) for each in checks]}, indent=2, ensure_ascii=False))
         return int(failed > 0)
-    shown = Table(title=f"preflight: {options.preset} under {options.profile}", show_lines=True)
+    shown = Table(title=escape(f"preflight: {options.preset} under {options.profile}"), show_lines=True)
     shown.caption = f"{failed} failed" if failed else "ready to submit"
     for column in ("check", "state", "found", "what to do"):
         shown.add_column(column, overflow="fold")
     for each in checks:
-        shown.add_row(each.name, f"[{_COLOURS[each.state]}]{each.state}[/]", each.found, each.fix)
+        shown.add_row(Text(each.name), Text(each.state, _COLOURS[each.state]), Text(each.found), Text(each.fix))
     Console(width=150).print(shown)
     return int(failed > 0)
 

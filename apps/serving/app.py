@@ -22,11 +22,11 @@ from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import read_body, run_until_left
+from apps.http_server import CLIENT_LEFT, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
-from apps.serving.pictures import DECODE_SECONDS, PhotoReader, load_file
+from apps.serving.pictures import DECODE_SECONDS, PhotoReader
 from apps.serving.protocol import (
     AGENT_FAILED,
     DONE,
@@ -187,7 +187,7 @@ class Server:
         if url is None:
             return Question(text, None, history)
         limits = self._limits
-        data = await asyncio.to_thread(load_file, url, max_bytes=limits.body_bytes, http=limits.http_pictures)
+        data = await self._photos.load(url, max_bytes=limits.body_bytes, http=limits.http_pictures)
         return Question(text, await self._photos.decode(data), history)
 
     async def _run_in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:
@@ -220,6 +220,8 @@ class Server:
         if outcome.failed and outcome.cause is not None:
             self._note_failure(outcome.cause, outcome.error or "")
             raise build_failure(outcome)
+        if outcome.error:
+            _log.warning("a question was answered, but something went wrong: %s", outcome.error)
         self._failures = 0
         self._metrics.seconds.observe(time.monotonic() - began)
         if outcome.abstained:
@@ -239,26 +241,27 @@ class Server:
         Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
-        yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
+        status, code = CLIENT_LEFT, "client_left"  # unless it comes to an end
         stages: asyncio.Queue[str] = asyncio.Queue()
         asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
+            yield format_event(build_reply(identity, created, self._model, None, {"role": "assistant", "content": ""}))
             async for stage in _list_stages(asking, stages):
                 if stage is None:
                     yield ": waiting\n\n"
                 else:
                     yield format_event(build_reply(identity, created, self._model, None, {"content": ""}, stage))
             outcome = await asking
+            yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
+            yield format_event(build_reply(identity, created, self._model, outcome, {}))
+            status, code = 200, ""
+            yield DONE
         except ProtocolError as error:
-            self._metrics.requests.labels(error.status, error.code or "").inc()
+            status, code = error.status, error.code or ""
             yield format_event(error.body)
-            return
         finally:
             asking.cancel()  # where the client has left
-        yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
-        yield format_event(build_reply(identity, created, self._model, outcome, {}))
-        yield DONE
-        self._metrics.requests.labels(200, "").inc()
+            self._metrics.requests.labels(status, code).inc()
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)

@@ -20,14 +20,16 @@ DECODE_SECONDS = 5.0
 """Time limit of a photo: half of the challenge's 10 s a turn, as in the agent."""
 
 _FETCH_SECONDS = 5.0
+_FETCHES = 32  # at once: as many as questions are let in by default
 _HEADER_READS = 2_000  # of a file's header; one of millions of segments keeps Pillow's Python code busy for seconds
 
 
 class PhotoReader:
-    """Decoder of photos within a time limit; usable from several threads.
+    """Loader and decoder of photos within a time limit; usable from several threads.
 
-    What is sure to be quick is decoded in a thread. Everything else waits for one process, which is killed when its time is over or nobody
-    waits any more, so that it never keeps ordinary photos waiting.
+    Addresses are fetched in threads of their own, because looking up a name may take longer than any limit. What is sure to be quick is
+    decoded in a thread. Everything else waits for one process, which is killed when its time is over or nobody waits any more. So neither
+    keeps ordinary photos waiting.
 
     Args:
         max_pixels: Pixels above which a photo is refused by its header.
@@ -44,10 +46,34 @@ class PhotoReader:
         self._max_pixels, self._seconds, self._observe = max_pixels, seconds, observe
         self._quick = ThreadPoolExecutor(os.cpu_count() or 1, "photo")
         self._slow = ThreadPoolExecutor(1, "slow-photo")
+        self._fetching = ThreadPoolExecutor(_FETCHES, "fetch-photo")
         self._abandoned = threading.Event()  # of the photo that the process decodes
         self._worker = SubprocessWorker(lambda: self._abandoned.is_set())
         self.inside = 0
         """Photos waiting or being decoded."""
+
+    async def load(self, url: str, *, max_bytes: int, http: bool) -> bytes:
+        """Load the file behind a URL.
+
+        Args:
+            url: A data URL, or an http address.
+            max_bytes: Maximum size of a fetched file; a data URL is bounded by its request.
+            http: Whether files are fetched from public http addresses.
+
+        Raises:
+            ProtocolError: The URL may not be followed, or leads to no file within limits.
+        """
+        loop = asyncio.get_running_loop()
+        if url[:5].lower() == "data:":
+            return await loop.run_in_executor(self._quick, _decode_data_url, url)
+        if not http:
+            message = "this server fetches no pictures; send a data URL (data:image/jpeg;base64,...)"
+            raise _build_error(message, "image_url_not_allowed")
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS):
+                return await loop.run_in_executor(self._fetching, _fetch, url, max_bytes)
+        except TimeoutError:
+            raise _build_fetch_error("it takes too long") from None
 
     async def decode(self, data: bytes) -> Image.Image:
         """Decode a file to an upright photo in 8-bit RGB; cancelling it kills the process that decodes.
@@ -97,6 +123,9 @@ class PhotoReader:
                 return decode_image(image, _leave_to_process)
         except (ProtocolError, _TakesLongError):
             raise
+        except Image.DecompressionBombError as error:  # Pillow opens nothing that is larger still
+            message = f"the picture has too many pixels; at most {self._max_pixels} are taken"
+            raise _build_error(message, "image_too_large") from error
         except Exception as error:
             raise _build_decode_error(error) from error
 
@@ -133,20 +162,6 @@ def _leave_to_process(_: bytes) -> Image.Image:
     raise _TakesLongError
 
 
-def load_file(url: str, *, max_bytes: int, http: bool) -> bytes:
-    """Load the file behind a URL.
-
-    Args:
-        url: A data URL, or an http address.
-        max_bytes: Maximum size of a fetched file; a data URL is bounded by its request.
-        http: Whether files are fetched from public http addresses.
-
-    Raises:
-        ProtocolError: The URL may not be followed, or leads to no file within limits.
-    """
-    return _decode_data_url(url) if url[:5].lower() == "data:" else _fetch(url, max_bytes, http)
-
-
 def _decode_data_url(url: str) -> bytes:
     head, separator, content = url.partition(",")
     if not separator or not head.lower().startswith("data:image/") or not head.lower().endswith(";base64"):
@@ -157,14 +172,15 @@ def _decode_data_url(url: str) -> bytes:
         raise _build_error("the data URL is not valid base64", "invalid_image_url") from None
 
 
-def _fetch(url: str, max_bytes: int, http: bool) -> bytes:
-    if not http:
-        message = "this server fetches no pictures; send a data URL (data:image/jpeg;base64,...)"
-        raise _build_error(message, "image_url_not_allowed")
+def _fetch(url: str, max_bytes: int) -> bytes:
     try:
         return fetch(url, seconds=_FETCH_SECONDS, max_bytes=max_bytes).body
     except FetchError as error:
-        raise _build_error(f"the picture cannot be fetched: {error}", "image_url_not_reachable") from error
+        raise _build_fetch_error(str(error)) from error
+
+
+def _build_fetch_error(said: str) -> ProtocolError:
+    return _build_error(f"the picture cannot be fetched: {said}", "image_url_not_reachable")
 
 
 def _build_decode_error(error: Exception) -> ProtocolError:

@@ -6,9 +6,9 @@ Source of names and shapes: OpenAI's API reference, "Chat Completions", as the t
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agents.base_agent import Message
@@ -93,6 +93,13 @@ class Part(_Strict):
     text: str = ""
     image_url: ImageUrl | None = None
 
+    @model_validator(mode="after")
+    def _is_what_its_type_says(self) -> Self:
+        """Refuse a picture that is missing: the question would be answered without it."""
+        if (self.type == "image_url") != (self.image_url is not None):
+            raise PydanticCustomError("part", "a part has an image_url if its type says so, and only then")
+        return self
+
 
 class ChatMessage(_Strict):
     """A message of the dialog."""
@@ -137,7 +144,7 @@ class ChatRequest(_Strict):
 
     model: str
     messages: list[ChatMessage] = Field(min_length=1, max_length=200)
-    stream: bool = False
+    stream: bool | None = None
     n: Literal[1] | None = None
     tools: list[Any] | None = Field(None, max_length=0)
     functions: list[Any] | None = Field(None, max_length=0)
@@ -154,7 +161,8 @@ def parse_request(body: bytes) -> ChatRequest:
     try:
         return ChatRequest.model_validate_json(body)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)[0]
+        errors = error.errors(include_url=False, include_input=False)
+        found = max(errors, key=lambda each: len(each["loc"]))  # of a union the form that fits best, not its first
         where = ".".join(str(step) for step in found["loc"])
         raise ProtocolError(400, f"{where or 'the body'}: {found['msg']}", param=where or None) from None
 
@@ -188,7 +196,7 @@ def build_reply(
     """Build the JSON of a whole answer or, with ``delta``, of one piece of a stream.
 
     A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece. A piece before the answer may say what the agent
-    is doing (field ``crag_stage``).
+    is doing (field ``crag_stage``). Texts of errors belong to the log, as those of failures do.
     """
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
     if delta is not None:
@@ -201,7 +209,7 @@ def build_reply(
         "created": created,
         "model": model,
         "choices": [choice],
-        **({} if outcome is None else {"crag": outcome.as_json()}),
+        **({} if outcome is None else {"crag": outcome.without_error_texts().as_json()}),
         **({} if stage is None else {"crag_stage": stage}),
     }
     return {name: _to_plain(value) for name, value in told.items()}

@@ -110,11 +110,14 @@ class ReplicaPool:
                 if isinstance(error.cause, AgentError):
                     raise error.cause from None
                 raise AgentError(f"the agent failed ({type(error.cause).__name__})") from error
-            except errors.RayActorError as error:
+            except errors.RayError as error:  # not of actors alone: a process out of memory, a full object store
                 _log.warning("a replica died; its questions are asked on another: %s", error)
                 self._ray.kill(actor)  # one that is only out of reach must not keep its GPU
                 self._alive.remove(actor)
                 self._starting.submit(self._replace)
+            except BaseException:  # such as questions that cannot be sent: the replica is as it was
+                self._free.put(actor)
+                raise
             else:
                 self._free.put(actor)
                 return outcomes
@@ -154,7 +157,7 @@ class ReplicaPool:
             raise CannotStartError(f"a replica is not ready after {START_SECONDS:.0f} s") from error
         except errors.RayTaskError as error:
             raise CannotStartError(f"a replica cannot be started: {error.cause}") from error
-        except errors.RayActorError as error:
+        except errors.RayError as error:
             raise CannotStartError(f"a replica cannot be started: {error}") from error
         return actor
 

@@ -25,7 +25,7 @@ from agents.turn import Turn
 from tests.support.process_functions import WORKER
 
 GATHERING: dict[str, Any] = {
-    "stages": ["web_search", "evidence", "two_stage_rerank", "steps"],
+    "stages": ["web_search", "evidence", "two_stage_rerank", "steps", "finalise"],
     "two_stage_rerank": {"coarse": False},
 }
 """A preset of the stage ``steps`` with what gathers its evidence."""

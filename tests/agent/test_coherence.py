@@ -272,7 +272,7 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
     full = turn("tower", None, evidence=tuple(page(f"tower x{i}") for i in range(3)), queries=("tower",))
     encoder = Axes(tower=(1.0, 0.0))
     made = settings_from(
-        {"stages": ["web_search", "evidence", "coherence"], "web_search": {"k": 1}, "coherence": {"k": 3}}
+        {"stages": ["web_search", "evidence", "coherence", "finalise"], "web_search": {"k": 1}, "coherence": {"k": 3}}
     )
     run(CoherenceStage, [short, full], context(made, pipeline, text_encoder=encoder))
     assert len([query for query in pipeline.queries if isinstance(query, str)]) == 1  # the full turn is not asked for

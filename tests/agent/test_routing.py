@@ -222,7 +222,7 @@ def test_flags_are_read_from_untidy_replies(reply: str, flags: tuple[bool | None
 
 
 def settings(**route: object) -> Settings:
-    return settings_from({"stages": ("route",), "route": route})
+    return settings_from({"stages": ("route", "finalise"), "route": route})
 
 
 def test_the_stage_fills_route_and_flags_by_rules() -> None:

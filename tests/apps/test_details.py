@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from agents.record import Unanswered
 from apps.details import SHOWN_SIDE, draw_crops, render_details, render_progress
 from apps.outcome import Crop, Outcome, ShownEvidence, Time
 from apps.page_job import Step
@@ -23,6 +24,15 @@ def test_frames_stand_where_the_crops_are(size: tuple[int, int]) -> None:
     assert shown.getpixel((right - 1, bottom - 1)) == (0x00, 0x72, 0xB2)
     assert shown.getpixel((right + 5, bottom + 5)) == (0, 0, 0)
     assert shown.getpixel((right - 8, bottom - 8)) == (0, 0, 0)  # a frame, nothing filled
+
+
+@pytest.mark.parametrize("verdict", ["", "abstained: the model does not know"])
+def test_what_failed_is_told_in_place_of_a_verdict(verdict: str) -> None:
+    failed = {"explained": "The model does not know.", "error": "the search failed: <index>"}
+    html = render_details(Outcome("I don't know", verdict=verdict, cause=Unanswered.SEARCH, **failed))
+    assert "know" not in html and "Went wrong: the search failed: &lt;index&gt;" in html
+    declined = render_details(Outcome("I don't know", verdict="abstained", cause=Unanswered.REFUSED, **failed))
+    assert "The model does not know." in declined and "Went wrong" in declined
 
 
 @pytest.mark.parametrize("crop", [Crop(-50, -50, 900, 900, ""), Crop(300, 10, 200, 20, ""), Crop(5, 5, 5, 5, "")])

@@ -12,11 +12,12 @@ import openai
 import pytest
 
 from agents.base_agent import Message
+from agents.models.base import ModelError
 from agents.record import Unanswered
 from agents.unanswered import WORDS
 from apps import terminal
 from apps.answering import AgentError, Answerer, Question
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
 from tests.apps.test_terminal import printed
 from tests.support.failing_server import FAILURES
 from tests.support.failure_table import WAYS, answering, tell
@@ -102,6 +103,19 @@ def test_a_dialog_goes_on_without_what_failed(capsys: pytest.CaptureFixture[str]
     assert console.export_text() == ""
 
 
+def test_an_answer_tells_no_client_what_a_failed_stage_quotes(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: Any) -> None:
+        raise ModelError("Cannot reach http://10.0.0.5:9000/rerank: /srv/models/x")
+
+    agent = crag_agent()
+    agent.pipeline.stages[-3].run = fail  # type: ignore[method-assign]
+    with serving(agent) as address:
+        told = post(address, "How tall is this?", data_url(PHOTO))
+    assert told.status_code == 200 and "10.0.0.5" not in told.text and "/srv" not in told.text
+    assert told.json()["crag"]["error"] == "rerank: ModelError"
+    assert "something went wrong: rerank: ModelError: Cannot reach http://10.0.0.5" in caplog.text
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
     """A server whose agent raises on questions that say so."""
@@ -115,8 +129,8 @@ def url() -> Iterator[str]:
         yield address
 
 
-def post(url: str, text: str, **more: Any) -> httpx.Response:
-    body = {"model": "crag-mm-test", "messages": [asked(text)], **more}
+def post(url: str, text: str, image: str | None = None, **more: Any) -> httpx.Response:
+    body = {"model": "crag-mm-test", "messages": [asked(text, image)], **more}
     return httpx.post(f"{url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from agents.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureF
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
-from apps.outcome import Outcome, build_outcome
+from apps.outcome import Outcome, Time, build_outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 
 
@@ -80,6 +81,28 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
     )
     said = [time.skipped for time in build_outcome("a", TurnRecord(stages=stages)).times]
     assert said == [None, "no time left", "failed: ValueError: no", "hung: no end after 0.20 s, in agents.x:1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("rerank: ModelError: Cannot reach http://10.0.0.5:9000/rerank: /srv/models/x", "rerank: ModelError"),
+        ("isolated_answers: Cannot reach http://10.0.0.5:9000/v1: refused", "isolated_answers"),
+        ("image: UnidentifiedImageError: cannot identify /home/me/a.jpg", "image: UnidentifiedImageError"),
+        ("steps: hung: no end after 3.00 s, in agents.x:1", "steps: hung"),
+        ("web_search: SearchError", "web_search: SearchError"),
+        ("what http://10.0.0.5 says", "something failed"),
+        (None, None),
+    ],
+)
+def test_of_an_error_strangers_are_told_stage_and_kind(said: str | None, kept: str | None) -> None:
+    failed = "failed: ModelError: Cannot reach http://10.0.0.5:9000/v1"
+    times = (Time("a", 0.1, None), Time("b", 0.0, "no time left"), Time("c", 0.1, failed))
+    whole = Outcome("300 m", entity="A: b", times=times, error=said)
+    told = whole.without_error_texts()
+    assert told.error == kept
+    assert [time.skipped for time in told.times] == [None, "no time left", "failed: ModelError"]
+    assert replace(told, error=said, times=times) == whole
 
 
 def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from agents.base_agent import BaseAgent
 from agents.profiles.profile import ROOT
+from agents.record import Unanswered
+from agents.unanswered import WORDS
 from apps import web
 from apps.answering import About, Answerer
 from apps.examples import Example
@@ -25,6 +27,7 @@ from apps.page_guard import PageGuard
 from apps.serving.pictures import PhotoReader
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening, unanswered, within_a_minute
 from tests.apps.held_stage import held
+from tests.support.failure_table import answering
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
 from apps import page  # noqa: E402
@@ -95,6 +98,22 @@ def test_pages_are_asked_without_a_photo_in_a_dialog_of_its_own(photo: Any) -> N
     assert shown is None and len(talk) == 4
     told_by(functions, photo, "Who?", kept)
     assert agent.histories[2] == [], "a dialog about a photo is none without one"
+
+
+@pytest.mark.parametrize(("way", "cause"), [("search", Unanswered.SEARCH), ("stage", Unanswered.STAGE)])
+def test_a_failure_is_told_and_is_no_part_of_the_dialog(photo: Any, way: str, cause: Unanswered) -> None:
+    before = told_by(functions_of(ScriptedAgent()), photo, "Who?")[2]
+    with answering(way) as agent:
+        functions = functions_of(agent)
+        talk, told, kept = told_by(functions, photo, "When?", before)
+    assert talk[-1]["content"] == f"There is no answer: {WORDS[cause]}."
+    assert "abstained" not in told and f"Went wrong: {WORDS[cause]}" in told
+    assert "turns" not in kept, "the browser keeps what it has"
+
+
+def test_a_refusal_of_the_model_stays_an_answer(photo: Any) -> None:
+    talk, _, kept = told_by(functions_of(crag_agent("I don't know")), photo, "When?")
+    assert talk[-1]["content"] == "I don't know" and len(kept["turns"]) == 1
 
 
 @dataclass

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from rich.console import Console
 
+from agents.models.chat.openai_probe import Finding, Probe
 from apps import crag
+from apps.probe import show
 from tests.support.chat_server import serve_chat
 from tests.support.failing_server import FAILURES
 
@@ -26,6 +30,14 @@ def test_the_table_says_what_the_model_can_and_the_cure(
     assert "own at http" in said and "pictures │ yes │ named a yellow picture yellow" in said
     assert "log-probabilities │ no │ accepted and not given" in said and "2 requests" in said
     assert {body["model"] for body in seen} == {"own"}
+
+
+@pytest.mark.parametrize("said", ["[/INST] no colour", "[bold]red[/bold] [[x]", "[link=a]"])
+def test_words_of_a_server_are_shown_as_they_are(said: str) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    found = [Finding("pictures", False, said, said), Finding(said, None, "x")]
+    show(Probe(f"own{said}", "http://a/v1", tuple(found), 2, 0.1), console)
+    assert console.export_text().count(said) == 4
 
 
 def test_a_model_that_the_profile_cannot_use_is_status_1(

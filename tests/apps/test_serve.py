@@ -124,6 +124,13 @@ def test_a_question_needs_no_photo(agent: ScriptedAgent) -> None:
 
 
 BIG = Image.new("1", (3000, 2000))
+
+
+def parts(*more: Any) -> dict[str, Any]:
+    """A user's message of a text and further parts."""
+    return {"role": "user", "content": [{"type": "text", "text": "How tall?"}, *more]}
+
+
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
     "no base64": ([asked("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
     "no picture": ([asked("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
@@ -146,7 +153,13 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
         400, "response_format.type: answers are plain text",
     ),
-    "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "messages.0"),
+    "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "should be 'text' or 'image_url'"),
+    "a picture without its URL": ([parts({"type": "image_url"})], {}, 400, "a part has an image_url"),
+    "a picture that is null": ([parts({"type": "image_url", "image_url": None})], {}, 400, "a part has an image_url"),
+    "an earlier picture without its URL": ([parts({"type": "image_url"}), asked("?")], {}, 400, "messages.0.content"),
+    "a picture as a text": (
+        [parts({"type": "text", "text": "a", "image_url": {"url": data_url(PHOTO)}})], {}, 400, "a part has an image_url",
+    ),
     "another model": ([asked("?")], {"model": "gpt-9"}, 404, "crag-mm-test"),
     "large body": ([asked("x" * 300_000)], {}, 413, "larger than"),
 }  # fmt: skip
@@ -168,6 +181,13 @@ def test_what_cannot_be_answered_is_refused_in_words(small: tuple[str, ScriptedA
     assert refusal.value.status_code == status
     assert words in refusal.value.body["message"]  # type: ignore[index, call-overload]
     assert not agent.calls
+
+
+def test_what_is_null_counts_as_left_out(agent: ScriptedAgent) -> None:
+    with serving(agent) as url:
+        message = parts({"type": "text", "text": "Now?", "image_url": None})
+        told = client(url).chat.completions.create(model=MODEL, messages=[message], stream=None, n=None, tools=None)  # type: ignore[call-overload]
+    assert told.choices[0].message.content == "answer to How tall?\nNow?" and agent.images == [None]
 
 
 def test_a_body_without_its_length_is_cut_off_too(small: tuple[str, ScriptedAgent]) -> None:
@@ -379,7 +399,8 @@ def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None
         assert complete(url, asked("next")).choices[0].message.content == "answer to next"
 
 
-def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent: ScriptedAgent) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent: ScriptedAgent, stream: bool) -> None:
     """32 requests are sent and closed while the agent works for another client; then an honest one comes."""
     agent.open.clear()
     limits = ServerLimits(questions=33, requests_per_minute=1000)
@@ -387,7 +408,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
         last.callback(agent.open.set)
         first = other.submit(complete, url, asked("first"))
         assert agent.entered.wait(30)
-        body = json.dumps({"model": MODEL, "messages": [asked("gone", data_url(PHOTO))]}).encode()
+        gone = {"model": MODEL, "messages": [asked("gone", data_url(PHOTO))], "stream": stream}
+        body = json.dumps(gone).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
         connections = []
         for _ in range(32):

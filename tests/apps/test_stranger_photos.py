@@ -10,14 +10,18 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
+from apps.serving import pictures
 from apps.serving.app import ServerLimits
 from apps.serving.pictures import PhotoReader
 from apps.serving.protocol import ProtocolError
@@ -95,6 +99,25 @@ def test_ordinary_photos_are_answered_while_slow_ones_are_decoded(agent: Scripte
 
 
 @hostile
+def test_addresses_that_do_not_answer_delay_no_photo_that_was_sent(
+    agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused in time, too, where looking up their names has no end."""
+    found = threading.Event()
+    monkeypatch.setattr(pictures, "fetch", lambda url, **limits: found.wait(ENDLESS))
+    monkeypatch.setattr(pictures, "_FETCH_SECONDS", 0.5)
+    body = json.dumps({"model": "crag-mm-test", "messages": [asked("?", "http://slow.example/a.jpg")]}).encode()
+    limits = ServerLimits(http_pictures=True)
+    try:
+        with serving(agent, limits=limits) as url, ThreadPoolExecutor(20) as clients:
+            for reply in clients.map(lambda _: complete(url, body), range(20)):
+                assert (reply.status_code, reply.json()["error"]["code"]) == (400, "image_url_not_reachable")
+            assert complete(url, GOOD).status_code == 200  # while the threads that fetch still wait
+    finally:
+        found.set()
+
+
+@hostile
 def test_clients_who_leave_end_the_decoding_and_free_their_places(agent: ScriptedAgent, slow: bytes) -> None:
     with serving(agent, limits=ServerLimits(decode_seconds=ENDLESS, questions=8)) as url:
         with attacked(url, slow):
@@ -157,6 +180,13 @@ def test_a_server_that_decodes_slow_photos_stops_soon(slow: bytes) -> None:
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.parametrize("side", [8_000, 20_000])
+def test_a_picture_of_too_many_pixels_is_too_large_however_many(side: int) -> None:
+    with pytest.raises(ProtocolError, match="pixels; at most 50000000 are taken") as refused:
+        PhotoReader(50_000_000).decode_now(encoded(Image.new("1", (side, side)), "PNG"))
+    assert refused.value.code == "image_too_large"
 
 
 @hostile

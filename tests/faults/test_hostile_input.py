@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -283,6 +285,23 @@ def test_a_file_that_is_slow_to_open_is_opened_once_a_dialog(fails: bool, monkey
     agent.batch_generate_response(["What is it?"], [from_bytes(encoded(noise(99), "TIFF"))], [dialog_turn(1)])
     agent.batch_generate_response(["What is it?"], [from_bytes(data)], [[]])  # the dialog begins again
     assert len(limits) == 3
+
+
+def test_a_broken_file_is_told_through_its_dialog_and_kept_no_longer_than_its_call() -> None:
+    agent = spoilt_agent(full_settings("vlm_only"), Plan(call_seconds=10.0))
+    records: list[Any] = []
+    agent.trace_to(None, records.extend)
+    data = encoded(noise(), "PNG")[:200] + bytes(1_000)
+    files = []
+    for number in range(3):
+        image = from_bytes(data)
+        files.append(weakref.ref(image))
+        agent.batch_generate_response(["What is it?"], [image], [dialog_turn(number)])
+        del image
+    errors = [record["error"] for record in records]
+    assert errors[0].startswith("image: ValueError: ") and errors == [errors[0]] * 3
+    gc.collect()
+    assert [file() for file in files] == [None] * 3
 
 
 class Raising(dict[str, Any]):

@@ -376,6 +376,35 @@ def test_a_server_that_hangs_costs_its_request_alone(httpserver: HTTPServer, han
     assert (hung.text, hung.finish_reason) == ("", "abort")
 
 
+@pytest.mark.parametrize("server", ["hangs", "streams", "is busy"])
+def test_a_cancelled_call_ends_at_once_with_what_has_come(
+    httpserver: HTTPServer, hang: threading.Event, server: str
+) -> None:
+    began = threading.Event()
+
+    def handle(request: Request) -> Response:
+        def body() -> Iterator[bytes]:
+            yield chunk("word")
+            began.set()
+            hang.wait(30)
+
+        if server == "streams":
+            return Response(body(), content_type="text/event-stream")
+        began.set()
+        hang.wait(30 if server == "hangs" else 0)
+        return fault(503)
+
+    httpserver.expect_request(PATH).respond_with_handler(handle)
+    call = Deadline(30.0)
+    threading.Thread(target=lambda: began.wait(20) and (time.sleep(0.2), call.cancel()), daemon=True).start()
+    started = time.monotonic()
+    busy = {"attempts": 10_000, "first_wait": 20.0} if server == "is busy" else {}
+    replies = client(httpserver, concurrency=1, **busy).chat([ask(), ask()], call.sooner(1.0))
+    assert time.monotonic() - started < 10
+    assert [reply.finish_reason for reply in replies] == ["abort"] * 2
+    assert replies[0].text == ("word" if server == "streams" else "")
+
+
 def test_retries_end_at_the_deadline(httpserver: HTTPServer) -> None:
     script(httpserver, fault(503))
     started = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import SimpleNamespace
@@ -82,3 +83,18 @@ def test_a_reply_is_kept_that_the_engine_was_lengthening_at_the_deadline(chat: V
 def test_an_adapter_gives_up_before_the_pipeline_gives_its_stage_up() -> None:
     """Else what has come would be lost: the pipeline waits for half of the margin, then goes on without the stage."""
     assert Limits().margin_seconds / 2 >= 2 * GRACE_SECONDS
+
+
+def test_a_cancelled_call_ends_at_once_with_what_has_come(chat: VllmChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Deadline(30.0)
+
+    async def generate(self: Engine, *prompt: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(outputs=[SimpleNamespace(text="first", finish_reason=None, stop_reason=None)])
+        call.cancel()
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr(Engine, "generate", generate)
+    asked = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("one", "two")]
+    replies = chat.chat(asked, call.sooner(1.0))
+    assert call.elapsed() < 10
+    assert [(reply.text, reply.finish_reason) for reply in replies] == [("first", "abort")] * 2

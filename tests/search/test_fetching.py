@@ -63,6 +63,27 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
     assert next(answers) == "10.0.0.1"  # resolved once
 
 
+@pytest.mark.parametrize(
+    ("content_type", "charset"),
+    [
+        ("text/html; charset=iso-8859-1", "iso-8859-1"),
+        ("text/html; charset='shift_jis'; x=y", "shift_jis"),
+        ("text/html; charset=gb18030", "gb18030"),
+        ("text/html", "utf-8"),
+        ("text/html; charset=", "utf-8"),
+        ("text/html; charset=no-such-charset", "utf-8"),
+        ("text/html; charset=punycode", "utf-8"),
+        ('text/html; charset="punycode"; x', "utf-8"),
+        ("text/html; charset=idna", "utf-8"),
+        ("text/html; charset=undefined", "utf-8"),
+        ("text/html; charset=zip", "utf-8"),
+        ("text/html; charset=\0", "utf-8"),
+    ],
+)
+def test_a_page_chooses_among_encodings_of_pages(content_type: str, charset: str) -> None:
+    assert fetching.Fetched(b"", content_type).charset == charset
+
+
 def test_redirects_are_few_and_under_the_same_rules(httpserver: HTTPServer) -> None:
     for number in range(6):
         httpserver.expect_request(f"/{number}").respond_with_response(

@@ -1,6 +1,7 @@
 """Prompts and presets: every shipped one loads; malformed ones say what is wrong."""
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from agents.crag_agent import CragAgent
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
 from agents.settings.presets import MODELS, load_settings
 from agents.settings.run_config import RunConfig
+from agents.stage import Context, Stage
+from agents.turn import Turn
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -195,7 +198,8 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     write(
         tmp_path / "presets",
         "p.toml",
-        "stages = []\n[limits]\nseconds_per_turn = 20\nseconds_per_dialog = 90\n[limits.reply_tokens]\nanswer_verdict = 4\n"
+        'stages = ["finalise"]\n'
+        "[limits]\nseconds_per_turn = 20\nseconds_per_dialog = 90\n[limits.reply_tokens]\nanswer_verdict = 4\n"
         "[profiles.slow.limits]\nseconds_per_dialog = 100",
     )
     slow = load_settings("p", "slow", tmp_path / "presets", tmp_path / "profiles", ["limits.margin_seconds=0.5"]).limits
@@ -381,6 +385,11 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
         ('stages = ["rerank"]\n[rerank]\nmost = 1', "no setting 'rerank.most'; known in rerank: k, "),
         ('stages = ["rerank"]\n[rerank]\nk = 0', "rerank.k: input should be greater"),
         ('stages = ["rerank"]\nrerank = 3', "rerank: "),
+        ("stages = []", "stages: no stage gives the answer; "),
+        (
+            'stages = ["rerank", "answer", "verify"]',
+            'name "finalise" last, or a stage of your own with kind = "decides"',
+        ),
     ],
 )
 def test_a_malformed_preset_says_so(tmp_path: Path, text: str, said: str) -> None:
@@ -388,6 +397,24 @@ def test_a_malformed_preset_says_so(tmp_path: Path, text: str, said: str) -> Non
     with pytest.raises(SettingsError) as error:
         load_settings("p", "embedded", tmp_path)
     assert said in str(error.value)
+
+
+class Deciding(Stage):
+    """Stage that replaces ``finalise``."""
+
+    kind = "decides"
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Give no answer."""
+
+
+def test_a_stage_of_ones_own_may_give_the_answer_and_some_stage_must(tmp_path: Path) -> None:
+    own = f"{__name__}:Deciding"
+    write(tmp_path, "p.toml", f'stages = ["answer", "{own}"]')
+    assert load_settings("p", "embedded", tmp_path).stages[-1] == own
+    for left in ("[]", '["answer"]'):
+        with pytest.raises(SettingsError, match="stages: no stage gives the answer"):
+            load_settings("direct_rag", "embedded", overrides=[f"stages={left}"])
 
 
 def test_an_unknown_preset_lists_the_known_ones() -> None:

@@ -2,15 +2,43 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+from agents.time_limits.deadline import Deadline
 
 T = TypeVar("T")
 
 GRACE_SECONDS = 0.25
 """After a deadline, for requests to end in an orderly way; then what has come is taken as it is, before the pipeline gives the stage up
 (half of ``limits.margin_seconds``)."""
+
+_LOOK_SECONDS = 0.1  # between two looks at whether somebody has cancelled
+
+
+@asynccontextmanager
+async def time_limit(seconds: float, deadline: Deadline) -> AsyncIterator[asyncio.Timeout]:
+    """Give up the block after so many seconds, or as soon as somebody has cancelled the deadline.
+
+    Raises:
+        TimeoutError: The block was given up.
+    """
+    async with asyncio.timeout(seconds) as limit:
+        watching = asyncio.create_task(_end_if_cancelled(limit, deadline))
+        try:
+            yield limit
+        finally:
+            watching.cancel()
+
+
+async def _end_if_cancelled(limit: asyncio.Timeout, deadline: Deadline) -> None:
+    while not limit.expired():
+        if deadline.cancelled:
+            limit.reschedule(asyncio.get_running_loop().time())
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def within(work: Coroutine[Any, Any, T], seconds: float, name: str) -> T:

@@ -22,7 +22,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from agents.base.secrets import remember, scrub
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.dialect import find_dialect
-from agents.models.chat.loop_thread import GRACE_SECONDS, within
+from agents.models.chat.loop_thread import GRACE_SECONDS, time_limit, within
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.models.chat.server_errors import RefusedError, TransientError, clean_message, translate_error
@@ -126,7 +126,7 @@ class OpenAIChat:
             reraise=True,
         )
         try:
-            async with asyncio.timeout(_seconds(deadline)), gate:
+            async with time_limit(_seconds(deadline), deadline), gate:
                 await retrying(self._with_fallbacks, client, messages, streamed)
         except TimeoutError:
             streamed.finish = "abort"

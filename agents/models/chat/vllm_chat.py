@@ -21,7 +21,7 @@ from PIL import Image
 from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template, system_into_user
-from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread
+from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread, time_limit
 from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
@@ -232,7 +232,7 @@ class VllmChat:
         left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
         with contextlib.suppress(TimeoutError, CancelledError):
-            self._loop.run(self._answer_all(jobs, left), timeout=max(left, 0.0) + GRACE_SECONDS)
+            self._loop.run(self._answer_all(jobs, left, deadline), timeout=max(left, 0.0) + GRACE_SECONDS)
         if self._engine.is_dead:
             self._reload_once()
         return [job.reply() for job in jobs]
@@ -267,18 +267,18 @@ class VllmChat:
         if not self._finalizer.alive:  # closed meanwhile
             engine.shutdown()
 
-    async def _answer_all(self, jobs: Sequence[_Job], seconds: float) -> None:
-        await asyncio.gather(*(self._answer(job, seconds) for job in jobs if job.error is None))
+    async def _answer_all(self, jobs: Sequence[_Job], seconds: float, deadline: Deadline) -> None:
+        await asyncio.gather(*(self._answer(job, seconds, deadline) for job in jobs if job.error is None))
 
-    async def _answer(self, job: _Job, seconds: float) -> None:
+    async def _answer(self, job: _Job, seconds: float, deadline: Deadline) -> None:
         request_id = f"{self.name}-{next(self._ids)}"
-        limit = asyncio.timeout(seconds)
+        limit: asyncio.Timeout | None = None
         try:
-            async with limit:
+            async with time_limit(seconds, deadline) as limit:
                 async for output in self._engine.generate(job.prompt, job.sampling, request_id, self._lora):
                     job.output = output.outputs[0]
         except Exception as error:  # noqa: BLE001 - vLLM raises kinds of many layers; one request must not cost the others
-            if limit.expired():
+            if limit is not None and limit.expired():
                 return
             # V0 passes on what killed it.
             killed = f"{DEAD} {_complaint(error)}" if self._engine.is_dead else _complaint(error)
