@@ -250,7 +250,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 "nothing; --measure evaluates a fitted gate on this run"
             )
     profiles = sorted({str(about.get("profile")) for about in made})
-    chat_models = sorted({str(about.get("model_name", "")) for about in made})
+    chat_models = sorted({str(about.get("model_name") or "") for about in made})
     if len(profiles) != 1 or len(chat_models) != 1:
         named = ", ".join(filter(None, [*profiles, *chat_models]))
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
