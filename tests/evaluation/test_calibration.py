@@ -343,6 +343,11 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     assert read_figures(tmp_path / "run")[0].cut_short == 1
     with pytest.raises(EvaluationError, match="contains no judged run"):
         run_folders([tmp_path / "run" / "deeper"])
+    _write_run(tmp_path / "again")
+    with pytest.raises(EvaluationError, match=r"again and .*run both hold turn"):
+        run_folders([tmp_path])
+    several = [tmp_path / "run", tmp_path / "again"]
+    assert run_folders(several) == several, "asked in two ways, each named"
 
 
 class _Lenient(RuleJudge):
