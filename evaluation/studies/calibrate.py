@@ -103,8 +103,8 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
         (),
         description="JSON lines whose session_ids are left out, such as the train.jsonl that the run's model was trained on",
     )
-    folds: int = Field(5, description="parts of the cross-validation")
-    repeats: int = Field(5, description="divisions into parts that are averaged")
+    folds: int = Field(5, ge=2, description="parts of the cross-validation")
+    repeats: int = Field(5, ge=1, description="divisions into parts that are averaged")
     dry_run: bool = Field(False, description="write neither gate nor preset")
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ from evaluation.studies.calibrate import set_values
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
+    BREAK_EVEN,
+    Fit,
+    HeldOut,
     SignedRegression,
     apply_gate,
     choose_threshold,
@@ -39,6 +42,7 @@ from evaluation.studies.gate_fit import (
     select_usable,
     signal_auroc,
 )
+from evaluation.studies.gate_study import GateStudy
 from tests.evaluation.worlds import judged, write_records
 
 NEGATIVE = {kind.name for kind in SIGNALS if kind.negative}
@@ -376,6 +380,38 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
+
+
+@pytest.mark.parametrize("wrong", [["--repeats", "0"], ["--repeats=-1"], ["--folds", "1"], ["--folds", "0"]])
+def test_numbers_that_validate_nothing_are_refused(
+    presets: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        calibrate.main(["--runs", "run", *FAST, *wrong])
+    assert end.value.code == 2 and wrong[0].partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("points", "threshold", "egocentric", "better"),
+    [
+        ((0.5, 0.3, 0.1), BREAK_EVEN, None, True),
+        ((0.1, 0.3, 0.5), 0.7, None, True),
+        ((0.1, 0.1, 0.3), 0.7, 0.8, True),
+        ((0.1, 0.5, 0.9), BREAK_EVEN, None, False),
+        ((0.5, 0.1, 0.9), 0.7, None, False),
+        ((0.5, 0.5, 0.2), 0.7, 0.8, False),
+        ((0.2, 0.9, 0.9), BREAK_EVEN, None, False),
+    ],
+)
+def test_a_gate_is_better_only_with_the_thresholds_that_it_has(
+    points: tuple[float, float, float], threshold: float, egocentric: float | None, better: bool
+) -> None:
+    """Every candidate earns 0.2; points are those at one half, at the fitted threshold and at both."""
+    turns = Turns.from_decisions([decision(said, str(said)) for said in (1, 1, 1, -1, -1)])
+    at_half, at_fitted, at_both = (np.full(5, each) for each in points)
+    honest = HeldOut(np.full(5, 0.5), 0.5, at_half, at_fitted, at_both)
+    study = GateStudy(("p_yes",), honest, cast(Fit, None), threshold, egocentric)
+    assert study.is_better(turns) is better
 
 
 @pytest.mark.parametrize("written", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
