@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +18,13 @@ from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
-from evaluation.files.outputs import write_outputs
+from evaluation.files.outputs import SCORES, write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate
 from evaluation.studies.calibrate import set_values
+from evaluation.studies.collection_gate import OPEN
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
@@ -380,6 +382,82 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
+
+
+@pytest.mark.parametrize(
+    ("finalise", "fitted_on", "row"),
+    [
+        ("verified_by = 'witnesses'", None, None),
+        ("verified_by = ['model']\nmax_idk = 0.2", None, None),
+        ("max_idk = 0.2", None, ("the preset as it is", -1 / 3)),
+        ("", None, ("the preset as it is", 1 / 3)),
+        ("verified_by = 'witnesses'", "validation", ("the preset as it is (fitted on these turns)", 0.0)),
+        ("", "validation, public_test", ("the preset as it is (fitted on these turns)", 0.0)),
+        ("", "elsewhere", ("the preset as it is", 0.0)),
+    ],
+)
+def test_the_row_of_the_preset_says_what_it_is(
+    tmp_path: Path, presets: Path, finalise: str, fitted_on: str | None, row: tuple[str, float] | None
+) -> None:
+    """A gate that is sure of nothing withholds all; the cut gives the wrong one of three candidates, and withholds the right ones."""
+    signals = [(1, 0.3), (1, 0.4), (-1, 0.1)]
+    turns = Turns.from_decisions([decision(points, str(p_idk), p_idk=p_idk) for points, p_idk in signals])
+    text = f"stages = ['answer', 'finalise']\n[finalise]\n{finalise}\n"
+    if fitted_on is not None:
+        gate = Gate(
+            features=("p_idk",), mean=(0.0,), scale=(1.0,), coefficients=((0.0,),), intercept=(-9.0,), threshold=0.5,
+            fitted_on={"split": fitted_on},
+        )  # fmt: skip
+        gate.save(tmp_path / "gate.json")
+        text += f"gate = {str(tmp_path / 'gate.json')!r}\n"
+    (tmp_path / "own.toml").write_text(text)
+    material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
+    found = calibrate._measure_preset(turns, str(tmp_path / "own.toml"), material)
+    assert [(name, pytest.approx(said.mean)) for name, said in found.items()] == ([] if row is None else [row])
+
+
+def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        calibrate.main(["--help"])
+    handbook = (calibrate.ROOT / "docs" / "calibration.md").read_text()
+    for said in (capsys.readouterr().out, handbook):
+        assert all(setting in said for setting in OPEN)
+
+
+SERVED = "gpt-4o-mini (structured; our words)"
+
+
+@pytest.mark.parametrize(
+    ("noted", "rules", "fault"),
+    [
+        ("rule", "ours", None),
+        ("rule", None, None),
+        (SERVED, "ours", None),
+        ("gpt-4o (explained; our words)", "research-release", None),
+        ("gpt-4o-mini (explained; our words)", "research-release", None),
+        ("none (exact answers alone)", "starter-kit", None),
+        ("none (exact answers alone)", "ours", "its name alone gives 'rule'"),
+        ("gpt-4o-mini (explained; our words)", "ours", f"its name alone gives {SERVED!r}"),
+        ("gpt-4o-mini (structured; the starter kit's words)", "ours", f"its name alone gives {SERVED!r}"),
+        ("my own judge", "ours", "its name alone gives 'my own judge (structured; our words)'"),
+        ("local:gone (a model; right from P(yes) 0.5 on)", "ours", "which cannot be asked again"),
+        ("", "ours", "does not say who judged"),
+    ],
+)
+def test_what_was_held_back_is_judged_as_the_run_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: str, rules: str | None, fault: str | None
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    (tmp_path / SCORES).write_text(json.dumps({"about": {"judge": noted, "rules": rules}}))
+    command = ["--runs", str(tmp_path), "--preset", "best", "--cache", str(tmp_path)]
+    if fault is None:
+        assert calibrate._choose_judge(tmp_path, calibrate.CalibrateOptions.parse(command)).name == noted
+    else:
+        with pytest.raises(EvaluationError, match=re.escape(fault)) as error:
+            calibrate._choose_judge(tmp_path, calibrate.CalibrateOptions.parse(command))
+        assert "--eval-model" in str(error.value)
+    named = calibrate.CalibrateOptions.parse([*command, "--eval-model", "rule"])
+    assert calibrate._choose_judge(tmp_path, named).name == "rule"
 
 
 @pytest.mark.parametrize("wrong", [["--repeats", "0"], ["--repeats=-1"], ["--folds", "1"], ["--folds", "0"]])
