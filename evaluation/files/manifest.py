@@ -34,6 +34,12 @@ def read_manifest(output_dir: Path) -> dict[str, Any]:
     return read_json(output_dir / MANIFEST)
 
 
+def list_models(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the models that a run noted, by role; none if what it noted is malformed."""
+    models = about.get("models")
+    return {str(role): str(model) for role, model in models.items() if model} if isinstance(models, Mapping) else {}
+
+
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
     """Write what a run is made with into run.json.
 

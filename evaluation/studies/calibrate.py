@@ -23,7 +23,7 @@ from agents.methods.gate import Gate
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
-from evaluation.files.manifest import current_commit, read_manifest
+from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.files.responses import parse_json_object
 from evaluation.judge.judging import Judge, choose_judge
@@ -269,7 +269,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
             "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
         )
     splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
-    weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
+    weights = {chat for about in made if (chat := list_models(about).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
         tuple(sorted(weights)),

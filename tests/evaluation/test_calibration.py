@@ -581,6 +581,14 @@ def test_a_gate_of_other_weights_has_a_file_of_its_own(
     assert (presets / "best.toml").read_text() == original and not (presets / "gates").exists()
 
 
+@pytest.mark.parametrize("models", ["x", None, 5, ["chat"]])
+def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, presets: Path, models: Any) -> None:
+    _write_run(tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "models": models}))
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--dry-run"]) == 0
+
+
 @pytest.mark.parametrize("differ", [True, False])
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
