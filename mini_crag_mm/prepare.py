@@ -78,6 +78,20 @@ def compute_fingerprint(datasets: Path) -> str:
     return digest.hexdigest()
 
 
+def read_stamp(folder: Path, split: Split) -> str:
+    """Return what the indices of a split were made of, the number of other pages first; "" if unknown.
+
+    Earlier versions wrote a stamp for each number of other pages. Of several, none says which index was written last.
+    """
+    stamp, earlier = folder / f"{split}.txt", list(folder.glob(f"{split}-*.txt"))
+    if stamp.is_file():
+        return stamp.read_text(encoding="utf-8")
+    if len(earlier) != 1:
+        return ""
+    (only,) = earlier
+    return f"{only.stem.removeprefix(f'{split}-')}: {only.read_text(encoding='utf-8')}"
+
+
 class PrepareOptions(Options):
     """Build what the mini CRAG-MM needs, once."""
 
@@ -101,14 +115,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")
-    wanted = compute_fingerprint(built.root)
+    wanted = f"{options.background}: {compute_fingerprint(built.root)}"
     if options.chunk_words != CHUNK_WORDS:
         wanted += f" {options.chunk_words} words"
+    stamps = options.cache / "prepared"
     for split in SPLITS if options.split == "all" else (options.split,):
         write_entry_pictures(split, options.cache)
         write_full_pages(split, options.cache, options.background)
-        stamp = options.cache / "prepared" / f"{split}-{options.background}.txt"
-        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
+        if read_stamp(stamps, split) != wanted:
+            for stamp in stamps.glob(f"{split}*.txt"):  # what a killed build leaves is none of the earlier indices
+                stamp.unlink()
             build_indices(
                 split,
                 options.cache,
@@ -116,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 chunk_words=options.chunk_words,
                 progress=not options.no_progress,
             )
-            write_whole(stamp, wanted)
+            write_whole(stamps / f"{split}.txt", wanted)
     print(f"The mini CRAG-MM is prepared in {options.cache} ({time.perf_counter() - started:.1f} s).")
     return 0
 

@@ -8,6 +8,8 @@ them in ``samples.jsonl``, which a second call reuses.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -38,10 +40,10 @@ SAMPLES = "samples.jsonl"
 class Sampled:
     """Replies to one question with their verdicts, in the order of sampling.
 
-    ``key`` is session, interaction and prompt.
+    ``key`` is session, interaction, prompt and a hash of the request, since a turn may ask several under one prompt.
     """
 
-    key: tuple[str, str, str]
+    key: tuple[str, str, str, str]
     replies: tuple[str, ...]
     verdicts: tuple[Verdict, ...]
 
@@ -55,9 +57,10 @@ class Pair:
     rejected: str
 
 
-def make_key(example: Example) -> tuple[str, str, str]:
+def make_key(example: Example) -> tuple[str, str, str, str]:
     """Return the key by which an example's samples are found."""
-    return (*example.key, example.prompt)
+    request = json.dumps([[asdict(message) for message in example.messages], example.max_tokens])
+    return (*example.key, example.prompt, hashlib.sha256(request.encode()).hexdigest()[:16])
 
 
 def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
@@ -83,7 +86,10 @@ def read_samples(path: Path) -> list[Sampled]:
     Raises:
         TrainingDataError: The file is missing or malformed.
     """
-    return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
+    try:
+        return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
+    except TrainingDataError as error:
+        raise TrainingDataError(f"{error}; remove the file, and replies are sampled again") from error
 
 
 def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:

@@ -16,6 +16,12 @@ from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
+WITHOUT_PICTURE = "without_picture"
+"""Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
+SPLIT, FULL_QUERIES = "split", "full_queries"
+"""Settings in run.json that older versions did not note: the split of the indices, and a hash of the queries for the web."""
+_NOTED_LATER = frozenset({"date", "commit", "models", WITHOUT_PICTURE})  # a run that is resumed may have others
+_NOT_NOTED = "not noted"
 COMMIT, WORDS = "Commit", "Words"
 """Text chunks of a PNG (``describe_picture``)."""
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -26,6 +32,12 @@ log = logging.getLogger(__name__)
 def read_manifest(output_dir: Path) -> dict[str, Any]:
     """Return what the answers in a folder were made with; empty if unknown."""
     return read_json(output_dir / MANIFEST)
+
+
+def list_models(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the models that a run noted, by role; none if what it noted is malformed."""
+    models = about.get("models")
+    return {str(role): str(model) for role, model in models.items() if model} if isinstance(models, Mapping) else {}
 
 
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
@@ -42,13 +54,47 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
     about = _to_json_values(about)
     if resume:
         earlier = _read_earlier(output_dir / MANIFEST)
-        changed = [name for name, value in about.items() if earlier.get(name, value) != value]
-        if changed:
-            other = "; ".join(f"{name}: {earlier[name]} then, {about[name]} now" for name in changed)
-            what = f"the answers in {output_dir} were made with other settings"
-            raise EvaluationError(f"{what} ({other}); resume with those")
+        if earlier:
+            _refuse_other_settings(output_dir, earlier, about)
         about = {**earlier, **about}
     write_json(output_dir / MANIFEST, about)
+
+
+def _refuse_other_settings(output_dir: Path, earlier: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    names = [name for name in {**earlier, **about} if name not in _NOTED_LATER]
+    then = {name: _recall(earlier, name) for name in names}
+    changed = [name for name in names if then[name] != about.get(name)]
+    if not changed:
+        return
+    other = "; ".join(f"{name}: {_describe(then[name])} then, {_describe(about.get(name))} now" for name in changed)
+    remedy = "resume with those"
+    if any(then[name] == _NOT_NOTED for name in changed):
+        remedy += f", or add to {MANIFEST} what an older version did not note, if it was the same"
+    raise EvaluationError(f"the answers in {output_dir} were made with other settings ({other}); {remedy}")
+
+
+def _recall(earlier: Mapping[str, Any], name: str) -> Any:
+    """Return what run.json says of a setting.
+
+    Returns:
+        None if it was unset. ``_NOT_NOTED`` if an older version wrote run.json, and nothing else in it tells.
+    """
+    if name in earlier or name not in (SPLIT, FULL_QUERIES):
+        return earlier.get(name)
+    if name == FULL_QUERIES:
+        return None if earlier.get("calls") == "starter-kit" else _NOT_NOTED
+    if earlier.get("knowledge"):  # a collection is searched in place of a split's indices
+        return None
+    from evaluation.data.crag_dataset import parse_dataset_name  # takes a second to import
+
+    try:
+        return parse_dataset_name(str(earlier.get("dataset", "")))[2]
+    except EvaluationError:
+        return _NOT_NOTED
+
+
+def _describe(value: object) -> str:
+    return "unset" if value in (None, "") else str(value)
 
 
 def _read_earlier(path: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -176,6 +176,24 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     if not turns:
         raise EvaluationError(f"{path} contains no answers; run local_evaluation.py first")
     return turns
+
+
+def refuse_repeated(turns: Mapping[Path, Iterable[AnsweredTurn]]) -> None:
+    """Check that the files, or folders, of one run share no turn.
+
+    Raises:
+        EvaluationError: Two of them hold the same turn, as those of several runs over the same questions do.
+    """
+    seen: dict[Key, Path] = {}
+    for place, some in turns.items():
+        for turn in some:
+            if (earlier := seen.setdefault(turn.key, place)) is not place:
+                session, interaction = turn.key
+                shared = f"turn {interaction} of session {session}"
+                raise EvaluationError(
+                    f"{shorten_name(earlier)} and {shorten_name(place)} both hold {shared}: they are several runs, not one over both "
+                    "data sets; name each alone"
+                )
 
 
 _TURN = TypeAdapter(AnsweredTurn)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evaluation.files.manifest import WITHOUT_PICTURE
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
 from evaluation.scores.scoring import SPLITS, group_by_session
@@ -22,9 +23,6 @@ _ROWS = (
     ("mean conversation score", "mean_multi_turn_conversation_score", True),
     ("turns", "total", False),
 )
-WITHOUT_PICTURE = "without_picture"
-"""Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
-
 _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error": "magenta"}
 
 

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from agents.base.named import name_of
+from evaluation.files.manifest import list_models
 
 _FIELDS = ("date", "commit", "preset", "profile", "models", "dataset", "turns", "judge", "rules")
 _DIRTY = "-dirty"
@@ -35,7 +36,7 @@ def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]
             found[name].append(_strip_folders(about.get(name) or ""))
         for name in ("date", "commit"):  # a run that was resumed has several
             found[name] += str(about.get(name) or "").split(", ")
-        for role, model in (about.get("models") or {}).items():
+        for role, model in list_models(about).items():
             models.setdefault(role, []).append(_strip_folders(model))
     found["commit"] = [_describe_commit(each) for each in found["commit"]]
     found["models"] = [f"{role.replace('_', ' ')} {_join_distinct(names)}" for role, names in models.items()]

@@ -153,7 +153,7 @@ def _report(
     about: Mapping[str, Any],
     console: Console,
 ) -> None:
-    from evaluation.report.console_tables import WITHOUT_PICTURE
+    from evaluation.files.manifest import WITHOUT_PICTURE
     from evaluation.report.html_report import REPORT, write_report
 
     if parts and not options.no_report:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from agents.settings.presets import MODELS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import stage_groups
 from agents.time_limits.deadline import CallCancelledError
+from evaluation.files.manifest import FULL_QUERIES, SPLIT
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts, SendRecords
@@ -350,26 +353,39 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "settings": config.digest,
         # A run from snippets must not be resumed with full pages. With fetch the folder grows during the run.
         **({} if config.settings.fetch else {"cached_pages": config.cached_pages}),
-        **({"model_name": options.model_name} if options.model_name else {}),
-        **({"reasoning_tokens": options.reasoning_tokens} if options.reasoning_tokens else {}),
+        "reasoning_tokens": options.reasoning_tokens or None,
     }
     if foreign is None:
         agent = look_up_agent_class(options.agent)
         described = {"agent": f"{agent.__module__}:{agent.__qualname__}"}
     else:
-        named = {"model_name": options.model_name} if options.model_name else {}
-        described = {"agent": options.agent, **foreign.describe(), **named}
+        described = {"agent": options.agent, **foreign.describe()}
     return config, {
         **described,
         **({"preset": config.preset} if ours else {"built": NOT_OURS}),
         "profile": canonical(options.profile),
+        "model_name": options.model_name or None,
         **(made if ours else {}),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,
-        **({"knowledge": config.collection.name} if config.collection is not None else {}),
-        **({"gold_entity": True} if options.gold_entity else {}),
+        "knowledge": None if config.collection is None else config.collection.name,
+        SPLIT: options.split if config.collection is None else None,
+        FULL_QUERIES: _hash_full_queries(options),
+        "gold_entity": options.gold_entity or None,
     }
+
+
+def _hash_full_queries(options: RunOptions) -> str | None:
+    """Return a short name of the queries that the web is searched by in place of the questions, or None.
+
+    Raises:
+        EvaluationError: Their file cannot be read.
+    """
+    if options.calls != PROVIDED or options.full_query_path is None:
+        return None
+    queries = read_full_queries(options.full_query_path)
+    return hashlib.sha256(json.dumps(queries, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def make_yes_or_no(profile: str, cache: Path) -> YesOrNo:

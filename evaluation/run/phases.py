@@ -15,7 +15,7 @@ from agents.record import REQUEST_IMAGES, TurnRecord
 from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.data.sampling import Sample
-from evaluation.files.manifest import add_to_manifest, read_manifest, record_start, write_manifest
+from evaluation.files.manifest import WITHOUT_PICTURE, add_to_manifest, read_manifest, record_start, write_manifest
 from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, find_failing_stages, read_traces
@@ -23,7 +23,7 @@ from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session
-from evaluation.report.console_tables import WITHOUT_PICTURE, print_conversations, print_latency, print_scores
+from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
 from evaluation.run.calls import SendRecords

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from agents.base.command_options import Flag
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import read_manifest
+from evaluation.files.responses import parse_json_object
 from evaluation.judge.judging import JUDGING, count_to_judge
 from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
@@ -54,6 +56,8 @@ labels.csv (or .jsonl) has a line a turn: interaction_id, label, and session_id 
 OWN = "own"
 """Name of the verdicts in a run's own table."""
 
+log = logging.getLogger(__name__)
+
 _MAX_CHARACTERS = 60
 _MAX_SHOWN = 20
 
@@ -69,36 +73,62 @@ _NEITHER = frozenset({"missing", "miss", ""})
 def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
     """Read the labels by hand of these turns, without those that call the answer missing.
 
+    A label without a session belongs to the only turn of its interaction_id. The log says how many belong to none of the turns.
+
     Raises:
-        EvaluationError: The file cannot be read, lacks a column, or has an unknown label, or an interaction_id of two sessions.
+        EvaluationError: The file cannot be read, lacks a column, or has an unknown label, two labels of one turn that differ, or an
+            interaction_id of two sessions.
+    """
+    by_id: dict[str, list[Key]] = defaultdict(list)
+    for turn in turns:
+        by_id[turn.interaction_id].append(turn.key)
+    found: dict[Key, bool | None] = {}
+    rows = _read_label_rows(path)
+    strange = 0
+    for number, row in enumerate(rows, 1):
+        label = row["label"].strip().lower()
+        if label not in _RIGHT | _WRONG | _NEITHER:
+            raise EvaluationError(f"{path}, label {number}: {row['label']!r} is neither correct nor wrong nor missing")
+        session = row.get("session_id", "")
+        keys = [key for key in by_id[row["interaction_id"]] if session in ("", key[0])]
+        if len(keys) > 1:
+            raise EvaluationError(
+                f"{path}, label {number}: {row['interaction_id']} is a turn of several sessions; add session_id"
+            )
+        strange += not keys
+        verdict = None if label in _NEITHER else label in _RIGHT
+        if keys and label and found.setdefault(keys[0], verdict) != verdict:
+            raise EvaluationError(
+                f"{path}, label {number}: {row['interaction_id']} has another label already; keep one of them"
+            )
+    decided = {key: verdict for key, verdict in found.items() if verdict is not None}
+    if not decided:
+        raise EvaluationError(f"{path} contains no label of these answers; take the labels of this run")
+    if strange:
+        log.warning("%s: %d of %d labels belong to none of these answers", path, strange, len(rows))
+    return decided
+
+
+def _read_label_rows(path: Path) -> list[dict[str, str]]:
+    """Read the rows of labels; a session that is not given is "".
+
+    Raises:
+        EvaluationError: The file cannot be read, or lacks a column.
     """
     try:
         if path.suffix == ".jsonl":
-            table = pd.read_json(path, lines=True, dtype=False)
+            lines = [parse_json_object(line) for line in path.read_bytes().splitlines() if line.strip()]
+            table = pd.DataFrame(lines, dtype=object)  # ids that are numbers stay whole beside a missing one
         else:
             table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError, pd.errors.ParserError) as error:
         raise EvaluationError(f"{path} cannot be read: {error}") from error
     if not {"interaction_id", "label"} <= {*table}:
         raise EvaluationError(f"{path} needs the columns interaction_id and label")
-    by_id: dict[str, list[Key]] = defaultdict(list)
-    for turn in turns:
-        by_id[turn.interaction_id].append(turn.key)
-    found: dict[Key, bool] = {}
-    for number, row in enumerate(table.map(str).to_dict("records"), 1):
-        label = row["label"].strip().lower()
-        if label not in _RIGHT | _WRONG | _NEITHER:
-            raise EvaluationError(f"{path}, label {number}: {row['label']!r} is neither correct nor wrong nor missing")
-        keys = [key for key in by_id[row["interaction_id"]] if row.get("session_id", key[0]) == key[0]]
-        if len(keys) > 1:
-            raise EvaluationError(
-                f"{path}, label {number}: {row['interaction_id']} is a turn of several sessions; add session_id"
-            )
-        if keys and label not in _NEITHER:
-            found[keys[0]] = label in _RIGHT
-    if not found:
-        raise EvaluationError(f"{path} contains no label of these answers; take the labels of this run")
-    return found
+    if "session_id" in table:
+        table["session_id"] = table["session_id"].fillna("")
+    rows = table.where(table.notna(), np.nan).to_dict("records")
+    return [{str(name): str(cell) for name, cell in row.items()} for row in rows]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,15 +23,17 @@ from agents.methods.gate import Gate
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
-from evaluation.files.manifest import current_commit, read_manifest
+from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import SCORES, read_about
 from evaluation.files.responses import parse_json_object
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
+from evaluation.rules import OURS, RULES
 from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
 from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, Turns, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
+    Truthfulness,
     apply_gate,
     auroc,
     fit_algorithm1_confidences,
@@ -47,7 +50,7 @@ _HOW = """for questions of your own, in a collection: crag calibrate COLLECTION 
 how it is done:
   1. Answer the validation split with every candidate given, so that dialogs go on after each:
        python local_evaluation.py --preset best --dataset-type both --dataset .cache/datasets --split validation \\
-         --set finalise.gate=null --set finalise.max_idk=null --output-dir results/open
+         --set finalise.gate=null --set finalise.max_idk=null --set 'finalise.verified_by=[]' --output-dir results/open
   2. Fit, look, and write the gate into the preset:
        python -m evaluation.studies.calibrate --runs results/open --preset best --dataset .cache/datasets
   3. Run the preset on public_test, and see what the gate is worth there:
@@ -103,8 +106,8 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
         (),
         description="JSON lines whose session_ids are left out, such as the train.jsonl that the run's model was trained on",
     )
-    folds: int = Field(5, description="parts of the cross-validation")
-    repeats: int = Field(5, description="divisions into parts that are averaged")
+    folds: int = Field(5, ge=2, description="parts of the cross-validation")
+    repeats: int = Field(5, ge=1, description="divisions into parts that are averaged")
     dry_run: bool = Field(False, description="write neither gate nor preset")
 
     @model_validator(mode="after")
@@ -143,8 +146,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     fitted, honest = study.fitted, study.honest
     about = {"preset": options.preset, **material.about, "commit": current_commit(), "strength": fitted.strength}
     gate = study.make_gate(about)
-    as_it_is = measure_truthfulness(turns, turns.score(_apply_preset(turns, options.preset, material)))
-    rows = study.tabulate(turns, gate, {"the preset as it is": as_it_is})
+    rows = study.tabulate(turns, gate, _measure_preset(turns, options.preset, material))
     areas = {name: signal_auroc(turns, name) for name in study.names}
     areas["gate, cross-validated"] = (honest.auroc, len(turns.right))
     show_study(console, material, rows, areas)
@@ -250,7 +252,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 "nothing; --measure evaluates a fitted gate on this run"
             )
     profiles = sorted({str(about.get("profile")) for about in made})
-    chat_models = sorted({str(about.get("model_name", "")) for about in made})
+    chat_models = sorted({str(about.get("model_name") or "") for about in made})
     if len(profiles) != 1 or len(chat_models) != 1:
         named = ", ".join(filter(None, [*profiles, *chat_models]))
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
@@ -267,7 +269,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
             "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
         )
     splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
-    weights = {str(chat) for about in made if (chat := about.get("models", {}).get("chat"))}
+    weights = {chat for about in made if (chat := list_models(about).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
         tuple(sorted(weights)),
@@ -294,23 +296,51 @@ def _split_name(about: Mapping[str, Any]) -> str:
     return str(about.get("dataset", "")).rpartition("/")[2]
 
 
-def _apply_preset(turns: Turns, preset: str, material: FitData) -> BoolArray:
-    """Return which candidates the preset gives with its current gate or cut; its rules are the run's."""
+def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, Truthfulness]:
+    """Measure the preset with its current gate or cut, by the name of its row; its rules are the run's.
+
+    Returns:
+        Nothing if verifiers decide, whose verdicts no signal tells.
+    """
     finalise = read_settings(preset, material.profile, material.chat_model)["finalise"]
+    name = "the preset as it is"
+    given: BoolArray = np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
     if finalise["gate"] is not None:
-        return apply_gate(turns, Gate.load(ROOT / finalise["gate"]))
-    if finalise["max_idk"] is not None:
-        given: BoolArray = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
-        return given
-    return np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
+        gate = Gate.load(ROOT / finalise["gate"])
+        given = apply_gate(turns, gate)
+        if {*str(gate.fitted_on.get("split", "")).split(", ")} & {*material.splits}:
+            name += " (fitted on these turns)"
+    elif finalise["verified_by"]:
+        return {}
+    elif finalise["max_idk"] is not None:
+        given = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
+    return {name: measure_truthfulness(turns, turns.score(given))}
 
 
 def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
-    """Return the judge of the run, unless another is named."""
-    model = options.eval_model or str(read_about(run).get("judge", "")).partition(" (")[0]
-    if not model:
+    """Return the judge of the run, unless another is named.
+
+    Raises:
+        EvaluationError: The run does not say who judged, or its judge cannot be made from what it says.
+    """
+    about = read_about(run)
+    noted = str(about.get("judge", ""))
+    make = partial(
+        choose_judge, cache=options.cache, rules=RULES.get(str(about.get("rules")), OURS), local=make_local_judge
+    )
+    if options.eval_model is not None:
+        return make(options.eval_model)
+    if not noted:
         raise EvaluationError(f"{run / SCORES} does not say who judged; name the judge with --eval-model")
-    return choose_judge(model, cache=options.cache, local=make_local_judge)
+    fault = f"{run} was judged by {noted!r}"
+    remedy = "name a judge of the candidates that were held back with --eval-model"
+    try:
+        judge = make(noted.partition(" (")[0])
+    except EvaluationError as error:
+        raise EvaluationError(f"{fault}, which cannot be asked again ({error}); {remedy}") from error
+    if judge.name != noted:
+        raise EvaluationError(f"{fault}, and its name alone gives {judge.name!r}; {remedy}")
+    return judge
 
 
 def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:

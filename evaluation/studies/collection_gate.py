@@ -22,7 +22,7 @@ from agents.base.linear_head import HeadError
 from agents.base.named import name_of
 from agents.methods.gate import Gate
 from evaluation.commands import make_console, run_to_exit_status
-from evaluation.files.manifest import current_commit, read_manifest
+from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.records import EvaluationError
 from evaluation.run.command import INTERRUPTED
 from evaluation.run.launching import ROOT, make_local_judge, prepare, read_settings
@@ -96,7 +96,7 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     made_with = read_manifest(folder)
     material = FitData(
         turns, options.profile, options.model_name, (questions.name,), (str(folder),), (judge.name,),
-        tuple(filter(None, [str(made_with.get("models", {}).get("chat", ""))])),
+        tuple(filter(None, [list_models(made_with).get("chat")])),
     )  # fmt: skip
     _refuse_too_few(turns)
     config, _ = prepare(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,7 +104,7 @@ def read_asked(run: Path, questions: OwnQuestions, collection: Path) -> list[Ask
             questions.accept.get(judged.turn.interaction_id, ()),
             ""
             if (photo := questions.photos.get(judged.turn.session_id)) is None
-            else str(photo.relative_to(collection)),
+            else os.path.relpath(photo, collection),
         )
         for judged in read_turn_table(run)
     ]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from agents.record import Decision as Told
 from agents.record import Signal
 from evaluation.files.outputs import ALL_TURNS, read_turn_table
+from evaluation.files.responses import refuse_repeated
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError
@@ -125,13 +126,15 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     Sub-folders are those of the data sets (``single-turn``, ``multi-turn``).
 
     Raises:
-        EvaluationError: A place holds no judged run.
+        EvaluationError: A place holds no judged run, or several over the same turns.
     """
     found: list[Path] = []
     for place in places:
         inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
         if not inside:
             raise EvaluationError(f"{place} contains no judged run ({ALL_TURNS}); judge it with local_evaluation.py")
+        if len(inside) > 1:
+            refuse_repeated({run: [judged.turn for judged in read_turn_table(run)] for run in inside})
         found += inside
     return found
 

@@ -97,9 +97,8 @@ class GateStudy:
         return make_gate(self.fitted, self.names, self.threshold, dict(about), self.egocentric)
 
     def is_better(self, turns: Turns) -> bool:
-        """Return whether it earns more on held-out dialogs than giving every candidate."""
-        honest = (self.honest.at_half, self.honest.at_fitted, self.honest.at_both)
-        return bool(max(points.mean() for points in honest) > turns.score(np.ones_like(turns.right)).mean())
+        """Return whether it earns more on held-out dialogs, with its own thresholds, than giving every candidate."""
+        return bool(self.points.mean() > turns.score(np.ones_like(turns.right)).mean())
 
     def tabulate(self, turns: Turns, gate: Gate, more: Mapping[str, Truthfulness]) -> dict[str, Truthfulness]:
         """Return the truthfulness of each policy; ``more`` stand behind the one that gives every candidate."""

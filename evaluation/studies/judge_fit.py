@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag, Options
 from agents.base.files import write_whole
 from evaluation.commands import make_console, run_to_exit_status
-from evaluation.files.responses import read_responses
+from evaluation.files.responses import read_lines, read_responses
 from evaluation.judge.local_judge import CUTS, FittedCut, Tally, YesOrNo, judge_if_sure
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.progress import turn_bar
@@ -95,10 +94,10 @@ def fit(
 
     turns = read_responses(labels)
     by_hand = read_labels(labels, turns)
-    table = pd.read_json(labels, lines=True, dtype=False)
-    if "split" not in table:
+    splits = [line.get("split") for line in read_lines(labels)]
+    if not any(splits):
         raise EvaluationError(f"{labels} needs the field split")
-    fitted_on = {turn.key for turn, split in zip(turns, table["split"], strict=True) if split == FITTED_SPLIT}
+    fitted_on = {turn.key for turn, split in zip(turns, splits, strict=True) if split == FITTED_SPLIT}
     turns = [turn for turn in turns if turn.key in by_hand]
     sure, said = ask_model(model, turns, console, progress=progress)
     keys = [key for key in said if key in fitted_on]

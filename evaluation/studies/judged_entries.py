@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -16,7 +17,7 @@ from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
-from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.files.responses import RESPONSES, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.options import JudgeOptions
@@ -182,7 +183,7 @@ def find_saved(spec: str) -> Saved:
     The path is a JSON-lines file, a run's folder, or one with a folder for each data set.
 
     Raises:
-        EvaluationError: There are no answers, or they are malformed.
+        EvaluationError: There are no answers, they are malformed, or a turn stands in two folders.
     """
     label, equals, rest = spec.partition("=")
     named = bool(equals) and not Path(spec).exists()
@@ -196,8 +197,9 @@ def find_saved(spec: str) -> Saved:
         folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None
         place = None if folder is None else folder.resolve()
         label = path.stem if place is None else place.name
-    turns = [turn for file in files for turn in read_responses(file)]
-    return Saved(label or str(path), tuple(files), tuple(turns), place)
+    turns = {file: read_responses(file) for file in files}
+    refuse_repeated(turns)
+    return Saved(label or str(path), tuple(files), tuple(chain.from_iterable(turns.values())), place)
 
 
 def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:

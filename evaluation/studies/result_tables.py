@@ -16,7 +16,7 @@ from rich.table import Table
 
 from agents.base.files import one_line, write_whole
 from evaluation.commands import print_json
-from evaluation.files.manifest import write_json
+from evaluation.files.manifest import list_models, write_json
 from evaluation.report.html_report import write_html
 from evaluation.report.run_card import make_card
 from evaluation.scores.scoring import Interval
@@ -220,14 +220,14 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
 
     Values on which all runs agree stand once.
     """
-    chats = [(result.about.get("models") or {}).get("chat") for result in results]
+    chats = [list_models(result.about).get("chat") for result in results]
     said = make_card(
         [{**each.about, "models": {"chat model": chat or ""}} for each, chat in zip(results, chats, strict=True)], 0
     )
     made = [
         f"{name} {said[name]}" for name in ("date", "commit", "profile", "dataset", "judge", "rules") if name in said
     ]
-    made += [said["models"]] * any(chats)
+    made += [said["models"]] if any(chats) else []
     notes = ["; ".join(made)] if made else []
     asked = [result.figures for result in results if result.figures.reply_hits is not None]
     if asked:

@@ -7,23 +7,25 @@ server, or the one of ``--base-url``. A server in between counts what passes. Th
 OCR of ``embedded``, and the kit's agents get their prompts without the picture. Agents of the kit run unmodified, each in a process of its
 own, with ``kit_modules/vllm.py`` in place of vLLM.
 
-Answers and figures of an agent stand in a folder of ``--out``; an agent that is done there is not run again.
+Answers and figures of an agent stand in a folder of ``--out``; an agent that is done there, with the same questions and model, is not run
+again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from PIL import Image
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from agents.base.command_options import Flag
 from agents.base.files import write_whole
@@ -34,6 +36,7 @@ from evaluation.commands import make_console
 from evaluation.data.sampling import draw_balanced
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.run.command import INTERRUPTED
 from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_python
 from evaluation.run.generate import generate
 from evaluation.run.truncation import load_truncator
@@ -133,7 +136,15 @@ class Row:
         )
 
 
-_ROW = TypeAdapter(Row)
+@dataclass(frozen=True)
+class Done:
+    """Figures of an agent with what they were made with."""
+
+    made_with: Mapping[str, str | int]
+    row: Row
+
+
+_DONE = TypeAdapter(Done)
 
 
 class SideBySideOptions(BenchmarkOptions):
@@ -158,8 +169,14 @@ class SideBySideOptions(BenchmarkOptions):
     out: Path = Field(Path("results/side_by_side"), description="folder of answers and figures")
 
 
-def _name_class(agent: str) -> str:
-    return agent.rpartition(":")[2]
+def _name_folder(agent: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", agent)
+
+
+def shorten_names(agents: Sequence[str]) -> list[str]:
+    """Return the class of each ``module:Class``, but of classes of one name the whole; a preset stays as it is."""
+    short = [agent.rpartition(":")[2] for agent in agents]
+    return [name if short.count(name) == 1 else agent for name, agent in zip(short, agents, strict=True)]
 
 
 Build = Callable[[SideBySideOptions, str, str, CountedSearch], BaseAgent]
@@ -207,7 +224,7 @@ def _build_kit_agent(options: SideBySideOptions, agent: str, url: str, search: C
         "SIDE_BY_SIDE_MODEL": options.model_name,
         "PYTHONPATH": str(KIT_MODULES),
     }  # of the child
-    log = (options.out / f"{_name_class(agent)}.log").absolute()
+    log = (options.out / f"{_name_folder(agent)}.log").absolute()
     place = ForeignAgentPlace(root, agent, find_python(root, options.kit_python), log, seconds=3600.0)
     return ForeignAgent(place, None, search)
 
@@ -218,12 +235,14 @@ def _run_agent(
     data = PreparedSet(options.split, options.cache).sessions("single-turn")
     sessions = draw_balanced(data.sessions, options.num_conversations, options.seed).sessions
     began = time.monotonic()
-    made = generate(agent, sessions, data, load_truncator(), options.out / _name_class(name))
+    made = generate(agent, sessions, data, load_truncator(), options.out / _name_folder(name))
     seconds = time.monotonic() - began
+    if made.interrupted:
+        raise KeyboardInterrupt
     judged = judge_turns(made.turns, RuleJudge(), accept=data.accept)
     scores = score(judged)
-    row = Row(
-        _name_class(name),
+    return Row(
+        name,
         scores.total,
         seconds,
         counting.counts,
@@ -236,25 +255,46 @@ def _run_agent(
         truthfulness=scores.truthfulness_score,
         interval=bootstrap_intervals(judged).get("truthfulness_score"),
     )
-    if not made.interrupted:
-        write_whole(options.out / _name_class(name) / ROW, json.dumps(asdict(row)))
-    return row
 
 
 def _measure_row(options: SideBySideOptions, name: str, build: Build, model: str) -> Row:
-    """Run an agent, or read the figures of one that is done."""
-    done = options.out / _name_class(name) / ROW
-    if done.is_file():
-        return _ROW.validate_json(done.read_bytes())
+    """Run an agent, or read the figures of one that is done with the same questions and model.
+
+    Raises:
+        KeyboardInterrupt: The run was stopped.
+    """
+    path = options.out / _name_folder(name) / ROW
+    made_with: dict[str, str | int] = {
+        "agent": name,
+        "split": options.split,
+        "seed": options.seed,
+        "num_conversations": options.num_conversations,
+        "model_name": options.model_name,
+    }
+    if build is _build_kit_agent:
+        assert options.kit is not None
+        made_with["kit"] = str(options.kit.resolve())
+    if (done := _read_done(path)) is not None and done.made_with == made_with:
+        return done.row
     counting, search = CountingServer(model), CountedSearch(PreparedSet(options.split, options.cache).search())
     with counting.serve() as url:
         agent = build(options, name, url, search)
         try:
             counting.counts = Counts()  # without those of loading
-            return _run_agent(agent, name, options, counting, search)
+            row = _run_agent(agent, name, options, counting, search)
         finally:
             if isinstance(agent, ForeignAgent):
                 agent.close()
+    write_whole(path, json.dumps(asdict(Done(made_with, row))))
+    return row
+
+
+def _read_done(path: Path) -> Done | None:
+    """Read the figures in a folder; None if there are none, or an earlier version wrote them."""
+    try:
+        return _DONE.validate_json(path.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
 
 
 def _measure(options: SideBySideOptions) -> int:
@@ -266,7 +306,8 @@ def _measure(options: SideBySideOptions) -> int:
     with _serve_model(options) as model:
         rows = [_measure_row(options, name, build, model) for name, build in builders]
     title = f"{options.split}: {rows[0].turns} questions, {options.model_name}; counts a turn"
-    console.print(build_table(title, HEADINGS, [row.cells() for row in rows]))
+    named = zip(rows, shorten_names([row.agent for row in rows]), strict=True)
+    console.print(build_table(title, HEADINGS, [replace(row, agent=name).cells() for row, name in named]))
     limits = MachineLimits.measure()
     console.print(
         f"This machine: {len(os.sched_getaffinity(0))} cores, {limits.read_gigabytes:.0f} GB/s read from memory, "
@@ -280,9 +321,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the agents and print the table.
 
     Returns:
-        0, or 2 if an agent or the model cannot be loaded.
+        0, 2 if an agent or the model cannot be loaded, or 130 when stopped by Ctrl-C.
     """
-    return run(_measure, SideBySideOptions, arguments, __doc__)
+    try:
+        return run(_measure, SideBySideOptions, arguments, __doc__)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,16 @@ from agents.models.base import ChatMessage, ChatRequest
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.settings.presets import load_settings
 from evaluation.run.foreign_agent import ForeignAgent
-from lab.side_by_side.__main__ import CountedSearch, Row, SideBySideOptions, _build_kit_agent, _write_profile
+from evaluation.run.generate import Generation
+from lab.side_by_side import __main__ as side_by_side
+from lab.side_by_side.__main__ import (
+    CountedSearch,
+    Row,
+    SideBySideOptions,
+    _build_kit_agent,
+    _write_profile,
+    shorten_names,
+)
 from lab.side_by_side.counted_server import CountingServer, Counts
 from tests.support.chat_server import serve_chat
 
@@ -120,3 +131,65 @@ def test_a_row_counts_by_the_turn() -> None:
     row = Row("best", 4, 10.0, Counts(8, 100, 40, 20), 12, 6, 2, 1, 1, 0, 0.25, (-0.5, 0.75))
     cells = ("best", "2.50", "2.0", "15.0", "10.0", "5.0", "3.0", "1.5", "2", "1", "1", "0", "25.0 [-50.0, 75.0]")
     assert row.cells() == cells
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Row, bool]]:
+    """Measure an agent with these options; return its row, and whether it was run for it."""
+    monkeypatch.setattr(side_by_side, "PreparedSet", lambda *_: SimpleNamespace(search=lambda: None))
+    monkeypatch.setattr(side_by_side, "_build_kit_agent", lambda *_: None)
+    asked: list[str] = []
+
+    def answer(_: object, name: str, *__: object) -> Row:
+        asked.append(name)
+        return Row(name, len(asked), 10.0, Counts(8, 100, 40, 20), 12, 6, 2, 1, 1, 0, 0.25, (-0.5, 0.75))
+
+    monkeypatch.setattr(side_by_side, "_run_agent", answer)
+
+    def measure(name: str, *arguments: str) -> tuple[Row, bool]:
+        options = SideBySideOptions.parse(["--out", str(tmp_path / "out"), "--kit", str(tmp_path / "kit"), *arguments])
+        build = side_by_side._build_kit_agent if ":" in name else lambda *_: None
+        before = len(asked)
+        return side_by_side._measure_row(options, name, build, "http://127.0.0.1:9/v1"), len(asked) > before
+
+    return measure
+
+
+def test_an_agent_is_run_again_for_other_questions_or_another_model(runs: Callable[..., tuple[Row, bool]]) -> None:
+    row, ran = runs("best")
+    assert ran and runs("best") == (row, False) == runs("best", "--presets", "best", "--num-conversations", "16")
+    for changed in (
+        ["--num-conversations", "3"],
+        ["--seed", "1"],
+        ["--split", "public_test"],
+        ["--model-name", "other"],
+    ):
+        assert runs("best", *changed)[1] and not runs("best", *changed)[1]
+    assert runs("best")[1] and runs("direct_rag")[1] and not runs("best")[1]
+
+
+def test_agents_of_one_class_name_are_kept_apart(runs: Callable[..., tuple[Row, bool]], tmp_path: Path) -> None:
+    one, two = "agents.one:MyAgent", "agents.two:MyAgent"
+    first, second = runs(one), runs(two)
+    assert first[1] and second[1] and (first[0].agent, second[0].agent) == (one, two)
+    assert runs(one) == (first[0], False) and runs(two) == (second[0], False)
+    assert runs(one, "--kit", str(tmp_path / "other"))[1], "another checkout has other agents"
+    assert shorten_names([one, two, "x:Other", "best"]) == [one, two, "Other", "best"]
+
+
+def test_figures_of_an_earlier_version_are_made_again(runs: Callable[..., tuple[Row, bool]], tmp_path: Path) -> None:
+    """They do not say what was asked."""
+    row, _ = runs("best")
+    (tmp_path / "out" / "best" / side_by_side.ROW).write_text(json.dumps(asdict(row)))
+    assert runs("best")[1] and not runs("best")[1]
+
+
+def test_a_stopped_run_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = SimpleNamespace(sessions=lambda _: SimpleNamespace(sessions=[], accept={}), search=lambda: None)
+    monkeypatch.setattr(side_by_side, "PreparedSet", lambda *_: data)
+    monkeypatch.setattr(side_by_side, "load_truncator", lambda: None)
+    monkeypatch.setattr(side_by_side, "generate", lambda *_: Generation([], 3, interrupted=True))
+    monkeypatch.setattr(side_by_side, "_build_preset", lambda *_: None)
+    arguments = ["--out", str(tmp_path), "--base-url", "http://127.0.0.1:9/v1", "--presets", "best", "direct_rag"]
+    assert side_by_side.main(arguments) == 130
+    assert not list(tmp_path.glob("*/row.json"))

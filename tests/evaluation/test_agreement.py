@@ -76,8 +76,34 @@ def test_labels_by_hand_are_read(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", "session_id,interaction_id,label\n1,a,correct\n2,a,wrong\n,b,correct\n,c,wrong\n"),
+        ("labels.jsonl", '{"session_id": "1", "interaction_id": "a", "label": 1}\n{"session_id": "2", "interaction_id": "a", "label": 0}\n'
+         '{"interaction_id": "b", "label": 1}\n{"session_id": null, "interaction_id": "c", "label": 0}\n'),
+        ("labels.jsonl", '{"session_id": 1, "interaction_id": "a", "label": 1}\n{"session_id": 2, "interaction_id": "a", "label": 0}\n'
+         '{"interaction_id": "b", "label": true}\n{"session_id": "", "interaction_id": "c", "label": false}\n'),
+        ("labels.csv", "session_id,interaction_id,label\n1,a,correct\n1,a,perfect\n2,a,wrong\n2,a,\n3,b,yes\n3,c,no\n1,c,no\n9,z,no\n"),
+    ],
+)  # fmt: skip
+def test_a_session_is_needed_only_where_interactions_repeat(
+    tmp_path: Path, name: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_text(text)
+    turns = turns_of(("1", "a"), ("2", "a"), ("3", "b"), ("3", "c"))
+    assert read_labels(tmp_path / name, turns) == {
+        ("1", "a"): True, ("2", "a"): False, ("3", "b"): True, ("3", "c"): False
+    }  # fmt: skip
+    assert ("2 of 8 labels belong to none of these answers" in caplog.text) == ("9,z" in text)
+    assert ("belong to none" in caplog.text) == ("9,z" in text)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("session_id,interaction_id,label\ns,a,1\ns,a,0\n", "label 2: a has another label already; keep one"),
+        ("session_id,interaction_id,label\ns,a,1\nt,a,no\ns,a,missing\n", "label 3: a has another label already"),
+        ("session_id,interaction_id,label\ns,a,1\n,a,1\n", "label 2: a is a turn of several sessions; add session_id"),
         ("interaction_id,label\na,good\n", "'good' is neither"),
         ("interaction,label\na,1\n", "needs the columns"),
         ("interaction_id,label\na,1\n", "several sessions; add session_id"),

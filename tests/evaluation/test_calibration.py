@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,15 +18,19 @@ from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
-from evaluation.files.outputs import write_outputs
+from evaluation.files.outputs import SCORES, write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate
 from evaluation.studies.calibrate import set_values
+from evaluation.studies.collection_gate import OPEN
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
+    BREAK_EVEN,
+    Fit,
+    HeldOut,
     SignedRegression,
     apply_gate,
     choose_threshold,
@@ -39,6 +44,7 @@ from evaluation.studies.gate_fit import (
     select_usable,
     signal_auroc,
 )
+from evaluation.studies.gate_study import GateStudy
 from tests.evaluation.worlds import judged, write_records
 
 NEGATIVE = {kind.name for kind in SIGNALS if kind.negative}
@@ -343,6 +349,11 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     assert read_figures(tmp_path / "run")[0].cut_short == 1
     with pytest.raises(EvaluationError, match="contains no judged run"):
         run_folders([tmp_path / "run" / "deeper"])
+    _write_run(tmp_path / "again")
+    with pytest.raises(EvaluationError, match=r"again and .*run both hold turn"):
+        run_folders([tmp_path])
+    several = [tmp_path / "run", tmp_path / "again"]
+    assert run_folders(several) == several, "asked in two ways, each named"
 
 
 class _Lenient(RuleJudge):
@@ -371,6 +382,114 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
+
+
+@pytest.mark.parametrize(
+    ("finalise", "fitted_on", "row"),
+    [
+        ("verified_by = 'witnesses'", None, None),
+        ("verified_by = ['model']\nmax_idk = 0.2", None, None),
+        ("max_idk = 0.2", None, ("the preset as it is", -1 / 3)),
+        ("", None, ("the preset as it is", 1 / 3)),
+        ("verified_by = 'witnesses'", "validation", ("the preset as it is (fitted on these turns)", 0.0)),
+        ("", "validation, public_test", ("the preset as it is (fitted on these turns)", 0.0)),
+        ("", "elsewhere", ("the preset as it is", 0.0)),
+    ],
+)
+def test_the_row_of_the_preset_says_what_it_is(
+    tmp_path: Path, presets: Path, finalise: str, fitted_on: str | None, row: tuple[str, float] | None
+) -> None:
+    """A gate that is sure of nothing withholds all; the cut gives the wrong one of three candidates, and withholds the right ones."""
+    signals = [(1, 0.3), (1, 0.4), (-1, 0.1)]
+    turns = Turns.from_decisions([decision(points, str(p_idk), p_idk=p_idk) for points, p_idk in signals])
+    text = f"stages = ['answer', 'finalise']\n[finalise]\n{finalise}\n"
+    if fitted_on is not None:
+        gate = Gate(
+            features=("p_idk",), mean=(0.0,), scale=(1.0,), coefficients=((0.0,),), intercept=(-9.0,), threshold=0.5,
+            fitted_on={"split": fitted_on},
+        )  # fmt: skip
+        gate.save(tmp_path / "gate.json")
+        text += f"gate = {str(tmp_path / 'gate.json')!r}\n"
+    (tmp_path / "own.toml").write_text(text)
+    material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
+    found = calibrate._measure_preset(turns, str(tmp_path / "own.toml"), material)
+    assert [(name, pytest.approx(said.mean)) for name, said in found.items()] == ([] if row is None else [row])
+
+
+def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        calibrate.main(["--help"])
+    handbook = (calibrate.ROOT / "docs" / "calibration.md").read_text()
+    for said in (capsys.readouterr().out, handbook):
+        assert all(setting in said for setting in OPEN)
+
+
+SERVED = "gpt-4o-mini (structured; our words)"
+
+
+@pytest.mark.parametrize(
+    ("noted", "rules", "fault"),
+    [
+        ("rule", "ours", None),
+        ("rule", None, None),
+        (SERVED, "ours", None),
+        ("gpt-4o (explained; our words)", "research-release", None),
+        ("gpt-4o-mini (explained; our words)", "research-release", None),
+        ("none (exact answers alone)", "starter-kit", None),
+        ("none (exact answers alone)", "ours", "its name alone gives 'rule'"),
+        ("gpt-4o-mini (explained; our words)", "ours", f"its name alone gives {SERVED!r}"),
+        ("gpt-4o-mini (structured; the starter kit's words)", "ours", f"its name alone gives {SERVED!r}"),
+        ("my own judge", "ours", "its name alone gives 'my own judge (structured; our words)'"),
+        ("local:gone (a model; right from P(yes) 0.5 on)", "ours", "which cannot be asked again"),
+        ("", "ours", "does not say who judged"),
+    ],
+)
+def test_what_was_held_back_is_judged_as_the_run_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: str, rules: str | None, fault: str | None
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    (tmp_path / SCORES).write_text(json.dumps({"about": {"judge": noted, "rules": rules}}))
+    command = ["--runs", str(tmp_path), "--preset", "best", "--cache", str(tmp_path)]
+    if fault is None:
+        assert calibrate._choose_judge(tmp_path, calibrate.CalibrateOptions.parse(command)).name == noted
+    else:
+        with pytest.raises(EvaluationError, match=re.escape(fault)) as error:
+            calibrate._choose_judge(tmp_path, calibrate.CalibrateOptions.parse(command))
+        assert "--eval-model" in str(error.value)
+    named = calibrate.CalibrateOptions.parse([*command, "--eval-model", "rule"])
+    assert calibrate._choose_judge(tmp_path, named).name == "rule"
+
+
+@pytest.mark.parametrize("wrong", [["--repeats", "0"], ["--repeats=-1"], ["--folds", "1"], ["--folds", "0"]])
+def test_numbers_that_validate_nothing_are_refused(
+    presets: Path, wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        calibrate.main(["--runs", "run", *FAST, *wrong])
+    assert end.value.code == 2 and wrong[0].partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("points", "threshold", "egocentric", "better"),
+    [
+        ((0.5, 0.3, 0.1), BREAK_EVEN, None, True),
+        ((0.1, 0.3, 0.5), 0.7, None, True),
+        ((0.1, 0.1, 0.3), 0.7, 0.8, True),
+        ((0.1, 0.5, 0.9), BREAK_EVEN, None, False),
+        ((0.5, 0.1, 0.9), 0.7, None, False),
+        ((0.5, 0.5, 0.2), 0.7, 0.8, False),
+        ((0.2, 0.9, 0.9), BREAK_EVEN, None, False),
+    ],
+)
+def test_a_gate_is_better_only_with_the_thresholds_that_it_has(
+    points: tuple[float, float, float], threshold: float, egocentric: float | None, better: bool
+) -> None:
+    """Every candidate earns 0.2; points are those at one half, at the fitted threshold and at both."""
+    turns = Turns.from_decisions([decision(said, str(said)) for said in (1, 1, 1, -1, -1)])
+    at_half, at_fitted, at_both = (np.full(5, each) for each in points)
+    honest = HeldOut(np.full(5, 0.5), 0.5, at_half, at_fitted, at_both)
+    study = GateStudy(("p_yes",), honest, cast(Fit, None), threshold, egocentric)
+    assert study.is_better(turns) is better
 
 
 @pytest.mark.parametrize("written", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
@@ -460,6 +579,14 @@ def test_a_gate_of_other_weights_has_a_file_of_its_own(
     assert f"--set finalise.gate={gate}" in capsys.readouterr().out
     assert Gate.load(gate).fitted_on["turns"] == 24
     assert (presets / "best.toml").read_text() == original and not (presets / "gates").exists()
+
+
+@pytest.mark.parametrize("models", ["x", None, 5, ["chat"]])
+def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, presets: Path, models: Any) -> None:
+    _write_run(tmp_path / "run")
+    about = tmp_path / "run" / "run.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "models": models}))
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--dry-run"]) == 0
 
 
 @pytest.mark.parametrize("differ", [True, False])

@@ -23,6 +23,7 @@ from evaluation.records import make_answered_turn
 from evaluation.run.options import RunOptions
 from evaluation.studies import calibrate, collection_check, collection_gate
 from evaluation.studies.collection_gate import compose_gates, compute_log_odds
+from evaluation.studies.collection_runs import read_asked
 from evaluation.studies.decisions import Decision, Turns
 from evaluation.studies.gate_fit import apply_gate
 from tests.evaluation.worlds import picture, write_records
@@ -93,6 +94,30 @@ ANSWERS: tuple[tuple[str, dict[str, Any]], ...] = (
 def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return make_collection(tmp_path / "museum", ROWS)
+
+
+@pytest.mark.parametrize(
+    ("photo", "shown"),
+    [
+        ("mill.png", "mill.png"),
+        ("./mill.png", "mill.png"),
+        ("{museum}/mill.png", "mill.png"),
+        ("../other/mill.png", "../other/mill.png"),
+        ("{museum}/../other/mill.png", "../other/mill.png"),
+        ("", ""),
+    ],
+)
+def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, shown: str) -> None:
+    """Its path in the file of questions may be absolute, too."""
+    (museum.parent / "other").mkdir()
+    picture().save(museum.parent / "other" / "mill.png")
+    (museum / "questions.csv").write_text(
+        f"photo,question,answer\n{photo.format(museum=museum)},Who built this?,J. Smith\n"
+    )
+    write_run(museum.parent / "run", museum, [("J. Smith", {})])
+    for place in (museum, Path("museum")):
+        [asked] = read_asked(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
+        assert asked.photo == shown
 
 
 def play(

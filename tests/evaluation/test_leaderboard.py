@@ -202,6 +202,21 @@ def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> Non
     assert find_saved(f"x={strange}").label == "x"
 
 
+@pytest.mark.parametrize("names", [("run_a", "run_b"), ("1", "2", "open"), ("single-turn", "multi-turn")])
+def test_a_folder_of_several_runs_is_no_entry(
+    tmp_path: Path, run: Callable[..., tuple[int, str]], names: Sequence[str]
+) -> None:
+    """Each turn would count once for each run; of the last one turn alone is another run's."""
+    for number, name in enumerate(names):
+        own = [replace(turn, session_id=f"{name} {turn.session_id}") for turn in answers(["c"])]
+        save(tmp_path / "all" / name / "response.jsonl", [*own, *answers(["cm"])[: number + 1]])
+    status, said = run(tmp_path / "all")
+    first, second = sorted(names)[:2]
+    assert status == 2 and f"all/{first}" in said and f"all/{second}" in said and "both hold turn" in said
+    status, said = run(*(tmp_path / "all" / name for name in names))
+    assert status == 0, said
+
+
 def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> None:
     for place in ("one/single-turn", "two/single-turn", "two/x/deep/single-turn", "other"):
         save(tmp_path / place / "response.jsonl", answers(["c"]))

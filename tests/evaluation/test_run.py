@@ -19,6 +19,8 @@ from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
+from evaluation.records import EvaluationError
+from evaluation.run.launching import prepare
 from evaluation.run.options import RunOptions, parse, parse_conversations
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset, write_records
@@ -388,12 +390,103 @@ def test_the_research_releases_flags_are_known(
     assert RunConfig.read("best", "server", chat_model="gpt-5").profile.models["chat"]["model"] == "gpt-5"
 
 
+@pytest.fixture
+def museum(world: Path) -> Path:
+    """A collection with a page, and a file of queries for the web."""
+    for line, name in enumerate(("queries", "others")):
+        (world / f"{name}.jsonl").write_text(json.dumps({"interaction_id": "a-0", "agent_response": f"{line}"}) + "\n")
+    (world / "museum" / "pages").mkdir(parents=True)
+    (world / "museum" / "pages" / "tickets.md").write_text("A child ticket costs 6 euros.")
+    (world / "museum" / "questions.csv").write_text("photo,question,answer\n,How much is a ticket?,6 euros\n")
+    return world / "museum"
+
+
+CALLED = "--calls research-release"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("--profile gpu --model-name org/big", "--profile gpu"),
+        ("--profile gpu --model-name org/big", "--profile gpu --model-name org/small"),
+        ("--profile server --reasoning-tokens 500", "--profile server"),
+        ("--dataset museum/questions.csv --knowledge museum", "--dataset museum/questions.csv"),
+        ("--dataset museum/questions.csv --split public_test", "--dataset museum/questions.csv"),
+        (f"--diagnostics original {CALLED} --gold-entity", f"--diagnostics original {CALLED}"),
+        (f"{CALLED} --full-query-path queries.jsonl", CALLED),
+        (f"{CALLED} --full-query-path queries.jsonl", f"{CALLED} --full-query-path others.jsonl"),
+        ("--set answer.k=2", ""),
+        ("--suppress-image-search-api", ""),
+    ],
+)
+def test_settings_of_a_run_that_are_taken_away_or_added_are_not_resumed(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, one: str, other: str
+) -> None:
+    monkeypatch.chdir(museum.parent)
+    made = [prepare(parse(said.split()))[1] for said in (one, other)]
+    for number, (first, second) in enumerate((made, reversed(made))):
+        folder = museum / str(number)
+        manifest.write_manifest(folder, first, resume=False)
+        begun = manifest.read_manifest(folder)
+        with pytest.raises(EvaluationError, match="were made with other settings"):
+            manifest.write_manifest(folder, second, resume=True)
+        manifest.add_to_manifest(
+            folder, {"models": {"chat": "x"}, "date": "2026-02-03", "without_picture": {"turns": 2}}
+        )
+        manifest.write_manifest(folder, first, resume=True)
+        assert manifest.read_manifest(folder).items() >= begun.items()
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "refused"),
+    [
+        ("", "", ""),
+        ("--split public_test", "--split public_test", ""),
+        ("--knowledge museum", "--knowledge museum", ""),
+        ("", "--profile gpu --model-name org/big", "model_name: unset then, org/big now"),
+        ("--dataset museum/questions.csv", "--dataset museum/questions.csv", "split: not noted then, validation now"),
+        (CALLED, CALLED, "full_queries: not noted then, unset now"),
+        (CALLED, f"{CALLED} --full-query-path queries.jsonl", "full_queries: not noted then"),
+    ],
+)
+def test_a_run_of_an_older_version_goes_on_where_its_settings_can_be_told(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, then: str, now: str, refused: str
+) -> None:
+    """It noted no setting that was unset, and neither split nor queries; the data set's name mostly has the split."""
+    monkeypatch.chdir(museum.parent)
+
+    def describe(said: str) -> dict[str, Any]:
+        options = parse(said.split())
+        own = options.own_questions is not None
+        name = "museum/questions.csv" if own else f"crag-mm-single-turn-public@v0.1.2/{options.split}"
+        return {**prepare(options)[1], "dataset": name}
+
+    old = {name: value for name, value in describe(then).items() if value is not None}
+    for name in ("split", "full_queries"):
+        old.pop(name, None)
+    manifest.write_manifest(museum, old, resume=False)
+    if not refused:
+        manifest.write_manifest(museum, describe(now), resume=True)
+        assert manifest.read_manifest(museum) == describe(now)
+        return
+    with pytest.raises(EvaluationError) as error:
+        manifest.write_manifest(museum, describe(now), resume=True)
+    assert refused in str(error.value) and ("add to run.json" in str(error.value)) == ("not noted" in refused)
+    (museum / "run.json").write_text(json.dumps({**describe(now), **old}))  # as the message says
+    if then == now:
+        manifest.write_manifest(museum, describe(now), resume=True)
+
+
 def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world) == 0
     whole = (world / "out" / "response.jsonl").read_bytes()
     (world / "out" / "response.jsonl").write_bytes(whole[:700])
     assert _main(world, "--resume", "--suppress-web-search-api") == 2
     assert "web_search: True then, False now" in capsys.readouterr().out
+    begun = (world / "out" / "run.json").read_bytes()
+    assert _main(world, "--resume", "--balanced", "0", "--num-conversations", "2") == 2
+    assert "sample: unset then, 2 of 3 sessions" in capsys.readouterr().out.replace("\n", " ")
+    assert (world / "out" / "run.json").read_bytes() == begun
     assert _main(world, "--resume") == 0
     assert (world / "out" / "response.jsonl").read_bytes() == whole
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents.crag_agent import CragAgent
 from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
-from evaluation.files.manifest import read_manifest, write_manifest
+from evaluation.files.manifest import list_models, read_manifest, write_manifest
 from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.run import command
 from evaluation.studies import agreement, flips, leaderboard
-from tests.evaluation.worlds import ScriptedCragAgent, picture, row, write_dataset
+from evaluation.studies.figures import Result, compute_figures
+from evaluation.studies.result_tables import describe_runs
+from evaluation.studies.variants import Variant
+from tests.evaluation.worlds import ScriptedCragAgent, judged, picture, row, write_dataset
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +39,16 @@ def test_a_card_tells_each_value_once_and_no_folder() -> None:
     }
     assert make_card([{}], 3) == {"turns": "3"}
     assert omit_card_fields({**other, "without": ""}) == {"set": "a=1"}
+
+
+@pytest.mark.parametrize("models", ["x", ["a"], 5, None, {}, {"chat": None}, True])
+def test_malformed_models_are_none(models: Any) -> None:
+    about = {"preset": "mine", "models": models}
+    assert list_models(about) == {}
+    assert make_card([about, {"models": {"chat": "x"}}], 3) == {"preset": "mine", "models": "chat x", "turns": "3"}
+    turns = judged("ch")
+    result = Result(Variant("mine", "mine"), "single-turn", compute_figures(turns), turns, about)
+    assert not any("model" in note for note in describe_runs([result]))
 
 
 def test_runs_without_a_date_are_read(tmp_path: Path) -> None:

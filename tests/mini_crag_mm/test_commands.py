@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,3 +70,58 @@ def test_indices_are_built_again_where_pictures_are_embedded_otherwise(
     assert prepare.compute_fingerprint(tmp_path / "datasets") == before
     (code / MEAN_FILE.name).write_bytes(b"another mean")
     assert prepare.compute_fingerprint(tmp_path / "datasets") != before
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Prepare validation with these options; return whether its indices were built."""
+    for name in ("write_entry_pictures", "write_full_pages"):
+        monkeypatch.setattr(prepare, name, lambda *_: None)
+    monkeypatch.setattr(prepare, "build_datasets", lambda folder: SimpleNamespace(root=folder))
+    monkeypatch.setattr(prepare, "compute_fingerprint", lambda _: "abc")
+
+    def call(*arguments: str, killed: bool = False) -> bool:
+        built: list[str] = []
+
+        def build(split: str, *_: object, **__: object) -> None:
+            built.append(split)
+            if killed:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(prepare, "build_indices", build)
+        with pytest.raises(KeyboardInterrupt) if killed else nullcontext():
+            prepare.main(["--split", "validation", "--cache", str(tmp_path), *arguments])
+        return built == ["validation"]
+
+    return call
+
+
+def test_indices_are_built_again_where_another_call_has_written_others(prepared: Callable[..., bool]) -> None:
+    calls = (["1200"], ["1200"], ["-1"], ["1200"], ["1200", "--chunk-words", "20"], ["1200"], ["1200"])
+    built = [prepared("--background", *said) for said in calls]
+    assert built == [True, False, True, True, True, True, False]
+    assert prepared("--background", "7", killed=True)
+    assert prepared("--background", "1200"), "the killed call may have written one of its indices"
+
+
+@pytest.mark.parametrize(
+    ("stamps", "again"),
+    [
+        ({"validation-1200": "abc"}, False),
+        ({"validation-1200": "abc", "public_test--1": "abc"}, False),
+        ({"validation-1200": "abc", "validation--1": "abc"}, True),
+        ({"validation--1": "abc"}, True),
+        ({"validation-1200": "other"}, True),
+        ({"validation-1200": "abc 20 words"}, True),
+        ({"public_test-1200": "abc"}, True),
+    ],
+)
+def test_indices_of_an_earlier_version_are_kept_where_they_are_certain(
+    prepared: Callable[..., bool], tmp_path: Path, stamps: dict[str, str], again: bool
+) -> None:
+    (tmp_path / "prepared").mkdir()
+    for name, text in stamps.items():
+        (tmp_path / "prepared" / f"{name}.txt").write_text(text)
+    assert prepared("--background", "1200") is again
+    assert not prepared("--background", "1200")
+    assert {*stamps} - {path.stem for path in (tmp_path / "prepared").iterdir()} <= {"validation-1200", "validation--1"}

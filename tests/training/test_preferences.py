@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def sampled(*replies: str) -> Sampled:
         "I don't know": "miss",
         "12 m.": "hallucination",
     }
-    return Sampled(("s0", "s0-0", "answer"), replies, tuple(verdicts[reply] for reply in replies))
+    return Sampled(make_key(example(0)), replies, tuple(verdicts[reply] for reply in replies))
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,31 @@ def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
     assert [row.verdicts for row in found] == [("correct", "hallucination"), ("miss", "correct")]
     write_samples(tmp_path / "samples.jsonl", found)
     assert read_samples(tmp_path / "samples.jsonl") == found
+
+
+def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) -> None:
+    """A turn may ask each of its sources alone under one prompt; a shorter reply or another photo is another request, too."""
+    first = example(0)
+    system, user = first.messages
+    rows = [
+        first,
+        replace(first, messages=(system, replace(user, content="Another source."))),
+        replace(first, max_tokens=7),
+        replace(first, prompt="other"),
+    ]
+    assert len({*map(make_key, rows), make_key(replace(first, reply="x"))}) == 4
+    pictured = [replace(first, messages=(system, replace(user, images=(name,)))) for name in "ab"]
+    assert len({*map(make_key, pictured)}) == 2
+    write_samples(
+        tmp_path / dpo.SAMPLES, [Sampled(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
+    )
+    found = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES)}
+    assert [build_pairs(row, found[make_key(row)])[0].chosen for row in rows] == ["0", "1", "2", "3"]
+    (tmp_path / dpo.SAMPLES).write_text(
+        '{"key": ["s0", "s0-0", "answer"], "replies": ["0"], "verdicts": ["correct"]}\n'
+    )
+    with pytest.raises(TrainingDataError, match="remove the file, and replies are sampled again"):
+        read_samples(tmp_path / dpo.SAMPLES)
 
 
 def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
