@@ -233,7 +233,7 @@ def test_provided_evidence_tells_no_cosines() -> None:
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
     asked = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
-    parts = context(settings_from({"stages": ("select_entity",), "select_entity": {"by": "rules"}}))
+    parts = context(settings_from({"stages": ("select_entity", "finalise"), "select_entity": {"by": "rules"}}))
     run_stages([asked], parts, ImageSearch, SelectEntity, Finalise)
     assert asked.entity_name == "Eiffel Tower"
     signals = asked.records[-1].signals
