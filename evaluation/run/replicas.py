@@ -157,7 +157,7 @@ class Replicas:
             ) from error
         except ray.exceptions.RayTaskError as error:
             raise EvaluationError(f"a replica cannot be started: {error.cause}") from error
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayError as error:
             raise EvaluationError(f"a replica cannot be started: {error}") from error
 
     def get_batch_size(self) -> int:
@@ -170,7 +170,7 @@ class Replicas:
         for replica in self._replicas:
             try:
                 found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError) as error:
+            except self._ray.exceptions.RayError as error:
                 log.warning("a replica does not say what models it has: %s", summarise_error(error))
         return found
 
@@ -201,7 +201,7 @@ class Replicas:
                 found = ray.get(ready[0])
             except ray.exceptions.RayTaskError as error:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
-            except ray.exceptions.RayActorError as error:
+            except ray.exceptions.RayError as error:  # not of actors alone: a process out of memory, a full object store
                 deaths[number] += 1
                 log.warning("replica %d died (%s); its dialogs are asked on others", number, summarise_error(error))
                 work.mark_lost(number)
