@@ -97,7 +97,7 @@ def test_activations_by_hand() -> None:
         "batch_size": 2,
         "max_tokens": 256,
     }
-    rules = settings_from({"stages": ["select_entity"], "select_entity": {"by": "rules"}})
+    rules = settings_from({"stages": ["select_entity", "finalise"], "select_entity": {"by": "rules"}})
     config = RunConfig(
         "p", Profile(name="p", models={"text_encoder": encoder}, search=SearchModels(kind="embedded")), rules
     )
@@ -268,7 +268,7 @@ def test_activations_of_models_that_run_in_turn_are_counted_once() -> None:
         },
         search=SearchModels(kind="embedded"),
     )
-    settings = settings_from({"stages": ["select_entity", "rerank"], "select_entity": {"by": "rules"}})
+    settings = settings_from({"stages": ["select_entity", "rerank", "finalise"], "select_entity": {"by": "rules"}})
     memory = estimate_memory(use_local_configs(RunConfig("p", profile, settings)))
     weights = sum(row.weights for row in memory.rows)
     assert len(memory.rows) == 2
