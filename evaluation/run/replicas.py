@@ -201,7 +201,9 @@ class Replicas:
                 found = ray.get(ready[0])
             except ray.exceptions.RayTaskError as error:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
-            except ray.exceptions.RayError as error:  # not of actors alone: a process out of memory, a full object store
+            except (
+                ray.exceptions.RayError
+            ) as error:  # not of actors alone: a process out of memory, a full object store
                 deaths[number] += 1
                 log.warning("replica %d died (%s); its dialogs are asked on others", number, summarise_error(error))
                 work.mark_lost(number)
