@@ -52,9 +52,8 @@ class Bridge:
 
     def can_name(self, key: str, found: re.Match[str]) -> bool:
         """Return whether an attribute may name what a noun phrase means, and not where the thing in the photo is."""
-        if self.bare is None or not self.is_shown(found):
-            return True
-        return all(word in (found["head"].lower(), *self.bare, *_SMALL) for word in _WORD.findall(key.lower()))
+        of_another = {found["head"].lower(), *(self.bare or ()), *_SMALL}
+        return not self.is_shown(found) or of_another.issuperset(_WORD.findall(key.lower()))
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ import pint
 from text_to_num import text2num
 
 from agents.methods.dates import Day, Span, is_date, move, parse_day
-from agents.methods.step_plans import Condition, Operation, parse_calculation
+from agents.methods.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
@@ -169,8 +169,7 @@ def parse_number_words(words: str) -> str | None:
 
 
 def _number(text: str) -> float:
-    decimal = re.fullmatch(r"\d+,\d{1,2}", text)
-    return float(text.replace(",", ".") if decimal else re.sub(r"[,\u202f ]", "", text))
+    return float(re.sub(r"[,\u202f ]", "", DECIMAL_COMMA.sub(".", text)))
 
 
 def calculate(printed: str) -> Quantity:

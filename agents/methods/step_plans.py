@@ -51,7 +51,7 @@ _CONDITIONS = {
 _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
-_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")
+DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _COUNT_WORDS = tuple(
@@ -255,7 +255,7 @@ def _fits(test: Test, limit: str) -> bool:
 
 def parse_calculation(text: str) -> str | None:
     """Convert a printed calculation ("12 x 15 + 20 = ?") to Python's signs; None if the text is no calculation."""
-    plain = " ".join(_DECIMAL_COMMA.sub(".", text.partition("=")[0]).translate(_SIGNS).split())
+    plain = " ".join(DECIMAL_COMMA.sub(".", text.partition("=")[0]).translate(_SIGNS).split())
     if _EXPRESSION.fullmatch(plain) is None or "**" in plain.replace(" ", "") or "//" in plain.replace(" ", ""):
         return None
     return plain if re.search(r"\d\s*\)*\s*[-+*/]\s*[(-]*\s*[\d.]", plain) else None
@@ -326,11 +326,6 @@ def _add_comparison(plan: Plan, question: str) -> Plan:
     if len(plan.asks) > 1 and plan.independent:
         return Plan((*plan.steps, ComputeStep(wanted, list_references(len(plan.steps)))))
     return plan
-
-
-def counts_things(question: str) -> bool:
-    """Return whether a question asks how many of several things fulfil a condition."""
-    return re.match(HOW_MANY_OF, question, re.IGNORECASE) is not None
 
 
 def find_comparison(question: str) -> Operation | None:

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import CLIENT_LEFT, read_body, run_until_left
+from apps.http_server import build_left_error, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
@@ -241,7 +241,8 @@ class Server:
         Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
-        status, code = CLIENT_LEFT, "client_left"  # unless it comes to an end
+        left = build_left_error()
+        status, code = left.status, left.code or ""  # unless it comes to an end
         stages: asyncio.Queue[str] = asyncio.Queue()
         asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
