@@ -137,20 +137,28 @@ class CragAgent(BaseAgent):
             **options,
         )
 
-    def trace_to(self, path: Path | None, listen: Listener | None = None, pictures: Path | None = None) -> None:
+    def trace_to(
+        self,
+        path: Path | None,
+        listen: Listener | None = None,
+        pictures: Path | None = None,
+        listen_whole: Listener | None = None,
+    ) -> None:
         """Write traces to another file from now on, with calls counted from 0 again.
 
         Args:
             path: The file; None: no traces.
-            listen: Called with each batch before it is answered.
+            listen: Called with each batch before it is answered, with what ``trace.*`` lets a trace hold.
             pictures: Folder for the pictures of requests if ``trace.requests`` is set; None: beside the file.
+            listen_whole: Called as ``listen`` with everything, for those who asked: a reply is no trace.
         """
         from agents.runner.trace import TraceWriter
 
-        wanted = path is not None or listen is not None
+        wanted = any(each is not None for each in (path, listen, listen_whole))
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
         self.pipeline.observes = wanted
-        self._trace = TraceWriter(path, self.settings.trace, listen, of_the_picture, pictures) if wanted else None
+        settings = self.settings.trace
+        self._trace = TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if wanted else None
 
     def watch(self, watch: Watch | None) -> None:
         """Have each call tell, in plain words, what it is about to do; in the thread of the call."""

@@ -89,9 +89,11 @@ class Answerer:
         self.about = about
         self._spans = spans
         self._records: list[Mapping[str, Any]] = []
+        self._sent: list[Mapping[str, Any]] = []  # the same as ``trace.*`` lets spans hold it
         self._seconds: deque[float] = deque(maxlen=_TIMED)  # of the latest questions, each its share of its call
         if isinstance(agent, CragAgent):
-            agent.trace_to(trace, self._records.extend)
+            listen = None if spans is None else self._sent.extend
+            agent.trace_to(trace, listen, listen_whole=self._records.extend)
 
     @property
     def batch_size(self) -> int:
@@ -127,6 +129,7 @@ class Answerer:
             AgentError: The agent raised anything else, except for Ctrl-C.
         """
         self._records.clear()
+        self._sent.clear()
         if isinstance(self._agent, CragAgent):
             self._agent.watch(watch)
         began = time.monotonic()
@@ -146,7 +149,7 @@ class Answerer:
             raise AgentError(f"the agent failed (it returned {wrong[0]} instead of text)")
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         if self._spans is not None:
-            self._spans.send(self._records)
+            self._spans.send(self._sent)
         # No records: no trace, or one that could not be written.
         told = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, told, strict=True)]

@@ -171,34 +171,37 @@ def build_page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> Page
     )
 
 
-def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
-    """Build the page, which answers one question at a time; ``photos`` decodes uploads."""
-    reader = photos or PhotoReader(MAX_PIXELS)
-    turn = threading.Lock()
-    asking, waiting = {"visible": True}, {"visible": False}
+class _Handlers:
+    """What happens when a visitor asks, stops, begins anew or comes back; one question is answered at a time."""
 
-    def introduce() -> str:
-        return render_introduction(answerer.about, answerer.expected, len(examples))
+    def __init__(self, answerer: Answerer, examples: int, photos: PhotoReader) -> None:
+        self._answerer, self._examples, self._photos = answerer, examples, photos
+        self._turn = threading.Lock()
 
-    def buttons(*, busy: bool) -> tuple[Any, Any]:
-        return gr.update(**waiting if busy else asking), gr.update(**asking if busy else waiting)
+    def introduce(self) -> str:
+        """Render what stands beside an empty dialog."""
+        return render_introduction(self._answerer.about, self._answerer.expected, self._examples)
 
-    def say(file: Any, text: str, talk: list[dict[str, Any]], kept: Any) -> tuple[Any, ...]:
+    def buttons(self, *, busy: bool) -> tuple[Any, Any]:
+        """Show the button Ask, or Stop while a question is answered."""
+        return gr.update(visible=not busy), gr.update(visible=busy)
+
+    def say(self, file: Any, text: str, talk: list[dict[str, Any]], kept: Any) -> tuple[Any, ...]:
         """Show the question before its answer; report at once what cannot be answered."""
         if not text.strip():
             return (gr.skip(),) * 4
         asked = {"role": "user", "content": text.strip()}
         dialog = Dialog.read(kept, _get_path(file))
         try:
-            if _load_upload(file, reader) is None and not dialog.turns and points_at_picture(text):
+            if _load_upload(file, self._photos) is None and not dialog.turns and points_at_picture(text):
                 raise PhotoError(_NO_PHOTO)
         except PhotoError as error:
             told = {"role": "assistant", "content": str(error)}
-            return [*_to_messages(talk), asked, told], text, *buttons(busy=False)
+            return [*_to_messages(talk), asked, told], text, *self.buttons(busy=False)
         earlier = _to_messages(talk) if dialog.turns else []
-        return [*earlier, asked], "", *buttons(busy=True)
+        return [*earlier, asked], "", *self.buttons(busy=True)
 
-    def answer(file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
+    def answer(self, file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the progress, then the answer; gradio closes it early if the visitor stops it or leaves."""
         if not talk or talk[-1]["role"] != "user":  # nothing was asked
             yield (gr.skip(),) * 5
@@ -207,19 +210,19 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
 
         def reply(text: str, told: str = "", dialog: Any = None) -> tuple[Any, ...]:
             messages = [*said, {"role": "assistant", "content": text}]
-            return messages, told, gr.skip() if dialog is None else dialog, *buttons(busy=False)
+            return messages, told, gr.skip() if dialog is None else dialog, *self.buttons(busy=False)
 
         try:
-            photo = _load_upload(file, reader)
+            photo = _load_upload(file, self._photos)
         except PhotoError as error:
             yield reply(str(error))
             return
         dialog, question = Dialog.read(kept, _get_path(file)), said[-1]["content"]
-        job = Job(answerer, Question(question, photo, dialog.messages), turn)
+        job = Job(self._answerer, Question(question, photo, dialog.messages), self._turn)
         try:
             while not job.wait(_TICK_SECONDS):
                 # The buttons are left alone: an update on its way would bring Stop back after a click on it.
-                yield gr.skip(), render_progress(job.steps(), answerer.expected), gr.skip(), gr.skip(), gr.skip()
+                yield gr.skip(), render_progress(job.steps(), self._answerer.expected), gr.skip(), gr.skip(), gr.skip()
             outcome = job.outcome()
             if outcome.failed and outcome.cause is not None:
                 _log.error("a question was not answered: %s", outcome.error)
@@ -235,37 +238,46 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         finally:
             job.cancel()
 
-    def stop(talk: list[dict[str, Any]]) -> tuple[Any, ...]:
-        return [*_to_messages(talk), {"role": "assistant", "content": _STOPPED}], introduce(), *buttons(busy=False)
+    def stop(self, talk: list[dict[str, Any]]) -> tuple[Any, ...]:
+        """Say that the question was stopped."""
+        return (
+            [*_to_messages(talk), {"role": "assistant", "content": _STOPPED}],
+            self.introduce(),
+            *self.buttons(busy=False),
+        )
 
-    def begin(file: Any) -> tuple[Any, ...]:
+    def begin(self, file: Any) -> tuple[Any, ...]:
         """Begin a new dialog for a new photo."""
-        return [], introduce(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
+        return [], self.introduce(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
 
-    def restore(kept: Any) -> tuple[Any, ...]:
+    def restore(self, kept: Any) -> tuple[Any, ...]:
         """Restore the dialog that the browser kept, if its photo is still here."""
         dialog = Dialog.read(kept)
         try:
-            photo = _load_upload({"path": dialog.photo}, reader)
+            photo = _load_upload({"path": dialog.photo}, self._photos)
         except PhotoError:
-            return None, [], introduce()
+            return None, [], self.introduce()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
-        told = render_details(outcome, photo, question) if outcome is not None else introduce()
+        told = render_details(outcome, photo, question) if outcome is not None else self.introduce()
         return dialog.photo or None, dialog.messages, told
 
-    def show_turn(talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
+    def show_turn(self, talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
         """Show the details of the clicked answer or question; change nothing for other messages."""
         dialog = Dialog.read(kept)
         turn = dialog.find_turn(event.index, _to_messages(talk))
         if turn is None:
             return gr.skip()
         try:
-            photo = _load_upload({"path": dialog.photo}, reader)
+            photo = _load_upload({"path": dialog.photo}, self._photos)
         except PhotoError as error:
             return str(error)
         question, outcome = turn
         return render_details(outcome, photo, question, again=True)
 
+
+def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
+    """Build the page, which answers one question at a time; ``photos`` decodes uploads."""
+    handlers = _Handlers(answerer, len(examples), photos or PhotoReader(MAX_PIXELS))
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
     ) as page:
@@ -316,24 +328,26 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
         hidden = {**raw, "show_progress": "hidden"}
         alone = {**hidden, "concurrency_limit": 1, "concurrency_id": "agent"}
-        asked = gr.on([text.submit, send.click], say, [photo, text, talk, kept], [talk, text, send, halt], **hidden)
-        answered = asked.then(answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
-        halt.click(stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
-        gr.on([photo.upload, photo.clear], begin, [photo], [talk, told, kept], **hidden)
+        asked = gr.on(
+            [text.submit, send.click], handlers.say, [photo, text, talk, kept], [talk, text, send, halt], **hidden
+        )
+        answered = asked.then(handlers.answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
+        halt.click(handlers.stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
+        gr.on([photo.upload, photo.clear], handlers.begin, [photo], [talk, told, kept], **hidden)
         gr.on(
             [clear.click, talk.clear],
-            lambda: (None, "", *begin(None), *buttons(busy=False)),
+            lambda: (None, "", *handlers.begin(None), *handlers.buttons(busy=False)),
             None,
             [photo, text, talk, told, kept, send, halt],
             cancels=[answered],
             **hidden,
         )
-        talk.select(show_turn, [talk, kept], [told], **hidden)
+        talk.select(handlers.show_turn, [talk, kept], [told], **hidden)
         page.load(None, js=_NAME_PHOTO)
-        page.load(restore, [kept], [photo, talk, told], **hidden)
+        page.load(handlers.restore, [kept], [photo, talk, told], **hidden)
 
         def take_example(path: str | None, question: str) -> tuple[Any, ...]:
-            return path, question, *begin({"path": path or _WITHOUT}), *buttons(busy=False)
+            return path, question, *handlers.begin({"path": path or _WITHOUT}), *handlers.buttons(busy=False)
 
         for button, example in zip(shown, examples, strict=True):
             path = None if example.photo is None else _store(example.photo)

@@ -14,6 +14,9 @@ from agents.base.files import format_os_error, is_file_error, well_formed
 from agents.base.secrets import keep_out_of_logs
 from evaluation.records import EvaluationError
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C stopped, as shells have it."""
+
 _WIDE = 240  # characters
 
 
@@ -40,7 +43,10 @@ def summarise_error(error: BaseException) -> str:
 
 
 def run_to_exit_status(
-    run: Callable[[], int | None], console: Console, failures: tuple[type[Exception], ...] = (EvaluationError,)
+    run: Callable[[], int | None],
+    console: Console,
+    failures: tuple[type[Exception], ...] = (EvaluationError,),
+    stopped: str = "stopped",
 ) -> int:
     """Run a command, print its expected errors in one line, and return the exit status.
 
@@ -48,14 +54,18 @@ def run_to_exit_status(
         run: The command.
         console: Gets the error.
         failures: Errors that are printed instead of raised. Errors of files and disks always are.
+        stopped: What is printed after Ctrl-C.
 
     Returns:
-        What ``run`` returns, 0 for None; 2 after an expected error.
+        What ``run`` returns, 0 for None; 2 after an expected error; 130 after Ctrl-C.
     """
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         return run() or 0
+    except KeyboardInterrupt:
+        console.print(stopped)
+        return INTERRUPTED
     except OSError as error:
         if not (is_file_error(error) or isinstance(error, failures)):
             raise

@@ -127,7 +127,7 @@ def run_command(
     """Parse the arguments, run a command, and return its exit status.
 
     Returns:
-        0, or 2 with one line on standard error if data, judge or model cannot be used.
+        0; 2 with one line on standard error if data, judge or model cannot be used; 130 when stopped by Ctrl-C.
     """
     given = options.parse(arguments, description=description)
     return commands.run_to_exit_status(lambda: run(given), Console(stderr=True), FAILURES)

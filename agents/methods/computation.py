@@ -25,11 +25,11 @@ _NUMBER = r"\d{1,3}(?:[,\u202f ]\d{3})+(?:\.\d+)?|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)
 _MONEY = r"[$€£¥]"
 _MINUS = r"(?:[-–−](?=[\d.$€£¥])|minus\s)"
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_SCALE = rf"(?:{'|'.join(_SCALES)})\b"
+SCALE = rf"(?:{'|'.join(_SCALES)})\b"
 _IN_A_NAME = r"(?<![A-Za-z\d])(?<!\d[.,])(?<![A-Za-z\d][-–−])"  # the figures of "A380" and "B-52" count nothing
 _QUANTITY = re.compile(
-    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{_SCALE}))?"
-    rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{_SCALE}))?)?"
+    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
+    rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
     r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?",
     re.IGNORECASE,
 )
@@ -50,7 +50,7 @@ _WHOLE_MONEY = {
     **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
     **dict.fromkeys(("euro", "euros", "eur"), "€"),
 }
-_NUMBER_WORD = (
+_NUMBER_WORD = (  # that text2num reads
     "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
     "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion)"
 )

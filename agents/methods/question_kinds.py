@@ -70,28 +70,37 @@ _PLACE = (
 )
 _ENDS = r"(?=\W*$|[,;.?!]| and\b)"
 _SOMEBODY = r"(?:he|she|they|(?:the|this|that) (?:[\w-]+ )?(?:man|woman|person|boy|girl|child|kid|guy|lady|player|people|men|women))"
-_NAME_OF_SHOWN = re.compile(
-    r"^\W*(?:"
-    # What is it? What animal is it? Who is this person? Who is this statue of?
-    rf"(?:what|which|who)(?: [\w-]+){{0,3}}?{_BE} (?:it|he|she|they){_PLACE}?{_ENDS}"
-    rf"|who{_BE} (?:this|that|these|those){_NOUN}{{0,2}}(?: of)?{_PLACE}?{_ENDS}"
+_NAMES_OF_SHOWN = (
+    # What is it? What animal is it in the cage?
+    rf"(?:what|which|who)(?: [\w-]+){{0,3}}?{_BE} (?:it|he|she|they){_PLACE}?{_ENDS}",
+    # Who is this person? Who is this statue of?
+    rf"who{_BE} (?:this|that|these|those){_NOUN}{{0,2}}(?: of)?{_PLACE}?{_ENDS}",
     # What is the tower behind the bridge? Who is the man on the left?
-    rf"|(?:what|which|who){_BE} the{_NOUN}{{1,4}}?{_PLACE}"
-    rf"(?: (?!(?!build|paint|draw)\w+ing\b)[\w-]+){{0,2}}?(?: of [^?.!,;]*)?{_PLACE}?{_ENDS}"
-    # What building is in front of me? Which insect is sitting on the leaf? Which painting is shown?
-    rf"|(?:what|which|who){_NOUN}{{0,3}}?{_BE}(?: (?:shown|pictured|depicted|portrayed|visible|seen|being \w+|\w+ing))?{_PLACE}"
-    rf"|(?:what|which|who){_NOUN}{{0,3}}?{_BE} (?:shown|pictured|depicted|portrayed|being \w+){_ENDS}"
-    rf"|(?:what|which|who){_NOUN}{{0,3}}? (?:can be seen|(?:can|do) (?:i|you|we) see)\b(?! from\b)"
-    rf"|(?:what|which){_NOUN}{{0,3}}? (?:am i|(?:is|are) {_SOMEBODY}) \w+ing{_PLACE}?{_ENDS}"
-    # What is the make and model of this car? Which species does this bird belong to?
-    rf"|what{_BE} the (?:(?:common|full|exact|english) )?(?:name|breed|species|brand|make|model|title|make and model)"
-    rf" of (?:this|that|these|those|the|my){_NOUN}{{0,3}}{_PLACE}?{_ENDS}"
-    rf"|(?:what|which) (?:breed|species) do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? belong to\b"
-    rf"|who do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? (?:represent|depict|show|portray)\b"
-    rf"|what do(?:es)? (?:this|that|the) {_PICTURE} (?:depict|show)\b"
-    rf"|where{_BE} this(?: place)?{_ENDS}|where am i\b|where was this(?: (?:photo|picture|image))? taken\b)",
-    re.IGNORECASE,
+    rf"(?:what|which|who){_BE} the{_NOUN}{{1,4}}?{_PLACE}"
+    rf"(?: (?!(?!build|paint|draw)\w+ing\b)[\w-]+){{0,2}}?(?: of [^?.!,;]*)?{_PLACE}?{_ENDS}",
+    # What building is in front of me? Which insect is sitting on the leaf?
+    rf"(?:what|which|who){_NOUN}{{0,3}}?{_BE}(?: (?:shown|pictured|depicted|portrayed|visible|seen|being \w+|\w+ing))?{_PLACE}",
+    # Which painting is shown?
+    rf"(?:what|which|who){_NOUN}{{0,3}}?{_BE} (?:shown|pictured|depicted|portrayed|being \w+){_ENDS}",
+    # What bird can be seen? Which tower do we see?
+    rf"(?:what|which|who){_NOUN}{{0,3}}? (?:can be seen|(?:can|do) (?:i|you|we) see)\b(?! from\b)",
+    # What instrument is she playing?
+    rf"(?:what|which){_NOUN}{{0,3}}? (?:am i|(?:is|are) {_SOMEBODY}) \w+ing{_PLACE}?{_ENDS}",
+    # What is the make and model of this car?
+    rf"what{_BE} the (?:(?:common|full|exact|english) )?(?:name|breed|species|brand|make|model|title|make and model)"
+    rf" of (?:this|that|these|those|the|my){_NOUN}{{0,3}}{_PLACE}?{_ENDS}",
+    # Which species does this bird belong to?
+    rf"(?:what|which) (?:breed|species) do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? belong to\b",
+    # Who does this statue represent?
+    rf"who do(?:es)? (?:this|that|these|those|the|it){_NOUN}{{0,3}}{_PLACE}? (?:represent|depict|show|portray)\b",
+    # What does this picture show?
+    rf"what do(?:es)? (?:this|that|the) {_PICTURE} (?:depict|show)\b",
+    # Where is this? Where am I? Where was this photo taken?
+    rf"where{_BE} this(?: place)?{_ENDS}",
+    r"where am i\b",
+    r"where was this(?: (?:photo|picture|image))? taken\b",
 )
+_NAME_OF_SHOWN = re.compile(rf"^\W*(?:{'|'.join(_NAMES_OF_SHOWN)})", re.IGNORECASE)
 _DAYTIME = "minute|instant|hour|morning|afternoon|evening|day|season|spring|summer|autumn|fall|winter"
 _AFTER_A_TIME = (  # else it is part of a name: "this morning glory", "this season ticket"
     "in|on|at|by|for|from|of|to|with|near|around|over|during|after|before|until|than|and|or|but|if|when|so|as|is|are|was|were|be|will|"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from agents.methods.bridging import has_bridge
-from agents.methods.computation import replace_number_words
+from agents.methods.computation import SCALE, replace_number_words
 from agents.methods.dates import DATE, MONTH
 from agents.methods.printed_text import find_calculation, parse_prices, read_number_column
 from agents.methods.question_kinds import classify_question, is_about_several, parse_named_number
@@ -89,7 +89,7 @@ _ADJECTIVES = {
     "cheaper": ("expensive", "less than"),
 }
 _LIMIT = re.compile(
-    r"(?P<limit>[$€£]?\d[\d.,]*(?:\s(?:thousand|million|billion)\b)?(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$",
+    rf"(?P<limit>[$€£]?\d[\d.,]*(?:\s{SCALE})?(?:\s?%|\s(?P<unit>[A-Za-z]+))?)(?P<after>.*)$",
     re.IGNORECASE,
 )
 _ADJECTIVE = re.compile(r"\s*(?P<adjective>tall|high|long|wide|deep|old|heavy|big|large|fast)\b", re.IGNORECASE)

@@ -30,6 +30,7 @@ Watch = Callable[[str], None]
 """Told before each stage what it does, in plain words."""
 
 _SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
+_PASSING_ON = (ObservedModels.__module__,)
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
 _MARGIN_OF_CALL = MAX_MARGIN / (1 - MAX_MARGIN)  # of the seconds up to the deadline: the largest margin behind it
 _LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has so long even when all time was spent
@@ -133,7 +134,7 @@ class Pipeline:
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
         hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
-        inside = [function for each in hanging if (function := where(each))]
+        inside = [function for each in hanging if (function := where(each, _PASSING_ON))]
         if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
             return _close(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
         left = context.deadline.left()
@@ -170,7 +171,7 @@ class Pipeline:
         except HungError as error:
             own.revoke()
             hanging.append(error.thread)
-            took, hung_in = self._clock() - started, where(error.thread)
+            took, hung_in = self._clock() - started, where(error.thread, _PASSING_ON)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
                 self._times.at_least(stage.name, len(turns), took, short=short)
             reason = f"no end after {took:.2f} s, in {hung_in}"

@@ -30,7 +30,7 @@ Clean = Callable[[str], str]
 """Takes keys out of a text."""
 
 Listener = Callable[[list[dict[str, Any]]], None]
-"""What is told of each batch: the record of each turn, in order, as its line of the file holds it."""
+"""What is told of each batch: the record of each turn, in order, as JSON."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +77,11 @@ class Reduction:
     settings: TraceSettings
     picture_notes: frozenset[str] = frozenset()
 
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether records keep what was asked, found and answered."""
+        return self.settings.queries and self.settings.images
+
     def reduce(self, record: TurnRecord) -> TurnRecord:
         """Return the record without what the settings leave out."""
         has_texts, has_requests = self.settings.queries, self.settings.requests
@@ -101,7 +106,7 @@ class Reduction:
         if not self.settings.images:
             record = replace(record, **_WITHOUT_PICTURE)
             notes = {name: value for name, value in notes.items() if name not in self.picture_notes}
-        if self.settings.queries and self.settings.images:
+        if self.keeps_texts:
             return record
         decision = record.decision
         return replace(
@@ -131,13 +136,13 @@ class Reduction:
         if self.settings.requests:
             return exchange
         exchange = replace(exchange, messages=(), schema=None)
-        if self.settings.queries and self.settings.images:
+        if self.keeps_texts:
             return exchange
         return replace(exchange, **_WITHOUT_PROMPT, error=self._reason(exchange.error))
 
     def _reason(self, reason: str | None, parts: int = 1) -> str | None:
         """Return why something went wrong; without texts only up to the colon, because errors quote their input after it."""
-        if reason is None or (self.settings.queries and self.settings.images):
+        if reason is None or self.keeps_texts:
             return reason
         return ":".join(reason.split(":")[:parts])[:80]
 
@@ -145,8 +150,13 @@ class Reduction:
 class TraceWriter:
     """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
 
-    ``listen`` is called with the records of each batch; ``of_the_picture`` are notes that may describe the picture
-    (``Stage.picture_notes``); ``pictures`` is the folder for those of requests, None: ``REQUEST_IMAGES`` beside the file.
+    Args:
+        path: The file; None: no file.
+        settings: What file and ``listen`` may hold.
+        listen: Called with the records of each batch, as the file holds them.
+        of_the_picture: Notes that may describe the picture (``Stage.picture_notes``).
+        pictures: Folder for the pictures of requests; None: ``REQUEST_IMAGES`` beside the file.
+        listen_whole: Called with the records in full, for those who asked: a reply is no trace.
     """
 
     def __init__(
@@ -156,10 +166,11 @@ class TraceWriter:
         listen: Listener | None = None,
         of_the_picture: Collection[str] = (),
         pictures: Path | None = None,
+        listen_whole: Listener | None = None,
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._listen = path, listen
+        self._path, self._listen, self._listen_whole = path, listen, listen_whole
         self._reduction = Reduction(settings, frozenset(of_the_picture))
         self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
         self._batch = 0
@@ -169,10 +180,20 @@ class TraceWriter:
         batch, began = self._batch, time.time() - seconds
         self._batch += 1
         lines: list[str] = []
+        whole: list[str] = []
         try:
             clean = scrubber()
             plain = _Plain(clean, RequestImages(self._pictures) if self._reduction.settings.requests else None)
-            lines = [self._line(turn, batch, index, began, seconds, plain) for index, turn in enumerate(turns)]
+
+            def build_lines(reduction: Reduction) -> list[str]:
+                return [
+                    _build_line(turn, batch, index, began, seconds, plain, reduction)
+                    for index, turn in enumerate(turns)
+                ]
+
+            lines = build_lines(self._reduction)
+            if self._listen_whole is not None:
+                whole = lines if self._reduction.keeps_texts else build_lines(_WHOLE)
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write("".join(line + "\n" for line in lines))
@@ -180,26 +201,32 @@ class TraceWriter:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
         if self._listen is not None:
             self._listen([json.loads(line) for line in lines])
-
-    def _line(self, turn: Turn, batch: int, index: int, began: float, seconds: float, plain: _Plain) -> str:
-        has_requests = self._reduction.settings.requests
-        record = TurnRecord(
-            query=turn.query,
-            question=turn.question,
-            answer=turn.answer,
-            stages=tuple(turn.records),
-            error=turn.error,
-            unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
-            began=round(began, 4),
-            seconds=round(seconds, 4),
-            batch=batch,
-            turn=index,
-            photo=plain(turn.image) if has_requests else None,
-            history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if has_requests else (),
-        )
-        return well_formed(plain.clean(json.dumps(plain(self._reduction.reduce(record).as_json()), ensure_ascii=False)))
+        if self._listen_whole is not None:
+            self._listen_whole([json.loads(line) for line in whole])
 
 
+def _build_line(
+    turn: Turn, batch: int, index: int, began: float, seconds: float, plain: _Plain, reduction: Reduction
+) -> str:
+    has_requests = reduction.settings.requests
+    record = TurnRecord(
+        query=turn.query,
+        question=turn.question,
+        answer=turn.answer,
+        stages=tuple(turn.records),
+        error=turn.error,
+        unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
+        began=round(began, 4),
+        seconds=round(seconds, 4),
+        batch=batch,
+        turn=index,
+        photo=plain(turn.image) if has_requests else None,
+        history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if has_requests else (),
+    )
+    return well_formed(plain.clean(json.dumps(plain(reduction.reduce(record).as_json()), ensure_ascii=False)))
+
+
+_WHOLE = Reduction(TraceSettings())
 WITHOUT_TEXTS = Reduction(TraceSettings(queries=False, images=False))
 """Leaves names of stages and models, numbers, and kinds of errors."""
 

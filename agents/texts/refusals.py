@@ -11,18 +11,23 @@ _MAX_CHARACTERS = 2_000  # a refusal says so at once
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "'''''''")
 _MARKS = re.compile(r"[*_\"“”«»]|\[[\d, ]{1,20}\]")
 _KNOW = re.compile(r"\bi (?:really |honestly |simply |just )?(?:do not|don ?t) (?:really |actually )?know\b")
-_BARE = re.compile(
-    r"(?:it(?:'s| is) |that(?:'s| is) |the answer is )?(?:unknown|unsure|uncertain|unclear|undetermined|unidentifiable|unidentified|"
-    r"n ?/ ?a|none|null|no answer|no idea|no information|not (?:sure|certain|known|given|available|applicable|specified|stated|"
-    r"provided|mentioned|visible|clear|enough information)|insufficient (?:information|evidence|context|data)|"
-    r"information not (?:available|provided|found))\W*"
+_BARE_WORDS = (  # with nothing else, each is a refusal
+    "unknown|unsure|uncertain|unclear|undetermined|unidentifiable|unidentified",
+    "n ?/ ?a|none|null|no answer|no idea|no information",
+    "not (?:sure|certain|known|given|available|applicable|specified|stated|provided|mentioned|visible|clear|enough information)",
+    "insufficient (?:information|evidence|context|data)",
+    "information not (?:available|provided|found)",
 )
-_OPENING = re.compile(
-    r"(?:\W*(?:(?:i(?:'m| am) )?(?:very |so )?sorry(?:,? but)?|i apologi[sz]e(?:,? but)?|apologies(?:,? but)?|unfortunately|"
-    r"regrettably|no|well|however|hmm|as an? (?:ai|language model|assistant)[^,.]{0,40}|"
-    r"(?:based (?:up)?on|from|given|according to|with|without|in|by|judging (?:from|by)) (?:just |only |solely )?"
-    r"(?:(?:the|this|these|that|what|any|more|further|your) )?[^,.]{0,60})(?:[,.:;!]\s+|\s+(?=i\b)))?\W*"
+_BARE = re.compile(rf"(?:it(?:'s| is) |that(?:'s| is) |the answer is )?(?:{'|'.join(_BARE_WORDS)})\W*")
+_OPENINGS = (  # what may stand before a refusal
+    r"(?:i(?:'m| am) )?(?:very |so )?sorry(?:,? but)?|i apologi[sz]e(?:,? but)?|apologies(?:,? but)?",
+    "unfortunately|regrettably|no|well|however|hmm",
+    "as an? (?:ai|language model|assistant)[^,.]{0,40}",
+    # Based on the image, ... Without further details, ...
+    "(?:based (?:up)?on|from|given|according to|with|without|in|by|judging (?:from|by)) (?:just |only |solely )?"
+    "(?:(?:the|this|these|that|what|any|more|further|your) )?[^,.]{0,60}",
 )
+_OPENING = re.compile(rf"(?:\W*(?:{'|'.join(_OPENINGS)})(?:[,.:;!]\s+|\s+(?=i\b)))?\W*")
 _NO = re.compile(r"\W*no\b")
 _ABLE = (
     r"(?:know|determine|identify|tell|say|answer|provide|see|find|recogni[sz]e|confirm|verify|establish|ascertain|give|make out|"
@@ -44,55 +49,63 @@ _NO_THING = (
     rf"(?: (?:it|this|that|them))?(?:\W*$|[.,;!]| (?:what|which|who|where|when|how|whether|if)\b"
     rf"|[^.,;]* (?:{_SOURCE}|{_PICTURE}|answer)\b)"
 )
-_REFUSES = re.compile(
-    "|".join(
-        (
-            rf"i (?:(?:can ?not|could not|am (?:not able|unable) to|was (?:not able|unable) to) (?:\w+ )??{_ABLE})\b",
-            rf"i'm (?:not able|unable) to (?:\w+ )?{_ABLE}\b",
-            r"i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain|aware|familiar|confident)|unsure|uncertain)\b",
-            r"i do not (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
-            r"information|details|evidence|the (?:\w+ )?(?:information|answer|evidence|details?))\b",
-            r"i do not (?:\w+ )?recogni[sz]e\b",
-            r"i (?:would|will|'d) need (?:more|further|additional)\b",
-            r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
-            rf"(?:can ?not|could not|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
-            r"(?:not (?:sure|certain)|unsure|uncertain|no idea)\b",
-            r"unknown(?:,| (?:from|based on|given|in|to me))\b",
-            rf"it(?:'s| is| would be) (?:currently |therefore )?(?:not possible|impossible|unclear|uncertain|difficult|hard|"
-            rf"not clear|unknown)(?: for me)?"
-            rf"(?: to (?:\w+ )??(?:(?!{_SEES})|(?={_SEES}{_NO_THING})){_ABLE}\b"
-            r"|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
-            rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |(?:is|are) (?:not |in)sufficient|is not enough|fails? to |contains? no |"
-            rf"gives? no |provides? no |"
-            r"says? nothing|lacks? )",
-            rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|"
-            rf"tell|say|identify|"
-            r"(?:contain|show|have|include|offer|display) (?:(?:any|enough|sufficient|the|clear|visible|specific|further|this|that|such|"
-            r"necessary|relevant|direct) )*(?:information|details?|evidence|clues?|indications?|data|context|answer|name|date|year|price|"
-            r"number))\b",
-            rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|"
-            rf"evidence|clues?|indication)",
-            r"there(?: is| was| are| were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
-            r"evidence|mention|indication|way|details?|data|context|answer|clues?|reference)\b",
-            r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
-            r"(?:is|are|was|were|available|provided|given|found|to)\b",
-            rf"{_GIVEN}(?:information|answer|details?|data) (?:is|are|was|were) (?:not (?:\w+ )?(?:provided|specified|mentioned|"
-            rf"stated|given|shown|available|included|found|known)|unavailable|missing)(?:$|[.,;!]|"
-            rf" (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)",
-            r"(?:more|further|additional) (?:information|details?|data|context) (?:is|are|would be) (?:needed|required|necessary)\b",
-            r"(?:[^.,;]{1,80} )?(?:can ?not|could not) be (?:\w+ )?(?:(?:determined|identified|answered|known|verified|"
-            r"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|"
-            rf"without|given|on|because|as|since|solely)\b)|found(?:$|[.,;!]|[^.,;]* {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b))",
-            rf"[^.,;]{{1,80}} (?:is|are|was|were) not (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
-            rf"visible|available|"
-            rf"included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)? (?:in|from|by|on|within|based on) "
-            rf"{_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
-            rf"[^.,;]{{1,80}} (?:is|are) (?:unknown|unclear|uncertain|undetermined) (?:from|based on|in|"
-            rf"given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
-            r"please (?:provide|share|upload|give)\b",
-        )
-    )
+_REFUSALS = (
+    # I cannot determine this. I was not able to quite make out the name. I'm not able to tell.
+    rf"i (?:(?:can ?not|could not|am (?:not able|unable) to|was (?:not able|unable) to) (?:\w+ )??{_ABLE})\b",
+    rf"i'm (?:not able|unable) to (?:\w+ )?{_ABLE}\b",
+    # I am not entirely sure. I'm unsure.
+    r"i(?:'m| am) (?:not (?:\w+ )?(?:sure|certain|aware|familiar|confident)|unsure|uncertain)\b",
+    # I do not have enough information. I do not recognise this.
+    r"i do not (?:\w+ )?(?:have|see|find|recogni[sz]e) (?:\w+ )?(?:enough|sufficient|any|access|"
+    r"information|details|evidence|the (?:\w+ )?(?:information|answer|evidence|details?))\b",
+    r"i do not (?:\w+ )?recogni[sz]e\b",
+    # I would need more context. I have no way to tell.
+    r"i (?:would|will|'d) need (?:more|further|additional)\b",
+    r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
+    # Unable to determine the year. Not sure at all. Unknown from the image.
+    rf"(?:can ?not|could not|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
+    r"(?:not (?:sure|certain)|unsure|uncertain|no idea)\b",
+    r"unknown(?:,| (?:from|based on|given|in|to me))\b",
+    # It is not possible to tell. It is unclear from the evidence which of them it is.
+    rf"it(?:'s| is| would be) (?:currently |therefore )?(?:not possible|impossible|unclear|uncertain|difficult|hard|"
+    rf"not clear|unknown)(?: for me)?"
+    rf"(?: to (?:\w+ )??(?:(?!{_SEES})|(?={_SEES}{_NO_THING})){_ABLE}\b"
+    r"|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
+    # The provided evidence does not say. The search results contain no date.
+    rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |(?:is|are) (?:not |in)sufficient|is not enough|fails? to |contains? no |"
+    rf"gives? no |provides? no |says? nothing|lacks? )",
+    # The image does not show enough details. The photo gives no indication of its age.
+    rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|"
+    rf"tell|say|identify|"
+    r"(?:contain|show|have|include|offer|display) (?:(?:any|enough|sufficient|the|clear|visible|specific|further|this|that|such|"
+    r"necessary|relevant|direct) )*(?:information|details?|evidence|clues?|indications?|data|context|answer|name|date|year|price|"
+    r"number))\b",
+    rf"{_GIVEN}{_PICTURE} {_ASIDE}(?:contains?|gives?|provides?|shows?|offers?) no (?:\w+ )?(?:information|details?|"
+    rf"evidence|clues?|indication)",
+    # There is no mention of it. Not enough information is available.
+    r"there(?: is| was| are| were|'s) (?:no|not (?:enough|sufficient|any)|insufficient) (?:\w+ )?(?:information|"
+    r"evidence|mention|indication|way|details?|data|context|answer|clues?|reference)\b",
+    r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
+    r"(?:is|are|was|were|available|provided|given|found|to)\b",
+    # The answer is not stated in the evidence. More context is needed.
+    rf"{_GIVEN}(?:information|answer|details?|data) (?:is|are|was|were) (?:not (?:\w+ )?(?:provided|specified|mentioned|"
+    rf"stated|given|shown|available|included|found|known)|unavailable|missing)(?:$|[.,;!]|"
+    rf" (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)",
+    r"(?:more|further|additional) (?:information|details?|data|context) (?:is|are|would be) (?:needed|required|necessary)\b",
+    # The age of the bridge cannot be determined from the image.
+    r"(?:[^.,;]{1,80} )?(?:can ?not|could not) be (?:\w+ )?(?:(?:determined|identified|answered|known|verified|"
+    r"confirmed|established|ascertained|inferred|discerned|told)(?:$|[.,;!]| (?:from|based on|with|using|in|by|"
+    rf"without|given|on|because|as|since|solely)\b)|found(?:$|[.,;!]|[^.,;]* {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b))",
+    # The price is not shown in the photo. Its height is unknown from the evidence.
+    rf"[^.,;]{{1,80}} (?:is|are|was|were) not (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
+    rf"visible|available|included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)?"
+    rf" (?:in|from|by|on|within|based on) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
+    rf"[^.,;]{{1,80}} (?:is|are) (?:unknown|unclear|uncertain|undetermined) (?:from|based on|in|"
+    rf"given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
+    # Please provide the name.
+    r"please (?:provide|share|upload|give)\b",
 )
+_REFUSES = re.compile("|".join(_REFUSALS))
 _DENIES = re.compile(
     r"there(?: is| was| are| were|'s) (?:no|not any) (?:\w+ )?(?:evidence|mention|indication|way|clues?|reference)\b"
     rf"(?![^.;]* (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)"

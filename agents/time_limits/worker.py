@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from typing import Any, TypeVar
@@ -35,24 +35,23 @@ class ProcessEndsError(SystemExit):
     """Raised in abandoned threads when the process ends."""
 
 
-_PASSES_ON = "agents.runner.observed"
-"""Module whose functions call any model or search: to be in it says nothing."""
-
-
-def _tells(module: str) -> bool:
-    return module.startswith("agents.") and module != _PASSES_ON
-
-
-def where(thread: threading.Thread) -> str:
+def where(thread: threading.Thread, passing_on: Collection[str] = ()) -> str:
     """Return the innermost function of the agent that a thread is in, with its module.
+
+    Args:
+        thread: The thread.
+        passing_on: Modules whose functions call any model or search: to be in one says nothing.
 
     Returns:
         "" for a thread that has ended.
     """
     frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None and not _tells(frame.f_globals.get("__name__", "")):
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("agents.") and module not in passing_on:
+            return f"{module}.{frame.f_code.co_name}"
         frame = frame.f_back
-    return "" if frame is None else f"{frame.f_globals['__name__']}.{frame.f_code.co_name}"
+    return ""
 
 
 class Worker:

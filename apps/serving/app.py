@@ -133,13 +133,26 @@ class Server:
         began = time.monotonic()
         try:
             self._admit(request)
-            response = await self._answer(request, began)
+            response = await self._answer_until_stopped(request, began)
         except ProtocolError as error:
             self._metrics.requests.labels(error.status, error.code or "").inc()
             raise
         if not isinstance(response, StreamingResponse):
             self._metrics.requests.labels(200, "").inc()
         return response
+
+    async def _answer_until_stopped(self, request: Request, began: float) -> Response:
+        """Answer a request.
+
+        Raises:
+            ProtocolError: There is no answer, or the web server stops: it cancels the requests that outlast its grace, and only those.
+        """
+        try:
+            return await self._answer(request, began)
+        except asyncio.CancelledError:
+            raise ProtocolError(
+                503, "the server stopped before the answer was ready; ask again once it is back", "server_stopping"
+            ) from None
 
     def _admit(self, request: Request) -> None:
         """Check the key and the rate of a client before a byte of the body is read."""

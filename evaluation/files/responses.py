@@ -92,15 +92,35 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     *whole, rest = path.read_bytes().split(b"\n")
+    records = _parse_lines(path, whole)
+    last = _parse_or_none(rest)
+    return records if last is None else [*records, last]
+
+
+def read_all_lines(path: Path) -> list[dict[str, Any]]:
+    """Read the objects of a JSON-lines file that no run appends to: an incomplete last line is an error, too.
+
+    Raises:
+        OSError: The file cannot be read.
+        EvaluationError: A line is broken.
+    """
+    return _parse_lines(path, path.read_bytes().split(b"\n"))
+
+
+def _parse_lines(path: Path, lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """Parse the lines of a file that are not blank.
+
+    Raises:
+        EvaluationError: A line is broken.
+    """
     records = []
-    for number, line in enumerate(whole, 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 records.append(parse_json_object(line))
             except ValueError as error:
                 raise EvaluationError(f"{path}, line {number}: {error}") from error
-    last = _parse_or_none(rest)
-    return records if last is None else [*records, last]
+    return records
 
 
 def _parse_or_none(line: bytes) -> dict[str, Any] | None:

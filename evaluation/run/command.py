@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from evaluation.commands import make_console, run_to_exit_status
+from evaluation.commands import INTERRUPTED, make_console, run_to_exit_status
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from evaluation.run.launching import BuildAgent, LaunchedAgent
     from evaluation.run.phases import Judging
 
-INTERRUPTED = 130
 TOO_MANY_ERRORS = 1
 
 
@@ -51,11 +50,7 @@ def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = N
                 return _judge_saved(options, console, bars)
             return _answer(options, console, build, bars)
 
-    try:
-        return run_to_exit_status(run, console)
-    except KeyboardInterrupt:
-        console.print("stopped")
-        return INTERRUPTED
+    return run_to_exit_status(run, console)
 
 
 def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:

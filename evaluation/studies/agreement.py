@@ -21,7 +21,7 @@ from agents.base.command_options import Flag
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import read_manifest
-from evaluation.files.responses import parse_json_object
+from evaluation.files.responses import read_all_lines
 from evaluation.judge.judging import JUDGING, count_to_judge
 from evaluation.progress import Share, StudyBar
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
@@ -117,8 +117,9 @@ def _read_label_rows(path: Path) -> list[dict[str, str]]:
     """
     try:
         if path.suffix == ".jsonl":
-            lines = [parse_json_object(line) for line in path.read_bytes().splitlines() if line.strip()]
-            table = pd.DataFrame(lines, dtype=object)  # ids that are numbers stay whole beside a missing one
+            table = pd.DataFrame(
+                read_all_lines(path), dtype=object
+            )  # ids that are numbers stay whole beside a missing one
         else:
             table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError, pd.errors.ParserError) as error:

@@ -25,7 +25,7 @@ from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import SCORES, read_about
-from evaluation.files.responses import parse_json_object
+from evaluation.files.responses import read_all_lines
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
@@ -280,13 +280,13 @@ def _read_sessions(files: Sequence[Path]) -> set[str]:
     """Read the session ids in files of JSON lines.
 
     Raises:
-        EvaluationError: A line has no session id.
+        EvaluationError: A line is broken or has no session id.
     """
     found: set[str] = set()
     for file in files:
         try:
-            found |= {parse_json_object(line)["session_id"] for line in file.read_bytes().splitlines()}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            found |= {line["session_id"] for line in read_all_lines(file)}
+        except (KeyError, TypeError) as error:  # missing, or no text
             raise EvaluationError(f"{file} is no file of JSON lines that have a session_id: {error!r}") from error
     return found
 

@@ -15,14 +15,13 @@ from evaluation.commands import make_console, print_json, run_to_exit_status
 from evaluation.files.manifest import read_json, read_manifest
 from evaluation.files.outputs import SCORES, read_about, read_turn_table
 from evaluation.records import EvaluationError
-from evaluation.run.command import INTERRUPTED
+from evaluation.run.command import TOO_MANY_ERRORS, evaluate
 from evaluation.studies import flips, lost_turns
 from evaluation.studies.collection_runs import (
     CollectionRunOptions,
     choose_folder,
     load_questions,
     read_asked,
-    run_questions,
 )
 from evaluation.studies.judged_entries import Entry
 from evaluation.studies.result_tables import publish
@@ -76,10 +75,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     def run() -> int:
         return _check(options, console)
 
-    try:
-        return run_to_exit_status(run, console)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return run_to_exit_status(run, console)
 
 
 def _check(options: CollectionCheckOptions, console: Console) -> int:
@@ -88,8 +84,8 @@ def _check(options: CollectionCheckOptions, console: Console) -> int:
         raise EvaluationError("--resume needs --output-dir: the folder of the run that goes on")
     before = None if options.against is None else _read_entry(options.against)
     folder = options.output_dir or choose_folder(options.collection)
-    status = run_questions(options.make_run_options(folder), console)
-    if status == 2:
+    status = evaluate(options.make_run_options(folder), console)
+    if status not in (0, TOO_MANY_ERRORS):
         return status
     asked = read_asked(folder, questions, options.collection)
     lost = lost_turns.find_lost_turns(asked, str(options.collection))

@@ -24,9 +24,9 @@ from agents.methods.gate import Gate
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.records import EvaluationError
-from evaluation.run.command import INTERRUPTED
+from evaluation.run.command import evaluate
 from evaluation.run.launching import ROOT, make_local_judge, prepare, read_settings
-from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions, run_questions
+from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions
 from evaluation.studies.decisions import FloatArray, Turns, read_decisions
 from evaluation.studies.gate_fit import apply_gate, measure_truthfulness, signal_auroc
 from evaluation.studies.gate_study import EVERYTHING, FitData, GateStudy, show_study, study_gate, write_study
@@ -74,21 +74,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer, fit, show and write.
 
     Returns:
-        The exit status: 0; 1 if more turns are errors than ``--fail-on-error`` allows; 2 after an expected error.
+        The exit status: 0; 1 if more turns are errors than ``--fail-on-error`` allows; 2 after an expected error;
+        130 when stopped by Ctrl-C.
     """
     options = CollectionGateOptions.parse(arguments, epilog=_HOW)
     console = make_console(aside=options.as_json)
-    try:
-        return run_to_exit_status(lambda: _calibrate(options, console), console, (EvaluationError, HeadError))
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return run_to_exit_status(lambda: _calibrate(options, console), console, (EvaluationError, HeadError))
 
 
 def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     questions = load_questions(options.collection)
     folder = options.output_dir or RESULTS / options.collection.resolve().name / "open"
     run = options.make_run_options(folder, OPEN, no_report=True)
-    status = run_questions(run, console)
+    status = evaluate(run, console)
     if status != 0:
         return status
     judge = options.judge(options.judge_name, options.cache, make_local_judge)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.settings.shared_options import JsonOptions
@@ -16,7 +15,6 @@ from evaluation.data.own_dataset import OwnQuestions, load_own_questions
 from evaluation.data.question_files import require_questions
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
-from evaluation.run import command
 from evaluation.run.options import AgentOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.lost_turns import Asked
 
@@ -60,18 +58,6 @@ class CollectionRunOptions(AgentOptions, RunJudgeOptions, JsonOptions):
             "reply_cache": self.reply_cache or Path(),
         }
         return RunOptions.model_validate({**shared, **own, **more})
-
-
-def run_questions(options: RunOptions, console: Console) -> int:
-    """Answer and judge the questions; return the exit status of the evaluation.
-
-    Raises:
-        KeyboardInterrupt: The run was stopped.
-    """
-    status = command.evaluate(options, console)
-    if status == command.INTERRUPTED:
-        raise KeyboardInterrupt
-    return status
 
 
 def choose_folder(collection: Path) -> Path:

@@ -13,7 +13,7 @@ from rich.console import Console
 from agents.base.command_options import Flag
 from agents.base.files import annotate_os_error
 from agents.settings.shared_options import JsonOptions
-from evaluation.commands import make_console, print_json, run_to_exit_status
+from evaluation.commands import INTERRUPTED, make_console, print_json, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about
 from evaluation.files.responses import RESPONSES
@@ -190,7 +190,7 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | N
         file.write(f"== {variant.label}\n")
         status = command.evaluate(run, Console(file=file, width=120), bars=bars)
         gc.collect()  # agents are in reference cycles: free the language model of one run before the next is loaded
-        if status == command.INTERRUPTED:
+        if status == INTERRUPTED:
             raise KeyboardInterrupt
         if status != 0:
             file.seek(start)
@@ -229,14 +229,10 @@ def compare(
             return run_alone()
 
     def run_alone() -> int:
-        try:
-            chosen, tasks = variants(), parse_tasks(options)
-            check_settings(chosen, options)
-            reached, failed = run_all(chosen, tasks, options, console)
-            results = compare_with_bases(reached, base_of)
-        except KeyboardInterrupt:
-            console.print("stopped; the same command goes on from here")
-            return command.INTERRUPTED
+        chosen, tasks = variants(), parse_tasks(options)
+        check_settings(chosen, options)
+        reached, failed = run_all(chosen, tasks, options, console)
+        results = compare_with_bases(reached, base_of)
         if results:
             by_task = {task: [result for result in results if result.task == task] for task in tasks}
             made = [table for task, found in by_task.items() if found for table in tables(task, found)]
@@ -250,4 +246,4 @@ def compare(
                 print_json({"results": build_figure_rows(results)})
         return int(failed)
 
-    return run_to_exit_status(run, console)
+    return run_to_exit_status(run, console, stopped="stopped; the same command goes on from here")

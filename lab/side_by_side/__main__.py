@@ -36,7 +36,6 @@ from evaluation.commands import make_console
 from evaluation.data.sampling import draw_balanced
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.run.command import INTERRUPTED
 from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_python
 from evaluation.run.generate import generate
 from evaluation.run.truncation import load_truncator
@@ -323,10 +322,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0, 2 if an agent or the model cannot be loaded, or 130 when stopped by Ctrl-C.
     """
-    try:
-        return run(_measure, SideBySideOptions, arguments, __doc__)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return run(_measure, SideBySideOptions, arguments, __doc__)
 
 
 if __name__ == "__main__":

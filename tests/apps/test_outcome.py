@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from agents.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureFound, StageRecord, TurnRecord
+from agents.runner.otlp import OtlpSender
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
@@ -164,3 +167,17 @@ def test_an_outcome_survives_json() -> None:
     outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
     assert Outcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
     assert Outcome.from_json({"answer": 3}) is None
+
+
+@pytest.mark.parametrize("off", ["queries", "images"])
+def test_who_asked_is_told_what_traces_may_not_hold(tmp_path: Path, off: str) -> None:
+    """``trace.*`` is about files and spans: a reply goes to whoever sent question and photo."""
+    agent, sent = crag_agent(), list[Mapping[str, Any]]()
+    trace = agent.settings.trace.model_copy(update={off: False})
+    agent.settings = agent.settings.model_copy(update={"trace": trace})
+    spans = cast(OtlpSender, SimpleNamespace(send=sent.extend))
+    (outcome,) = Answerer(agent, tmp_path / "t.jsonl", spans=spans).answer([Question("How tall is this?", PHOTO)])
+    (shown,) = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])
+    assert outcome.entity == shown.entity == "Red Tower" and outcome.sources == shown.sources != ()
+    for kept in (json.dumps(sent), (tmp_path / "t.jsonl").read_text()):
+        assert '"stage"' in kept and "Red Tower" not in kept

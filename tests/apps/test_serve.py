@@ -18,6 +18,7 @@ import openai
 import pytest
 from PIL import Image
 
+from apps import http_server
 from apps.answering import Answerer, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
@@ -434,3 +435,19 @@ def inside(url: str, questions: int) -> None:
     end = time.monotonic() + 30
     while (found := httpx.get(f"{url}/health").json()["questions"]) != questions:
         assert time.monotonic() < end, f"{found} questions inside instead of {questions}"
+
+
+def test_an_answer_that_outlasts_the_grace_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_GRACE_SECONDS", 0.3)
+    agent = ScriptedAgent()
+    agent.open.clear()
+    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))]}
+    with ThreadPoolExecutor(1) as pool:
+        with serving(agent, key=None) as url:
+            late = pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, timeout=30)
+            assert agent.entered.wait(30)
+        reply = late.result(30)
+        agent.open.set()
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"]) == (503, "server_stopping")
+    assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"

@@ -124,6 +124,16 @@ def test_a_line_without_a_label_is_told(tmp_path: Path, bad: str) -> None:
         read_labels(tmp_path / "labels.jsonl", turns_of(("s", "a"), ("s", "b")))
 
 
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_a_broken_line_of_labels_is_named(tmp_path: Path, ending: str) -> None:
+    """The last one is, too: nobody appends to it."""
+    (tmp_path / "labels.jsonl").write_text(
+        '{"interaction_id": "a", "label": 1}\n\n{"interaction_id": "b", "lab' + ending
+    )
+    with pytest.raises(EvaluationError, match=r"labels\.jsonl, line 3: not JSON"):
+        read_labels(tmp_path / "labels.jsonl", turns_of(("s", "a"), ("s", "b")))
+
+
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     with (tmp_path / "said.txt").open("w+") as file:
         status = study.main(

@@ -15,6 +15,7 @@ from agents.record import Decision as Told
 from agents.record import EvidenceFound, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
 from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig
+from evaluation.commands import INTERRUPTED
 from evaluation.data.own_dataset import load_own_questions
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.judging import judge_turns
@@ -130,8 +131,15 @@ def play(
         asked.append(options)
         return write_run(options.output_dir, museum, answers)
 
-    monkeypatch.setattr(module, "run_questions", run)
+    monkeypatch.setattr(module, "evaluate", run)
     return asked
+
+
+def test_a_stopped_run_is_not_explained(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (collection_check, collection_gate):
+        monkeypatch.setattr(module, "evaluate", lambda *_: INTERRUPTED)
+        assert module.main([str(museum)]) == 130
+    assert not list(museum.parent.rglob("lost.json"))
 
 
 def test_each_lost_turn_says_why_and_what_would_mend_it(

@@ -16,6 +16,7 @@ from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.record import TurnRecord
 from agents.runner.start_up import StartUp
 from agents.settings.run_config import RunConfig
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
@@ -519,6 +520,15 @@ def test_ctrl_c_ends_with_a_hint(
     monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(stop))
     assert _main(world) == 130
     assert "--resume" in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_every_command_with_a_line_and_status_130(capsys: pytest.CaptureFixture[str]) -> None:
+    def stop() -> int:
+        raise KeyboardInterrupt
+
+    assert run_to_exit_status(stop, make_console()) == 130
+    assert run_to_exit_status(stop, make_console(), stopped="the same command goes on") == 130
+    assert capsys.readouterr().out == "stopped\nthe same command goes on\n"
 
 
 @pytest.mark.parametrize(
