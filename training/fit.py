@@ -145,11 +145,12 @@ def make_arguments(kind: type[Arguments], recipe: Recipe, **options: Any) -> Arg
         TrainingDataError: The recipe has a value that the trainer does not take, such as an unknown schedule.
     """
     try:
-        return kind(**options)
+        made: Arguments = kind(**options)
     except ValueError as error:
         raise TrainingDataError(
             f"recipe {recipe.name!r} cannot be trained: {error}; correct it, or use --set"
         ) from error
+    return made
 
 
 def find_checkpoint(folder: Path) -> str | None:
