@@ -132,7 +132,8 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
 def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     """Collect the requests of a run in the order of asking, with verdicts on the replies that answer.
 
-    A request that was repeated with the same reply, as after a failure, is taken once. A step of a plan answers another question than its
+    A request that was repeated with the same reply, as after a failure, is taken once. One without a whole reply is left out: judged as
+    an answer it is wrong, and would be taught as a refusal of what the model may know. A step of a plan answers another question than its
     turn's. It is right if the steps made a right candidate. Otherwise nobody knows which of them was wrong, and it has no verdict.
     """
     by_steps = _right_by_steps(run, judge)
@@ -142,7 +143,7 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
             prompt=exchange.prompt,
             form=exchange.form,
             messages=tuple(Message(said.role, said.content, said.images) for said in exchange.messages),
-            reply=exchange.reply if exchange.finish_reason != "error" else "",
+            reply=exchange.reply,
             model=exchange.model,
             max_tokens=exchange.max_tokens,
             prompt_cut=exchange.prompt_cut,
@@ -151,6 +152,7 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
         for record, judged in run.turns
         for stage in record.stages
         for exchange in stage.exchanges
+        if is_whole(exchange)
     ]
     examples = list(dict.fromkeys(made))
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
@@ -158,6 +160,11 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     for row, turn in zip(answering, judge_replies(asked, [example.reply for example in asked], judge), strict=True):
         examples[row] = replace(examples[row], reply_verdict=turn.verdict)  # type: ignore[arg-type]
     return examples
+
+
+def is_whole(exchange: Exchange) -> bool:
+    """Return whether a request has the reply that the model meant: neither failed nor cut off by the deadline."""
+    return exchange.finish_reason not in ("error", "abort")
 
 
 def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
@@ -348,6 +355,8 @@ def run(options: CollectOptions) -> None:
     by_content = " and content" if options.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
     about["unjudged_requests"] = sum(recorded.unjudged for recorded in runs)
+    judged = [exchange for recorded in runs for record, _ in recorded.turns for exchange in record.exchanges]
+    about["requests_without_reply"] = sum(not is_whole(exchange) for exchange in judged)
     for side, rows in sides.items():
         about[side] = {
             "sessions": len({row.session_id for row in rows}),

@@ -30,7 +30,7 @@ from training.chat_examples import Example, TrainingDataError, Verdict, read_row
 from training.collect import judge_replies, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import ADAPTER, load_base, make_common_options, make_lora_config, run_trainer
+from training.fit import ADAPTER, load_base, make_arguments, make_common_options, make_lora_config, run_trainer
 from training.recipes import Recipe, list_recipes
 
 SAMPLES = "samples.jsonl"
@@ -177,7 +177,9 @@ def run(options: DpoOptions) -> None:
             "all replies to each question are equally good; sample more (dpo.samples) or at a higher temperature"
         )
     table = run.recipe.training
-    config = DPOConfig(
+    config = make_arguments(
+        DPOConfig,
+        run.recipe,
         **make_common_options(run, evaluate=bool(other)),
         per_device_train_batch_size=1,  # a pair
         per_device_eval_batch_size=1,

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 
 import torch
 from transformers import Trainer, TrainingArguments, set_seed
-from transformers.trainer_utils import get_last_checkpoint
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import TrainerState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from training.chat_examples import TrainingDataError
@@ -25,6 +27,7 @@ from training.recipes import Recipe
 CHECKPOINTS = "checkpoints"
 CURVES = "curves"
 Item = TypeVar("Item")
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 WARMUP = "warmup_ratio" if "warmup_ratio" in TrainingArguments.__dataclass_fields__ else "warmup_steps"
 """Option that takes a share of the steps; transformers 5 reads a number of steps below one as a share."""
@@ -135,6 +138,38 @@ def make_common_options(run: Run, *, evaluate: bool) -> dict[str, Any]:
     }
 
 
+def make_arguments(kind: type[Arguments], recipe: Recipe, **options: Any) -> Arguments:
+    """Make the arguments of a trainer.
+
+    Raises:
+        TrainingDataError: The recipe has a value that the trainer does not take, such as an unknown schedule.
+    """
+    try:
+        made: Arguments = kind(**options)
+    except ValueError as error:
+        raise TrainingDataError(
+            f"recipe {recipe.name!r} cannot be trained: {error}; correct it, or use --set"
+        ) from error
+    return made
+
+
+def find_checkpoint(folder: Path) -> str | None:
+    """Return the newest whole checkpoint, None for none.
+
+    A kill may leave one without its state, which is written last.
+    """
+    found = {
+        int(step): path
+        for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+        if (step := path.name.rpartition("-")[2]).isdigit()
+    }
+    for _, path in sorted(found.items(), reverse=True):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
+            return str(path)
+    return None
+
+
 def run_trainer(
     trainer: Trainer, out: Path, title: str, *, resume: bool, measures: Sequence[str] = ("loss", "eval_loss")
 ) -> list[dict[str, Any]]:
@@ -146,7 +181,7 @@ def run_trainer(
         trainer: The trainer.
         out: Folder of the result.
         title: Title of the curves, and name of the training in messages.
-        resume: Whether to continue from the last checkpoint in ``out``, if there is one.
+        resume: Whether to continue from the last whole checkpoint in ``out``, if there is one.
         measures: Names of values in the log.
 
     Returns:
@@ -155,8 +190,7 @@ def run_trainer(
     Raises:
         TrainingDataError: The loss is no number, or the device's memory is full.
     """
-    checkpoints = out / CHECKPOINTS
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
+    last = find_checkpoint(out / CHECKPOINTS) if resume else None
     try:
         with contextlib.redirect_stdout(sys.stderr):
             trainer.train(resume_from_checkpoint=last)
@@ -200,7 +234,9 @@ def fit(
     """
     if not train:
         raise TrainingDataError("there is nothing to train on; see what training.collect says of the data")
-    arguments = TrainingArguments(
+    arguments = make_arguments(
+        TrainingArguments,
+        run.recipe,
         **make_common_options(run, evaluate=bool(held_out)),
         per_device_train_batch_size=1,  # an item is a group already
         per_device_eval_batch_size=1,
@@ -224,6 +260,15 @@ def fit(
         "steps": loop.state.global_step,
         "held_out_loss": {"before": losses[0], "after": losses[-1]} if losses else None,
     }
+
+
+def read_log(out: Path) -> list[dict[str, Any]]:
+    """Read the log of a finished training, as ``write_curves`` wrote it; [] if it is not there."""
+    try:
+        log: list[dict[str, Any]] = json.loads((out / f"{CURVES}.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return log
 
 
 def write_curves(log: Sequence[Mapping[str, Any]], out: Path, title: str, measures: Sequence[str]) -> None:

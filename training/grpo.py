@@ -23,6 +23,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.base.command_options import Flag
 from agents.models.base import ChatMessage
+from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
@@ -30,7 +31,15 @@ from training.chat_examples import Example, TrainingDataError
 from training.collect import judge_replies, select_questions
 from training.command_line import Run, TrainingOptions, read_data, run_command, write_about
 from training.encoding import SampleEncoder, extend_cross_mask, uses_cross_attention
-from training.fit import ADAPTER, load_base, make_common_options, make_lora_config, run_trainer
+from training.fit import (
+    ADAPTER,
+    load_base,
+    make_arguments,
+    make_common_options,
+    make_lora_config,
+    read_log,
+    run_trainer,
+)
 from training.recipes import list_recipes
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
@@ -188,7 +197,8 @@ def train_stage(
         vllm: Whether vLLM samples the replies, on a GPU.
 
     Raises:
-        TrainingDataError: vLLM is to sample for an Mllama, or the memory of the device is full.
+        TrainingDataError: vLLM is to sample for an Mllama, the groups do not fit the recipe's batches, or the memory of the device is
+            full.
     """
     checkpoint = load_base(model, run.recipe, run.device)
     if vllm and uses_cross_attention(checkpoint):
@@ -199,7 +209,9 @@ def train_stage(
 
         network = PeftModel.from_pretrained(checkpoint.model, str(earlier), is_trainable=True)
     recipe, table = run.recipe, run.recipe.training
-    config = GRPOConfig(
+    config = make_arguments(
+        GRPOConfig,
+        recipe,
         **make_common_options(run, evaluate=False),
         per_device_train_batch_size=table.batch,
         gradient_accumulation_steps=table.accumulation,
@@ -262,11 +274,15 @@ def run(options: GrpoOptions) -> None:
     adapter: Path | None = None
     for number, stage in enumerate(stages, 1):
         into = replace(run, out=run.out / f"stage_{number}")
-        if not (run.resume and (into.out / ADAPTER).is_dir()):
-            log = train_stage(stage, options.model, adapter, into, judge, vllm=options.vllm)
-            rewards = [row["reward"] for row in log if "reward" in row]
-            size = {"questions": len(stage.examples), "steps": len(rewards)}
-            about["stages"].append({"name": stage.name, **size, "rewards": rewards})
+        finished = run.resume and (into.out / ADAPTER / CONFIG).is_file()  # which PEFT writes last
+        log = (
+            read_log(into.out)
+            if finished
+            else train_stage(stage, options.model, adapter, into, judge, vllm=options.vllm)
+        )
+        rewards = [row["reward"] for row in log if "reward" in row]
+        size = {"questions": len(stage.examples), "steps": len(rewards)}
+        about["stages"].append({"name": stage.name, **size, "rewards": rewards})
         adapter = into.out / ADAPTER
     shutil.copytree(into.out / ADAPTER, run.out / ADAPTER, dirs_exist_ok=True)
     write_about(run.out, about)

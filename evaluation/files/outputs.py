@@ -147,12 +147,15 @@ _MALFORMED = (
 
 def _parse_row(row: Mapping[str, str]) -> JudgedTurn:
     history = ast.literal_eval(row["interaction_id_history"] or "[]")
+    exact, miss = row["is_exact_match"] == "True", row["is_miss"] == "True"
+    # The organiser's tables have a verdict on these too, which no judge made.
+    semantic = None if exact or miss else _parse_optional_bool(row["is_semantically_correct"])
     return JudgedTurn(
         parse_turn({**row, "image_quality": row["image_quality"] or None, "interaction_id_history": history}),
-        exact=row["is_exact_match"] == "True",
-        miss=row["is_miss"] == "True",
+        exact=exact,
+        miss=miss,
         correct=row["is_correct"] == "True",
-        semantic=_parse_optional_bool(row["is_semantically_correct"]),
+        semantic=semantic,
         reason=row["api_response"],
         judge_failed=row.get("judge_failed") == "True",
         facts=TurnFacts(

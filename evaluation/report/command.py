@@ -59,7 +59,7 @@ def _write(options: ReportOptions, console: Console) -> None:
         "turns": f"{len(records)} of {total}" if len(lines) < total else "",
     }
     path = options.out or last.with_suffix(".html")
-    if path in options.traces:
+    if path.exists() and any(path.samefile(trace) for trace in options.traces):
         raise EvaluationError(f"the report would replace the trace {path}: name another file with --out")
     write_served_report(path, records, last.parent, about)
     console.print(f"report: {path}", markup=False, soft_wrap=True)

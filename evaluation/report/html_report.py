@@ -312,11 +312,14 @@ _WITH, _WITHOUT = "with its picture", "without its picture"
 def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     """Return the values to choose from by filter.
 
-    A filter with one value is left out, except for the verdict and missing pictures.
+    A filter with one value is left out, except for missing pictures and the verdict. That has all verdicts that keys choose: a field
+    cannot be set to a value that it lacks, and would show every turn instead of none.
     """
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := of(turn))}) for name, of in _FILTERS.items()}
-    kept = {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"}
+    kept = {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"} | {
+        "verdict": [*_CHOSEN]
+    }
     return kept | ({"question": [_WITH, _WITHOUT]} if any(part.missing for part in parts) else {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,11 @@ def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRe
     ]
     made = []
     for name, said in _SURE.items():
-        known = [(right, value) for right, signals in given if (value := signals.get(name)) is not None]
+        known = [
+            (right, value)
+            for right, signals in given
+            if (value := signals.get(name)) is not None and math.isfinite(value)
+        ]
         if len(known) < _FEWEST:
             continue
         sign = -1.0 if name == "p_idk" else 1.0

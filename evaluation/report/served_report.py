@@ -153,8 +153,11 @@ def _show_dialog(dialog: Sequence[ServedView], folder: Path) -> SessionView:
 
 
 def format_time(began: float) -> str:
-    """Format a Unix time; "" for 0, which records of before have."""
-    return f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
+    """Format a Unix time; "" for 0, which records of before have, and for what is no time."""
+    try:
+        return f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
+    except (OverflowError, ValueError, OSError):  # no time of a clock
+        return ""
 
 
 def _open_photo(record: TurnRecord, folder: Path) -> Image.Image | None:

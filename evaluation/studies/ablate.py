@@ -18,8 +18,8 @@ from evaluation.studies.result_tables import (
     Column,
     ResultTable,
     build_table,
+    format_change,
     format_p,
-    format_with_interval,
     make_figure_column,
     make_time_columns,
 )
@@ -55,8 +55,7 @@ def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
     """Build the table of a data set; each variant is compared with the whole preset it is made of."""
 
     def change(result: Result) -> str:
-        found = result.against
-        return "" if found is None else format_with_interval(found.change, found.interval, signed=True)
+        return "" if result.against is None else format_change(result.against)
 
     def p(result: Result) -> str:
         return "" if result.against is None else format_p(result.against)

@@ -21,7 +21,7 @@ from evaluation.scores.scoring import truthfulness_points
 from evaluation.studies.figures import describe_failing
 from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entries
 from evaluation.studies.paired_tests import compare_runs, pair_turns
-from evaluation.studies.result_tables import ResultTable, build_card_table, format_with_interval, publish, shorten
+from evaluation.studies.result_tables import ResultTable, build_card_table, format_change, publish, shorten
 
 VERDICTS = ("right", "missing", "wrong", "error", "unjudged")
 _NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong", "error": "error"}
@@ -144,7 +144,7 @@ def build_tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int |
     heads = (f"{one.marked} \\ {other.marked}", *shown, "together")
     rows = [(name, *map(str, row := [counts[name, to] for to in shown]), str(sum(row))) for name in shown]
     p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
-    change = format_with_interval(paired.change, paired.interval, signed=True)
+    change = format_change(paired)
     notes = [f"{len(flips)} of {paired.turns} turns of both flipped; truthfulness {change}{p}"]
     alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - paired.turns)]
     notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)

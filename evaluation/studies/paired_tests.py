@@ -22,14 +22,14 @@ class Paired:
 
     Attributes:
         turns: Turns that both have; nothing else is compared.
-        change: Change of the truthfulness, from the other run to this one, -2 to 2.
+        change: Change of the truthfulness, from the other run to this one, -2 to 2; None if no turn is in both.
         interval: 95% bootstrap interval of the change over sessions; None for fewer than two sessions.
         p: Two-sided p of the permutation test; None for fewer than two sessions.
         adjusted_p: ``p`` adjusted for the number of runs compared with the same base; None if not adjusted.
     """
 
     turns: int
-    change: float
+    change: float | None
     interval: Interval | None
     p: float | None
     adjusted_p: float | None = None
@@ -45,7 +45,7 @@ def compare_runs(base: Sequence[JudgedTurn], run: Sequence[JudgedTurn]) -> Paire
     """Compare a run with a base on the turns that both answered."""
     pairs = pair_turns(base, run)
     change, interval = truthfulness_change([before for before, _ in pairs], [after for _, after in pairs])
-    return Paired(len(pairs), change, interval, permutation_p(pairs))
+    return Paired(len(pairs), change if pairs else None, interval, permutation_p(pairs))
 
 
 def compare_all(base: Sequence[JudgedTurn], runs: Sequence[Sequence[JudgedTurn]]) -> list[Paired]:

@@ -181,7 +181,7 @@ def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTab
     labels = {result.variant.label: result.label for result in results}
     for base in dict.fromkeys(result.base for result in results if result.base):
         rows = [
-            (label, format_with_interval(found.change, found.interval, signed=True), format_p(found), str(found.turns))
+            (label, format_change(found), format_p(found), str(found.turns))
             for label, found in (
                 (each.label, each.against) for each in results if each.base == base and each.against is not None
             )
@@ -197,6 +197,11 @@ P_NOTE = (
     "p: two-sided paired permutation test that swaps whole sessions, adjusted for the number of rows with the same base "
     "(Benjamini-Hochberg)"
 )
+
+
+def format_change(paired: Paired) -> str:
+    """Format the change of the truthfulness with its interval, or a dash if no turn is in both."""
+    return "-" if paired.change is None else format_with_interval(paired.change, paired.interval, signed=True)
 
 
 def format_p(paired: Paired | None) -> str:

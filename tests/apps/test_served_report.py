@@ -137,6 +137,24 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "t.html").read_text().startswith("{")
 
 
+@pytest.mark.parametrize("how", ["absolute", "upwards", "link"])
+def test_the_trace_is_not_replaced_under_another_name(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write(tmp_path / "t.jsonl", TURN)
+    (tmp_path / "link").symlink_to(trace)
+    out = {"absolute": trace, "upwards": f"../{tmp_path.name}/t.jsonl", "link": "link"}[how]
+    monkeypatch.chdir(tmp_path)
+    assert crag.main(["report", "t.jsonl", "--out", str(out)]) == 2
+    assert "would replace the trace" in capsys.readouterr().out and trace.read_text().startswith("{")
+
+
+@pytest.mark.parametrize("began", [1e20, float("inf"), float("nan"), -1e20])
+def test_what_is_no_time_is_left_out(tmp_path: Path, began: float) -> None:
+    status, page = report(write(tmp_path / "t.jsonl", replace(TURN, began=began)))
+    assert status == 0 and len(outcomes(page)) == 1 and "UTC" not in page
+
+
 def test_questions_and_answers_that_were_not_kept_are_not_made_up(tmp_path: Path) -> None:
     bare = replace(TURN, query="", question="", answer="")
     _, page = report(write(tmp_path / "t.jsonl", bare))

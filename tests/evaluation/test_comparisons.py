@@ -24,7 +24,13 @@ from evaluation.scores.scoring import score, truthfulness_change
 from evaluation.studies import ablate, compare, variant_runs
 from evaluation.studies.figures import Result, compute_figures
 from evaluation.studies.paired_tests import compare_runs
-from evaluation.studies.result_tables import ResultTable, describe_runs, format_with_interval, make_time_columns
+from evaluation.studies.result_tables import (
+    ResultTable,
+    describe_runs,
+    format_change,
+    format_with_interval,
+    make_time_columns,
+)
 from evaluation.studies.variants import PARTS, Variant, check_labels, leave_out, parse_variant, select_parts
 from tests.evaluation.test_progress import states
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, judged, picture, row, write_dataset
@@ -408,7 +414,7 @@ def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     found = compare_runs(best, other)
     assert found.p is not None
     text = (folder / "comparison.md").read_text()
-    change = format_with_interval(found.change, found.interval, signed=True)
+    change = format_change(found)
     assert (
         "### single-turn, truthfulness against best" in text
         and f"| direct_rag | {change} | {found.p:.3f} | 3 |" in text

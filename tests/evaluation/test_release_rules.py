@@ -174,6 +174,7 @@ def test_a_replay_leaves_the_releases_tables_and_scores_behind(rules: Rules, tmp
         np.testing.assert_equal(scores["ego"], official_scores(ego_of(rows), rules))
         assert (scores["about"]["rules"], scores["about"]["judge"]) == (rules.name, "none (exact answers alone)")
         assert len(read_turn_table(out)) == len(answers)
+        assert all((turn.semantic is None) == (turn.exact or turn.miss) for turn in read_turn_table(out))
 
 
 def _answered(*pairs: tuple[str, str]) -> list[AnsweredTurn]:

@@ -241,8 +241,13 @@ def test_time_by_stage_is_shared_by_the_turns_of_a_call() -> None:
 def test_risk_rises_with_coverage_of_all_turns() -> None:
     """Ten turns, of which five are answered: the surest two right, then two wrong ones, then a right one."""
     turns = [judged(verdict, f"s{n}")[0] for n, verdict in enumerate("cchhcmmmmm")]
+    unknown = {"mean_probability": Signal(float("nan"))}  # no number: no curve
     final = [
-        StageRecord("finalise", signals={"p_idk": Signal(n / 10, negative=True)}, decision=Decision("x", given=True))
+        StageRecord(
+            "finalise",
+            signals={"p_idk": Signal(n / 10, negative=True), **unknown},
+            decision=Decision("x", given=True),
+        )
         for n in range(10)
     ]
     traces = _by_key(*(_record(turn, stage) for turn, stage in zip(turns, final, strict=True)))

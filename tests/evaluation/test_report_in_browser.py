@@ -160,6 +160,7 @@ def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -
         key("o"); steps.push(document.activeElement.querySelector("details").open);
         key("3"); document.activeElement.blur(); key("j"); steps.push(here()); key("j"); key("j"); key("j"); key("j"); steps.push(here());
         key("0"); steps.push(count());
+        key("4"); steps.push(count()); key("0");
         key("/"); steps.push(here());
         key("3"); steps.push(document.getElementById("verdict").value);
         key("Escape"); steps.push(document.activeElement === document.body);
@@ -174,6 +175,7 @@ def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -
         "Question 2?",
         "Question 5?",
         "6 turns",
+        "0 of 6 turns",
         "text",
         "",
         True,

@@ -101,6 +101,11 @@ def test_fewer_turns_in_common_are_said() -> None:
     (table,) = build_paired_tables("Preset", compare_with_bases([one, other], lambda _: "a"))
     assert table.rows[0][0] == "b" and table.rows[0][-1] == "2"
     assert build_paired_tables("Preset", compare_with_bases([one, other], lambda _: "not run")) == []
+    elsewhere = [replace(turn, turn=replace(turn.turn, session_id=f"x{turn.turn.session_id}")) for turn in other.turns]
+    made = compare_with_bases([one, replace(other, turns=elsewhere)], lambda _: "a")
+    (table,) = build_paired_tables("Preset", made)
+    assert table.rows == [("b", "-", "-", "0")]  # no change of 0, which nobody measured
+    assert build_figure_rows(made)[1]["change"] is None
 
 
 def test_every_variant_of_an_ablation_has_its_own_base() -> None:

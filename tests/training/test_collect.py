@@ -180,6 +180,27 @@ def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) 
     assert len(collected(tmp_path / "twice")) == len(collected(tmp_path / "once")) > 10
 
 
+@pytest.mark.parametrize("reason", ["error", "abort", "length"])
+def test_a_request_without_a_whole_reply_teaches_no_refusal(run: Path, tmp_path: Path, reason: str) -> None:
+    """It was asked again, and answered; a reply that is as long as it may be is the model's own."""
+    failed = shutil.copytree(run, tmp_path / "failed")
+    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
+    for stage in (stage for line in lines for stage in line["stages"]):
+        stage["exchanges"] = [
+            each | more
+            for each in stage.get("exchanges", [])
+            for more in ({"reply": "It", "finish_reason": reason}, {})
+        ]
+    (failed / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    collect.main([str(failed), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    verdicts = Counter(row.reply_verdict for row in collected(tmp_path / "out") if row.form == "answer")
+    left_out = json.loads((tmp_path / "out" / ABOUT).read_text())["requests_without_reply"]
+    assert (verdicts, left_out) == (
+        {"correct": 5, "hallucination": 5 if reason != "length" else 15},
+        10 if reason != "length" else 0,
+    )
+
+
 DESIGN = "Who designed it?"
 
 

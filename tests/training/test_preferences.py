@@ -1,6 +1,7 @@
 """Sampled replies, pairs, rewards and the curriculum; DPO and GRPO on tiny checkpoints."""
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +191,41 @@ def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
     assert [(stage["name"], stage["questions"]) for stage in about["stages"]] == [("easy", 2), ("1:1", 4), ("1:2", 6)]
     assert all(-1 <= reward <= 1 for stage in about["stages"] for reward in stage["rewards"])
     assert (out / "adapter" / "adapter_config.json").is_file()
+
+
+def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
+    model, out = SAVE["llama"](tmp_path / "llama"), tmp_path / "out"
+    rows = [example(n, "correct" if n < 2 else "hallucination") for n in range(6)]
+    changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
+    arguments = [*options(save_examples(tmp_path / "data", rows, []), model, out, **changes), "--max-steps", "1"]
+    assert grpo.main(arguments) == 0
+    whole = json.loads((out / "about.json").read_text())
+    (out / "stage_3" / "adapter" / "adapter_config.json").unlink()  # killed while it was being written
+    shutil.rmtree(out / "stage_3" / "checkpoints")
+    assert grpo.main([*arguments, "--resume"]) == 0
+    assert json.loads((out / "about.json").read_text()) == whole and len(whole["stages"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "told"),
+    [
+        (
+            grpo,
+            {"training.batch": 3, "training.accumulation": 1, "grpo.generations": 2},
+            "divisible by num_generations",
+        ),
+        (dpo, {"training.scheduler": "cosinus"}, "cosinus is not a valid"),
+    ],
+)
+def test_what_a_trainer_does_not_take_is_told(
+    command: Any, changes: dict[str, object], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = SAVE["llama"](tmp_path / "llama")
+    data = save_examples(tmp_path / "data", [example(n) for n in range(3)], [])
+    write_samples(tmp_path / "out" / dpo.SAMPLES, [sampled(RIGHT, WRONG)])
+    write_samples(tmp_path / "out" / f"held_out_{dpo.SAMPLES}", [])
+    assert command.main(options(data, model, tmp_path / "out", **changes)) == 2
+    assert told in (said := capsys.readouterr().err) and "use --set" in said
 
 
 @pytest.mark.parametrize("kind", sorted(SAVE))

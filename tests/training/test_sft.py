@@ -208,6 +208,11 @@ def test_a_stopped_training_goes_on_where_it_was(checkpoints: dict[str, Path], t
     shutil.copytree(
         tmp_path / "whole" / "checkpoints" / "checkpoint-3", tmp_path / "half" / "checkpoints" / "checkpoint-3"
     )
+    for step, state in ((4, None), (5, '{"global_step": 5, "log_h')):  # killed while one was being written
+        broken = tmp_path / "half" / "checkpoints" / f"checkpoint-{step}"
+        broken.mkdir()
+        if state is not None:
+            (broken / "trainer_state.json").write_text(state)
     half = run_sft(data, checkpoints["llama"], tmp_path / "half", *options, "--resume")
     assert whole["steps"] == half["steps"] == 6
     assert half["held_out_loss"]["after"] == pytest.approx(whole["held_out_loss"]["after"], rel=1e-4)
