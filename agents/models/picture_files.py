@@ -98,12 +98,19 @@ def reduced_rgb(image: Image.Image, kept_pixels: int) -> Image.Image:
     smaller = image.copy() if getattr(image, "fp", None) is None else image
     smaller.draft(None, size)  # a JPEG is decoded at a fraction of its size; others ignore it
     if smaller.width * smaller.height > kept_pixels:
-        smaller = smaller.resize(size, Image.Resampling.NEAREST) if smaller.mode in ("P", "1") else smaller.reduce(2)
+        smaller = _shrink(smaller, size)
     rgb = to_rgb(smaller)
     if rgb.width * rgb.height > kept_pixels:
         rgb = rgb.copy()
-        rgb.thumbnail(size)
+        rgb.thumbnail(size if (rgb.width > rgb.height) == (size[0] > size[1]) else size[::-1])  # it is upright now
     return rgb
+
+
+def _shrink(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """Shrink a picture in a way that its mode allows: colours of a palette and 16-bit values cannot be averaged in place."""
+    if image.mode in ("P", "PA") or image.mode.startswith("I;16"):
+        return image.resize(size, Image.Resampling.NEAREST)
+    return (image.convert("L") if image.mode == "1" else image).reduce(2)
 
 
 def read_file(image: Image.Image) -> bytes | None:

@@ -2,13 +2,14 @@
 
 import contextlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
 
 from agents.base.files import write_whole
 from agents.base.revisions import MAIN, split_revision
@@ -19,8 +20,28 @@ Item = TypeVar("Item", bound=Hashable)
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
-CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError)
+CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError, SafetensorError)
 """What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
+
+
+def explain_load(error: BaseException) -> str:
+    """Return the message of a load that failed, with what to do if a file of weights was not downloaded whole."""
+    advice = ": a file of its weights is incomplete or damaged, fetch it again" * isinstance(error, SafetensorError)
+    return f"{error}{advice}"
+
+
+def check_missing(info: Mapping[str, Any]) -> None:
+    """Raise ValueError for a checkpoint that lacks weights of its model, which transformers fills with random numbers.
+
+    Args:
+        info: What ``from_pretrained`` tells with ``output_loading_info``.
+    """
+    missing = sorted(info["missing_keys"])
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise ValueError(
+            f"it lacks the weights {', '.join(missing[:3])}{more}; fetch it again, or take another checkpoint"
+        )
 
 
 @contextlib.contextmanager
@@ -84,7 +105,7 @@ class Pretrained:
                 )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
-            raise ModelError(f"Cannot load {what} {self.path}: {error}") from error
+            raise ModelError(f"Cannot load {what} {self.path}: {explain_load(error)}") from error
 
     def tokenize(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
         """Texts as the padded input of one pass, on the device, each cut at ``limit`` tokens."""

@@ -15,7 +15,7 @@ from typing import Any
 from agents.base.named import import_object, import_path, look_up
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
-from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.models.reply_cache import CachedReplies, ReplyStore, sample_digest
 
 Spec = Mapping[str, Any]
 
@@ -86,7 +86,7 @@ class ModelRegistry:
             model = self._build(spec)
             composed = any(_is_spec(value) for value in spec.values())
             if self._replies is not None and isinstance(model, ChatModel) and not composed:
-                model = CachedReplies(model, self._replies, options=key)
+                model = CachedReplies(model, self._replies, options=f"{key}{_digest_weights(spec)}")
             self._loaded[key] = model
         return self._loaded[key]
 
@@ -124,6 +124,13 @@ def list_options(kind: object) -> dict[str, Any]:
         for each in _factory(kind)[1]
         if each.default is not inspect.Parameter.empty and each.name not in GIVEN
     }
+
+
+def _digest_weights(spec: Mapping[str, Any]) -> str:
+    """Digest the weights on this machine that a specification names by their path; "" for none, or for those of a hub."""
+    tables = [spec, *(value for value in spec.values() if isinstance(value, Mapping))]  # an adapter has a table
+    paths = [Path(str(table["path"])).expanduser() for table in tables if "path" in table]
+    return "".join(f" {sample_digest(path)}" for path in paths if path.exists())
 
 
 def _is_spec(value: Any) -> bool:

@@ -108,7 +108,7 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
     checks += run_check("models admitted", lambda: check_models(config))
     checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
-    checks += run_check("preset", lambda: check_preset(config.preset, ROOT / "Dockerfile"))
+    checks += run_check("preset", lambda: check_preset(config.preset, config.profile.name, ROOT / "Dockerfile"))
     checks += run_check("gate", lambda: check_gate(config))
     checks += run_check("limits", lambda: check_limits(config.settings))
     checks += run_check("memory", lambda: check_memory(config, capacity))

@@ -175,9 +175,14 @@ def check_gate(config: RunConfig) -> Check:
     return Check("gate", "ok", "fitted to these models, or the preset has none")
 
 
-def check_preset(preset: str, dockerfile: Path) -> Check:
-    """Check that the image would run this preset; the agent runs ``best`` unless told otherwise."""
+def check_preset(preset: str, profile: str, dockerfile: Path) -> list[Check]:
+    """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise."""
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
-    told = re.search(r"\bCRAG_PRESET=[\"']?([\w-]+)", text)
-    runs = told.group(1) if told else "best"
-    return check("preset", runs == preset, f"the image runs {runs}", f"ENV CRAG_PRESET={preset} in the Dockerfile")
+    checks = []
+    for name, chosen, runs in (("preset", preset, "best"), ("profile", profile, "gpu")):
+        variable = f"CRAG_{name.upper()}"
+        told = re.findall(rf"^[^#\n]*\b{variable}[=\s]\s*[\"']?([\w./-]+)", text, re.MULTILINE)
+        runs = told[-1] if told else runs
+        good = Path(runs).stem == Path(chosen).stem
+        checks.append(check(name, good, f"the image runs {runs}", f"ENV {variable}={chosen} in the Dockerfile"))
+    return checks

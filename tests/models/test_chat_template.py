@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -96,3 +97,12 @@ def test_a_system_message_as_a_string_beside_parts() -> None:
 def test_a_template_that_refuses_every_form_says_why() -> None:
     with pytest.raises(ModelError, match="never"):
         seeing("{{ raise_exception('never') }}").render([ChatMessage("user", "What is it?")])
+
+
+def test_a_template_that_adds_texts_to_lists_refuses_pictures() -> None:
+    adding = "{% for m in messages %}{{ m['role'] + ': ' + m['content'] }}{% endfor %}"
+    words = tokenizer(adding)
+    template = ChatTemplate(words, SimpleNamespace(chat_template=adding, apply_chat_template=words.apply_chat_template))
+    assert template.render([ChatMessage("user", "Hi")]) == "user: Hi"
+    with pytest.raises(ModelError, match="refuses these messages"):
+        template.render([ChatMessage("user", "Hi", (Image.new("RGB", (8, 8)),))])

@@ -13,7 +13,7 @@ from PIL import Image
 
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.chat import smollm2
-from agents.models.chat.llama_cpp import LlamaCppChat, check_gguf
+from agents.models.chat.llama_cpp import LlamaCppChat, _fingerprint, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
 from agents.models.pretrained import packaged_path
@@ -39,6 +39,15 @@ def gguf() -> Path:
 @pytest.fixture(scope="module")
 def model(gguf: Path) -> LlamaCppChat:
     return LlamaCppChat(gguf, context=512, threads=1)
+
+
+def test_the_fingerprint_is_of_all_weights(model: LlamaCppChat, gguf: Path, tmp_path: Path) -> None:
+    sights = [tmp_path / name / "mmproj.gguf" for name in "ab"]
+    for number, sight in enumerate(sights):
+        sight.parent.mkdir()
+        sight.write_bytes(bytes([number]) * 9000)
+    prints = {_fingerprint(gguf, sight) for sight in (None, *sights)}
+    assert len(prints) == 3 and model.fingerprint in prints
 
 
 def asked(text: str, **settings: object) -> ChatRequest:

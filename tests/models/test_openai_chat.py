@@ -20,7 +20,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
 from agents.time_limits.deadline import Deadline
@@ -158,6 +158,85 @@ def whole(content: str) -> Response:
         "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
     }  # fmt: skip
     return Response(json.dumps(body), content_type="application/json")
+
+
+def token(text: str, logprob: float | None = -0.5, *alternatives: float | None) -> dict[str, Any]:
+    top = [{"token": text, "logprob": value} for value in alternatives]
+    return {"token": text, "logprob": logprob, "top_logprobs": top}
+
+
+def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any) -> ChatReply:
+    """The reply that is made of a completion in one piece."""
+    streamed = StreamedReply(ask(logprobs=True, **settings))
+    choice = {"message": {"content": text}, "finish_reason": finish, "logprobs": logprobs}
+    streamed.take_whole({"choices": [choice]})
+    return streamed.reply()
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "finish", "stop", "kept"),
+    [
+        ("Yes.", ["Yes", ".", "<|eot_id|>"], "stop", (), 2),  # vLLM's server has the end token
+        ("Yes.", ["Yes", ".", "</s>"], "stop", (), 2),
+        ("Yes.", ["Yes", ".", ""], "stop", (), 2),
+        ("Yes.", ["Yes", "."], "stop", (), 2),
+        ("a <b>", ["a", " ", "<b>"], "stop", (), 3),
+        ("Yes \U0001f981", ["Yes ", "\ufffd", "\ufffd"], "stop", (), 3),
+        ("Yes ", ["Yes", " ", ""], "length", (), 3),
+        ("Yes\nUser: no", ["Yes", "\n", "User", ": no"], "stop", ("\n",), 2),  # a server that knows no stop strings
+        ("Yes. END", ["Yes", ". E", "ND", " x"], "stop", ("END",), 3),
+    ],
+)
+def test_log_probabilities_are_those_of_the_tokens_that_engines_in_process_count(
+    text: str, texts: list[str], finish: str, stop: tuple[str, ...], kept: int
+) -> None:
+    reply = taken(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
+    assert reply.logprobs == (-0.5,) * kept
+
+
+def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> None:
+    lion = "\U0001f981"
+    texts = ["<think>", *["\ufffd"] * 4, "</think>", "\n\n", "Yes"]
+    reply = taken(f"<think>{lion}</think>\n\nYes", {"content": [token(each, -0.5, -0.5) for each in texts]})
+    assert (reply.text, reply.logprobs, set(reply.first_token_probs or ())) == ("Yes", (-0.5,), {"Yes"})
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [[1], {"tokens": ["Yes"]}, {"content": None}, {"content": [token("Yes", None)]}, {"content": [{"token": "Yes"}]}],
+)
+def test_log_probabilities_of_another_form_cost_no_reply(logprobs: Any) -> None:
+    assert (taken("Yes", logprobs).text, taken("Yes", logprobs).logprobs) == ("Yes", None)
+    assert taken("Yes", {"content": [token("Yes", -0.5, None)]}).logprobs == (-0.5,)
+
+
+@pytest.mark.parametrize(
+    ("ending", "finish"),
+    [("abort", "abort"), ("error", "abort"), ("content_filter", "abort"), ("max_tokens", "length"), (None, "stop")],
+)
+def test_a_reply_that_was_cut_is_not_taken_for_whole(ending: str | None, finish: str) -> None:
+    assert taken("The tower is", None, ending).finish_reason == finish
+
+
+@pytest.mark.parametrize("ending", ["abort", "error"])
+def test_a_reply_that_the_server_gives_up_is_asked_for_again(httpserver: HTTPServer, ending: str) -> None:
+    seen = script(httpserver, stream("The tow", finish=ending), stream("330 m"))
+    assert (client(httpserver).chat([ask()])[0].text, len(seen)) == ("330 m", 2)
+
+
+def test_an_error_of_null_is_none(httpserver: HTTPServer) -> None:
+    body = {**json.loads(whole("yes").data), "error": None}
+    seen = script(httpserver, Response(json.dumps(body), content_type="application/json"))
+    assert (client(httpserver).chat([ask()])[0].text, len(seen)) == ("yes", 1)
+
+
+def test_another_address_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = [OpenAIChat("m").fingerprint, OpenAIChat("m", "http://a/v1").fingerprint]
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://a/v1")
+    prints.append(OpenAIChat("m").fingerprint)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://b/v1")
+    prints.append(OpenAIChat("m").fingerprint)
+    assert prints[1] == prints[2] and len({*prints}) == 3
 
 
 def test_an_exact_request_is_sent_to_the_letter_and_its_reply_left_as_it_is(httpserver: HTTPServer) -> None:

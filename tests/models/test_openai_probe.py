@@ -159,6 +159,14 @@ def test_the_context_that_a_server_tells_is_shown(httpserver: HTTPServer) -> Non
     assert told(probed(httpserver))["context"] == (True, "16384 tokens")
 
 
+def test_what_a_model_was_trained_for_is_not_taken_for_the_context(httpserver: HTTPServer) -> None:
+    model = {"id": "m", "object": "model", "created": 1, "owned_by": "x", "meta": {"n_ctx_train": 131072}}
+    httpserver.expect_request("/v1/models", method="GET").respond_with_json({"object": "list", "data": [model]})
+    serve_chat(httpserver, capable)
+    can, said = told(probed(httpserver))["context"]
+    assert can is None and "trained for 131072 tokens" in said
+
+
 def test_a_model_that_refuses_a_plain_question_is_told(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(400, "no chat template"))
     fault = probed(httpserver, thorough=False).fault

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.models.picture_files import reduced_rgb
 from agents.models.pixels import GROUND, to_rgb
 
 MODES = [
@@ -75,6 +76,35 @@ def test_exif_rotation_is_applied() -> None:
     file = BytesIO()
     image.save(file, "JPEG", exif=exif)
     assert to_rgb(Image.open(file)).size == (10, 20)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_large_picture_of_any_mode_is_reduced(mode: str) -> None:
+    whole = Image.new("RGB", (400, 300), "white")
+    whole.paste("black", (0, 0, 200, 300))
+    if mode == "LAB":
+        made = Image.new("LAB", whole.size, (255, 128, 128))
+        made.paste((0, 128, 128), (0, 0, 200, 300))
+    elif mode.startswith("I;16"):
+        made = Image.frombytes(
+            mode, whole.size, whole.convert("L").resize((800, 300), Image.Resampling.NEAREST).tobytes()
+        )
+    else:
+        steps = {"PA": "P", "La": "LA", "RGBa": "RGBA"}
+        made = whole.convert(steps[mode]).convert(mode) if mode in steps else whole.convert(mode)
+    small = reduced_rgb(made, 20_000)
+    assert 5_000 <= small.width * small.height <= 20_000
+    left, right = (np.asarray(small.crop((x, 5, x + 9, 14))).mean() for x in (5, small.width - 14))
+    assert left < 30 and right > 225
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_a_turned_picture_keeps_as_many_pixels(kind: str) -> None:
+    exif, file = Image.Exif(), BytesIO()
+    exif[0x0112] = 6
+    Image.new("RGB", (500, 200)).save(file, kind, exif=exif)
+    small = reduced_rgb(Image.open(file), 20_000)
+    assert small.width < small.height and small.width * small.height > 19_000
 
 
 def test_a_truncated_file_is_a_value_error() -> None:

@@ -336,6 +336,30 @@ def test_the_model_inside_a_composed_one_is_asked_through_the_cache(registry: Mo
     assert store.counts == ReplyCounts(2, 1)
 
 
+def test_weights_that_are_trained_anew_in_the_same_folder_are_another_model(
+    registry: ModelRegistry, store: ReplyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "kept", f"{__name__}:load_kept")
+    files = [tmp_path / "model" / "model.safetensors", tmp_path / "adapter" / "adapter_model.safetensors"]
+    spec = {"kind": "kept", "path": str(files[0].parent), "lora": {"name": "x", "path": str(files[1].parent)}}
+
+    def ask_anew() -> ReplyCounts:
+        ModelRegistry(registry.cache, replies=store).load(spec).chat([ask("q")])
+        return store.counts
+
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes(bytes(100_000))
+    assert [ask_anew(), ask_anew()] == [ReplyCounts(0, 1), ReplyCounts(1, 1)]
+    for misses, file in enumerate(files, 2):
+        file.write_bytes(bytes(50_000) + b"\1" * 50_000)
+        assert ask_anew() == ReplyCounts(1, misses)
+
+
+def load_kept(path: str, lora: Mapping[str, str]) -> Counting:
+    return Counting()
+
+
 def test_only_chat_models_are_asked_through_it(registry: ModelRegistry) -> None:
     assert isinstance(registry.load({"kind": "counting"}), CachedReplies)
     assert isinstance(registry.load({"kind": "names"}), Names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -56,6 +57,16 @@ def test_places_are_in_pixels_of_the_image_itself() -> None:
     large = scene(first).resize((1920, 1440))
     found = match(extract_features(large), extract_features(first))
     assert found.inliers(Box(1200, 200, 1920, 1440)) >= 20
+
+
+def test_places_are_in_pixels_of_the_upright_image() -> None:
+    wide = textured()[0].resize((600, 300))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = BytesIO()
+    wide.save(file, "JPEG", exif=exif)
+    across, down = extract_features(Image.open(file)).places.max(axis=0)
+    assert across <= 300 < down
 
 
 def test_the_same_call_counts_the_same() -> None:

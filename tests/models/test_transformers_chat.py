@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,14 +16,16 @@ from PIL import Image
 
 from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat import int8_kernels
+from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_kernels import Kernel, choose_kernel, compare_speed, fbgemm, onednn, plain
 from agents.models.chat.int8_linear import Int8Linear, round_weights, weight_levels
 from agents.models.chat.prefix_states import PrefixStates
+from agents.models.chat.prompt_fitting import cut_longest_user_message
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.time_limits.deadline import Deadline
-from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama
+from tests.models.tiny_checkpoints import NO_SYSTEM, TEMPLATE, save_llama, save_mllama, tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +157,16 @@ def test_an_overlong_prompt_loses_its_middle(chat: TransformersChat) -> None:
     assert short.prompt_cut == 0
 
 
+def test_what_is_cut_is_left_as_it_was_on_both_sides() -> None:
+    words = tokenizer()
+    words.clean_up_tokenization_spaces = True
+    template = ChatTemplate(words, None)
+    for excess in range(20, 60):
+        (cut,), _ = cut_longest_user_message([ChatMessage("user", "Is n't it 3 . 5 ? 鯨鯨 " * 8)], excess, template)
+        head, tail = cut.content.split(" ... ")
+        assert ("Is n't it 3 . 5 ? 鯨鯨 " * 8).startswith(head) and ("Is n't it 3 . 5 ? 鯨鯨 " * 8).endswith(tail)
+
+
 def test_what_is_cut_keeps_both_ends() -> None:
     from agents.models.chat.prompt_fitting import cut_longest_user_message
 
@@ -202,6 +215,48 @@ def test_a_template_that_refuses_says_so(tmp_path: Path) -> None:
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="nothing-here"):
         TransformersChat.load(tmp_path / "nothing-here")
+
+
+def _halve(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _empty(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def _drop_layer(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if ".layers.1." not in name}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (_halve, "incomplete or damaged"),
+        (_empty, "incomplete or damaged"),
+        (_drop_layer, "lacks the weights model.layers"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
+    folder = save_llama(tmp_path / "m")
+    damage(folder)
+    with pytest.raises(ModelError, match=said):
+        TransformersChat.load(folder)
+
+
+def test_tied_embeddings_are_not_missing(tmp_path: Path) -> None:
+    model = load_checkpoint(save_llama(tmp_path / "m")).model
+    model.config.tie_word_embeddings = True
+    model.tie_weights()
+    words = load_checkpoint(tmp_path / "m").tokenizer
+    model.save_pretrained(tmp_path / "tied")
+    words.save_pretrained(tmp_path / "tied")
+    assert TransformersChat.load(tmp_path / "tied").chat([ask("Hi", max_tokens=1)])[0].error is None
 
 
 def test_an_unknown_dtype_is_named(llama: Path) -> None:

@@ -155,6 +155,16 @@ def test_images_become_words_with_one_call_to_each_part() -> None:
     assert not any(message.images for request in text.asked for message in request.messages)
 
 
+def test_a_broken_picture_costs_its_request_alone() -> None:
+    eyes = Sizes()
+    pictures = (Image.new("RGB", (0, 5)), Image.new("RGB", (10, 20)))
+    bad, good = ComposedVisionChat(Echo(), eyes, eyes, describe).chat(
+        [ChatRequest((ChatMessage("user", "What?", (picture,)),)) for picture in pictures]
+    )
+    assert (bad.finish_reason, good.text) == ("error", "w10 h20\n\nWhat?")
+    assert "no pixels" in str(bad.error) and eyes.calls == [1, 1]
+
+
 def test_without_images_nobody_looks() -> None:
     eyes = Sizes()
     ComposedVisionChat(Echo(), eyes, eyes, describe).chat([ChatRequest((ChatMessage("user", "Hi"),))])

@@ -12,6 +12,9 @@ from agents.models.base import ChatMessage, ModelError
 from agents.models.config_files import read_config
 from agents.models.pretrained import CANNOT_LOAD
 
+_REFUSALS = (TemplateError, TypeError, ValueError)
+"""Errors of a template: its own, and those of an operation that the form of a message does not allow (a text and a list added)."""
+
 
 @dataclass(frozen=True)
 class ChatTemplate:
@@ -41,12 +44,12 @@ class ChatTemplate:
             raise ModelError("The checkpoint has no chat template; use an instruction-tuned one.")
         try:
             return self._apply(template, messages)
-        except TemplateError as first:
+        except _REFUSALS as first:
             merged = system_into_user(messages)
             try:
                 if merged is not None:
                     return self._apply(template, merged)
-            except TemplateError:
+            except _REFUSALS:
                 pass  # the first complaint is about the messages as they were given: that one is raised
             raise ModelError(f"The chat template refuses these messages: {first}") from first
 
@@ -57,17 +60,17 @@ class ChatTemplate:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode token ids to text, without special tokens."""
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True)
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
     def _apply(self, template: Any, messages: Sequence[ChatMessage]) -> str:
         said = [message.content.strip() for message in messages if message.role != "assistant"]
         texts: list[str] = []
-        refusal: TemplateError | None = None
+        refusal: Exception | None = None
         for rows in self._forms(messages):
             try:
                 text: str = template.apply_chat_template(rows, tokenize=False, add_generation_prompt=True)
-            except TemplateError as error:
+            except _REFUSALS as error:
                 refusal = refusal or error
                 continue
             printed = any(str(row["content"]) in text for row in rows if not isinstance(row["content"], str))

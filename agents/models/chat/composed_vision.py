@@ -7,7 +7,7 @@ from PIL import Image
 
 from agents.base.remembered import Remembered
 from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
-from agents.models.pixels import picture_key
+from agents.models.pixels import picture_key, to_rgb
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
@@ -37,6 +37,12 @@ class ComposedVisionChat:
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
+        faults = [_find_fault(request) for request in requests]
+        sound = [request for request, fault in zip(requests, faults, strict=True) if not fault]
+        answered = iter(self._answer(sound, deadline) if sound else [])
+        return [ChatReply("", "error", error=fault) if fault else next(answered) for fault in faults]
+
+    def _answer(self, requests: Sequence[ChatRequest], deadline: Deadline) -> list[ChatReply]:
         seen = self._descriptions(requests)
         told = (tuple(_describe_images(message, seen) for message in request.messages) for request in requests)
         blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
@@ -67,6 +73,17 @@ class ComposedVisionChat:
             key: _Seen(self._describe(named, read).strip(), tuple(line.text for line in read))
             for key, named, read in zip(pictures, labels, lines, strict=True)
         }
+
+
+def _find_fault(request: ChatRequest) -> str:
+    """Return why a picture of a request cannot be shown, or ""."""
+    try:
+        for message in request.messages:
+            for image in message.images:
+                to_rgb(image)
+    except ValueError as error:
+        return f"Unreadable image: {error}"
+    return ""
 
 
 def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from typing import Any
 
 from agents.base.revisions import MAIN
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.gguf import find, hub_file
+from agents.models.chat.gguf import QWEN_CODER, find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
 from agents.models.chat.prompt_fitting import checked_messages
+from agents.models.reply_cache import sample_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 PROMPT_BATCH = 128
@@ -79,10 +80,10 @@ class LlamaCppChat:
     ) -> None:
         file = find(cache) if path is None else hub_file(str(path), revision)
         self.name = file.stem
-        self.fingerprint = f"{file.name}:{file.stat().st_size}"
+        sight = hub_file(mmproj, revision) if mmproj else None
+        self.fingerprint = _fingerprint(file, sight)
         self._sees = mmproj is not None
         self._lock = threading.Lock()
-        sight = hub_file(mmproj, revision) if mmproj else None
         self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
@@ -106,6 +107,14 @@ class LlamaCppChat:
         except (RuntimeError, ValueError) as error:  # a ModelError among them
             streamed.error = str(error)[:300]
         return streamed.reply()
+
+
+def _fingerprint(file: Path, sight: Path | None) -> str:
+    """Identify the weights; the file of ``agents.models.chat.gguf`` is known by its name and size."""
+    named = f"{file.name}:{file.stat().st_size}"
+    if sight is None and named == f"{QWEN_CODER.name}:{QWEN_CODER.size}":
+        return named
+    return " ".join([named, *(sample_digest(each) for each in (file, sight) if each is not None)])
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:

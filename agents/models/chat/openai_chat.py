@@ -60,7 +60,8 @@ class OpenAIChat:
     @property
     def fingerprint(self) -> str:
         """Everything that replies depend on. How long the server is waited for is left out."""
-        return json.dumps(["openai", self.model, self.base_url, self.max_image_side, self.reasoning_tokens])
+        address = self.base_url or os.environ.get(BASE_VARIABLE) or None
+        return json.dumps(["openai", self.model, address, self.max_image_side, self.reasoning_tokens])
 
     @property
     def address(self) -> str:
@@ -209,7 +210,7 @@ class OpenAIChat:
         response: httpx.Response = raw.http_response
         await response.aread()
         completion = json.loads(response.content)
-        if not isinstance(completion, dict) or "error" in completion:
+        if not isinstance(completion, dict) or completion.get("error"):
             raise TransientError(f"The server answers no reply: {clean_message(json.dumps(completion))}")
         streamed.take_whole(completion)
 

@@ -106,6 +106,9 @@ class _Listing:
 
     names: tuple[str, ...] = ()
     context: int | None = None
+    trained: int | None = (
+        None  # tokens that the model was trained for, where the server does not say what it was started with
+    )
 
 
 def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
@@ -247,6 +250,9 @@ def _judge_limit(chat: OpenAIChat) -> Finding:
 
 
 def _judge_context(listing: _Listing) -> Finding:
+    if listing.context is None and listing.trained is not None:
+        said = f"the server does not say; the model was trained for {listing.trained} tokens, and may be started with fewer"
+        return Finding(CONTEXT, None, said)
     if listing.context is None:
         return Finding(CONTEXT, None, "the server does not say")
     return Finding(CONTEXT, True, f"{listing.context} tokens")
@@ -262,5 +268,6 @@ def _list_models(chat: OpenAIChat) -> _Listing:
         return _Listing()
     ours = next((model for model in models if model.id == chat.name), None)
     extra = (ours.model_extra or {}) if ours is not None else {}
-    context = extra.get("max_model_len") or (extra.get("meta") or {}).get("n_ctx_train")
-    return _Listing(tuple(str(model.id) for model in models), int(context) if context else None)
+    context, trained = extra.get("max_model_len"), (extra.get("meta") or {}).get("n_ctx_train")  # of vLLM, of llama.cpp
+    names = tuple(str(model.id) for model in models)
+    return _Listing(names, int(context) if context else None, int(trained) if trained else None)

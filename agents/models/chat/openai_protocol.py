@@ -1,6 +1,7 @@
 """Request bodies and streamed replies of the OpenAI chat-completions protocol, shared by the adapters that speak it."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, dropwhile
@@ -16,6 +17,10 @@ from agents.models.base import (
 )
 from agents.models.chat.thoughts import reply_start
 from agents.models.pixels import jpeg_data_url
+
+_BROKEN = ("abort", "error")  # ends of a reply that the server itself gave up
+_CUT = ("length", "max_tokens")
+_END_TOKEN = re.compile(r"(?:<[^<>\s]+>)?")  # ``<|eot_id|>``, ``</s>``; some servers leave its text out
 
 
 def message_body(message: ChatMessage) -> dict[str, Any]:
@@ -89,12 +94,13 @@ class StreamedReply:
         thoughts = bool(delta.get("reasoning_content") or delta.get("reasoning"))  # the field's name differs by server
         self.thought = self.thought or thoughts
         if text or not thoughts:  # log-probabilities of thoughts are none of the reply
-            for token in (choice.get("logprobs") or {}).get("content") or ():
-                top = tuple((str(it["token"]), float(it["logprob"])) for it in token.get("top_logprobs") or ())
-                self.tokens.append(_Token(str(token.get("token", "")), float(token["logprob"]), top))
-        if ending := choice.get("finish_reason"):
-            self.finish = "length" if ending == "length" else "stop"
-            if ending == "content_filter" and not self.texts:
+            self.tokens += _read_tokens(choice.get("logprobs"))
+        ending = choice.get("finish_reason")
+        if ending and ending not in _BROKEN:
+            self.finish = "length" if ending in _CUT else "stop"
+            if ending == "content_filter" and self.texts:
+                self.finish = "abort"
+            elif ending == "content_filter":
                 self.refusal = self.refusal or "the server's content filter withheld it"
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
@@ -106,7 +112,8 @@ class StreamedReply:
         self.usage = (usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0) if usage else None
         for choice in (completion.get("choices") or ())[:1]:
             self.take({**choice, "delta": choice.get("message")})
-            self.finish = self.finish or "stop"
+            if not choice.get("finish_reason"):
+                self.finish = "stop"
 
     def reply(self) -> ChatReply:
         """Build the reply from what has arrived, without thoughts; it ends in ``abort`` if its end is still missing."""
@@ -121,7 +128,7 @@ class StreamedReply:
                 return ChatReply("", "error", error=said, usage=self.usage, fault="refusal")
             if self.finish == "length" and (start or not whole):
                 return ChatReply("", "error", error=self._out_of_tokens(), usage=self.usage, fault="tokens")
-        tokens = _tokens_from(self.tokens, start) if self.request.logprobs else []
+        tokens = self._reply_tokens(start) if self.request.logprobs else []
         first = tokens[0].alternatives if tokens else ()
         return ChatReply(
             text,
@@ -130,6 +137,14 @@ class StreamedReply:
             first_token_probs=sum_first_token_probs((text, math.exp(logprob)) for text, logprob in first),
             usage=self.usage,
         )
+
+    def _reply_tokens(self, start: int) -> list[_Token]:
+        """Return the tokens of the reply, as the engines in this process count them: without the token that ends it."""
+        tokens = _tokens_from(self.tokens, start)
+        if self.finish == "stop" and tokens and _END_TOKEN.fullmatch(tokens[-1].text):
+            is_text = bool(tokens[-1].text) and "".join(self.texts).endswith(tokens[-1].text)
+            tokens = tokens if is_text else tokens[:-1]
+        return _tokens_until(tokens, self.request.stop) if self.request.exact is None else tokens
 
     def _out_of_tokens(self) -> str:
         went = "into thoughts" if self.thought or self.texts else "by without a word"
@@ -150,10 +165,40 @@ def _cut(text: str, stops: Sequence[str]) -> str:
     return text[: min(places, default=len(text))].strip()
 
 
+def _read_tokens(logprobs: Any) -> list[_Token]:
+    """Read the tokens of a chunk; those of another form than OpenAI's, or without a number, are left out."""
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    return [
+        _Token(
+            str(token.get("token", "")),
+            float(token["logprob"]),
+            tuple(
+                (str(it["token"]), float(it["logprob"]))
+                for it in token.get("top_logprobs") or ()
+                if it.get("logprob") is not None
+            ),
+        )
+        for token in content or ()
+        if token.get("logprob") is not None
+    ]
+
+
 def _tokens_from(tokens: Sequence[_Token], start: int) -> list[_Token]:
-    """Return the tokens of the reply: those from a place of the text on, without blank ones before its first word."""
+    """Return the tokens of the reply: those from a place of the text on, without blank ones before its first word.
+
+    Parts of a character are tokens whose texts are longer or shorter than it, so that the place is looked for in the tokens' own text.
+    """
     if not start:
         return list(tokens)
+    place = reply_start("".join(token.text for token in tokens)) or start
     ends = accumulate(len(token.text) for token in tokens)
-    told = [token for token, end in zip(tokens, ends, strict=True) if end > start]
+    told = [token for token, end in zip(tokens, ends, strict=True) if end > place]
     return list(dropwhile(lambda token: not token.text.strip(), told))
+
+
+def _tokens_until(tokens: Sequence[_Token], stops: Sequence[str]) -> list[_Token]:
+    """Return the tokens up to the first of the strings that end a reply, which is part of it."""
+    whole = "".join(token.text for token in tokens)
+    last = min((place + len(stop) for stop in stops if (place := whole.find(stop)) >= 0), default=len(whole) + 1)
+    starts = accumulate((len(token.text) for token in tokens), initial=0)
+    return [token for token, begin in zip(tokens, starts, strict=False) if begin < last]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # it takes torch, which a client of a server does without
     from agents.models.chat.chat_template import ChatTemplate
 
 GAP = " ... "
+_BROKEN = "\ufffd"  # decoded from a part of a character, which may be several tokens
 MIN_KEPT = 16  # tokens; with less of the longest message left the prompt no longer says what is asked
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
@@ -57,7 +58,8 @@ def cut_longest_user_message(
     if longest is None or keep < MIN_KEPT:
         raise ModelError(f"The prompt is {excess} tokens too long to cut.")
     head = keep // 2
-    text = template.decode(ids[:head]) + GAP + template.decode(ids[len(ids) - (keep - head) :])
+    tail = template.decode(ids[len(ids) - (keep - head) :]).lstrip(_BROKEN)
+    text = template.decode(ids[:head]).rstrip(_BROKEN) + GAP + tail
     cut = list(messages)
     cut[longest] = replace(cut[longest], content=text)
     return tuple(cut), len(ids) - keep

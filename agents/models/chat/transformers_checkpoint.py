@@ -12,7 +12,14 @@ from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.mllama_layers import correct_mllama
-from agents.models.pretrained import CANNOT_LOAD, DTYPES, prepare_tokenizer, without_bars
+from agents.models.pretrained import (
+    CANNOT_LOAD,
+    DTYPES,
+    check_missing,
+    explain_load,
+    prepare_tokenizer,
+    without_bars,
+)
 
 
 @dataclass(frozen=True)
@@ -72,13 +79,14 @@ def load_checkpoint(
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
         with without_bars():
-            model = loader.from_pretrained(
-                source, revision=revision, trust_remote_code=False, dtype=DTYPES.get(dtype, "auto"), **placed
-            ).eval()
+            options = {"revision": revision, "trust_remote_code": False, "dtype": DTYPES.get(dtype, "auto"), **placed}
+            model, info = loader.from_pretrained(source, output_loading_info=True, **options)
+        check_missing(info)
+        model = model.eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:
-        raise ModelError(f"Cannot load chat model {source}: {error}") from error
+        raise ModelError(f"Cannot load chat model {source}: {explain_load(error)}") from error
     prepare_tokenizer(template.tokenizer)
     forget_generation_defaults(model)
     correct_mllama(model)

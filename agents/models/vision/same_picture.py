@@ -12,7 +12,7 @@ from PIL import Image
 
 from agents.base.remembered import Remembered
 from agents.models.base import Box
-from agents.models.pixels import rgb_within
+from agents.models.pixels import rgb_within, to_rgb
 
 PHOTO_SIDE = 960  # longer side in pixels at which a question's photo is compared: things in it are small
 PICTURE_SIDE = 512  # of a picture of the index, which shows one thing
@@ -100,6 +100,7 @@ def extract_features(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _P
     Raises:
         ValueError: The image cannot be decoded.
     """
+    image = to_rgb(image)  # upright, as the places are
     small = rgb_within(image, side)
     keypoints, looks = cv2.SIFT.create(limit).detectAndCompute(np.asarray(small.convert("L")), None)
     if looks is None or len(keypoints) == 0:
