@@ -4,7 +4,7 @@ import logging
 
 import trafilatura
 
-from agents.texts.text import looks_like_markup, visible_text
+from agents.texts.text import looks_like_markup, visible_text, without_hidden
 
 MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
 
@@ -22,7 +22,9 @@ def main_content(page: str) -> str:
     """
     if not looks_like_markup(page):
         return page[:MAX_CHARACTERS]
-    found = trafilatura.extract(page, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
+    # Trafilatura looks at some of the attributes that hide an element.
+    seen = without_hidden(page)
+    found = trafilatura.extract(seen, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
     if len(found) < _MIN_CHARACTERS:
         found = visible_text(page).strip()
     return found[:MAX_CHARACTERS]
