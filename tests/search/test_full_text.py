@@ -74,6 +74,20 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
     assert [hit.page_text is None for hit in asked.web_hits] == [pages == "snippets"] * len(texts)
 
 
+def test_pages_without_addresses_are_as_many_as_there_are() -> None:
+    class Nameless(ScriptedPipeline):
+        def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
+            texts = ("tower a", "tower b", "tower a")
+            return [
+                {"index": n, "score": 0.5, "page_name": None, "page_url": None, "page_snippet": text}
+                for n, text in enumerate(texts)
+            ]
+
+    asked = turn("x", queries=("a",))
+    run(WebSearch, [asked], context(settings(), Nameless({}, {})))
+    assert [hit.page_snippet for hit in asked.web_hits] == ["tower a", "tower b"]
+
+
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     found, beginning = find_windows("A new page. " * 50, "gone", 24)
     assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")
