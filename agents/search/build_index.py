@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -19,7 +20,7 @@ from agents.search.hub import current_revision
 from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
-from agents.search.pages.page_text import main_content
+from agents.search.pages.page_text import MAX_DOCUMENT, main_content
 from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
@@ -232,7 +233,9 @@ def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
 
 
 def _documents(folder: Path, base_url: str, read: Each) -> list[ChunkRow]:
-    chunks, left_out = read_documents(folder, base_url, content_of=main_content, each=read)
+    chunks, left_out = read_documents(
+        folder, base_url, content_of=partial(main_content, characters=MAX_DOCUMENT), each=read
+    )
     for reason in left_out:
         print(f"left out: {reason}", file=sys.stderr)
     return chunks

@@ -35,7 +35,8 @@ class ImageHit:
     @property
     def record(self) -> Hashable:
         """Deduplication key of a hit: equal for all hits of one record of the index, within one search."""
-        return self.index, self.url, tuple(entity.name for entity in self.entities)
+        # By identity, since attributes cannot be hashed: results that number their own hits may hold two entities of one name.
+        return self.index, self.url, tuple((entity.name, id(entity.attributes)) for entity in self.entities)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class WebHit:
     @property
     def record(self) -> Hashable:
         """Deduplication key of a hit: equal for all hits of one record of the index, within one search."""
-        return self.index, self.page_name, self.page_snippet, self.page_text
+        return self.index, self.page_name, self.page_snippet, self.page_url, self.page_text
 
 
 @dataclass(frozen=True)
@@ -110,11 +111,10 @@ def _image_hit(value: Mapping[str, Any]) -> ImageHit:
     if not isinstance(entities, Sequence) or isinstance(entities, str | bytes):
         raise TypeError("'entities' is not a list")
     named = (_entity(entity) for entity in entities)
-    url = value["url"]
     return ImageHit(
         index=int(value["index"]),
         score=_score(value),
-        url="" if url is None else _text(value, "url"),
+        url=_text_or_nothing(value, "url"),
         entities=tuple(entity for entity in named if entity is not None),
     )
 
@@ -132,9 +132,9 @@ def _web_hit(value: Mapping[str, Any]) -> WebHit:
     return WebHit(
         index=str(value["index"]),
         score=_score(value),
-        page_name=_text(value, "page_name")[:MAX_NAME],
+        page_name=_text_or_nothing(value, "page_name")[:MAX_NAME],
         page_snippet=_text(value, "page_snippet")[:MAX_SNIPPET],
-        page_url=_text(value, "page_url"),
+        page_url=_text_or_nothing(value, "page_url"),
         page_text=page if isinstance(page, str) and page.strip() else None,
     )
 
@@ -144,6 +144,11 @@ def _score(value: Mapping[str, Any]) -> float:
     if not math.isfinite(score):
         raise ValueError(f"score {score}")
     return score
+
+
+def _text_or_nothing(value: Mapping[str, Any], key: str) -> str:
+    """Return a text that a hit can do without; "" for None and for a missing one."""
+    return "" if value.get(key) is None else _text(value, key)
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:

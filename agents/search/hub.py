@@ -16,6 +16,7 @@ import re
 import shutil
 import tempfile
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from agents.search.hits import SearchError
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 _DOWNLOAD = "snapshot_download"
+_REMOVED = ".removed-"  # before the names of snapshots that are being removed
 _IDS = "index_metadata.pickle"
 _NEVER_WRITTEN = frozenset({"data_level0.bin", "link_lists.bin", _IDS})
 """Vectors of a Chroma collection, their graph and their ids. Where all three are there, opening and searching only read them; an index of
@@ -109,6 +111,15 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
     return snapshot
 
 
+def remove_snapshot(snapshot: Path) -> None:
+    """Remove a snapshot. Whoever looks sees all of it or nothing, also if the process is killed in between."""
+    removed = snapshot.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
+    with contextlib.suppress(OSError):
+        snapshot.rename(removed)
+    for left in snapshot.parent.glob(f"{_REMOVED}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def point(hub: Path, dataset_id: str, revision: str) -> None:
     """Let ``main`` name a revision, in one step and without a newline, which Hugging Face would take as part of it."""
     write_whole(repository_folder(hub, dataset_id) / "refs" / "main", revision.encode("ascii"))
@@ -121,18 +132,25 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
 
     Raises:
         SearchError: No snapshot is published.
+        OSError: The copy cannot be made.
     """
-    revision = current_revision(hub, dataset_id)
-    if revision is None:
-        raise SearchError(f"{hub} has no data set {dataset_id}; build it with python -m agents.search.build_index")
     copies = _copies()
-    target = snapshot_path(copies, dataset_id, revision)
-    if not target.is_dir():
+    while (revision := current_revision(hub, dataset_id)) is not None:
+        target = snapshot_path(copies, dataset_id, revision)
+        if target.is_dir():
+            return target
         copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
-        source = snapshot_path(hub, dataset_id, revision)
-        shutil.copytree(source, copy, copy_function=_link_or_copy, dirs_exist_ok=True)
-        publish(copies, dataset_id, revision, copy)
-    return target
+        try:
+            shutil.copytree(
+                snapshot_path(hub, dataset_id, revision), copy, copy_function=_link_or_copy, dirs_exist_ok=True
+            )
+        except OSError:
+            shutil.rmtree(copy, ignore_errors=True)
+            if current_revision(hub, dataset_id) == revision:
+                raise
+            continue  # a build has replaced the snapshot meanwhile
+        return publish(copies, dataset_id, revision, copy)
+    raise SearchError(f"{hub} has no data set {dataset_id}; build it with python -m agents.search.build_index")
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -27,12 +28,12 @@ from PIL import Image
 from tqdm import tqdm
 
 from agents.base.cluster import Each, map_locally
-from agents.base.files import parse_json
+from agents.base.files import parse_json, shorten_name
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, point, publish, repository_folder, snapshot_path
+from agents.search.hub import current_revision, point, publish, remove_snapshot, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
 
 if TYPE_CHECKING:
@@ -158,7 +159,18 @@ class IndexBuilder:
         return self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
 
     def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """Build the index of chunks of pages, and embed the chunks sorted by length."""
+        """Build the index of chunks of pages, and embed the chunks sorted by length.
+
+        Raises:
+            SearchError: See the class; or different sources have pages with the same URL.
+        """
+        counts = Counter(row.id for row in rows)
+        repeated = dict.fromkeys(row.page_url for row in rows if counts[row.id] > 1)
+        if repeated:
+            raise SearchError(
+                f"{len(repeated)} pages stand in several sources, such as {shorten_name(next(iter(repeated)))}; "
+                "leave one of them out, or put --base-url URL before the paths of documents"
+            )
         stored: list[Row] = []
         texts: dict[bytes, str] = {}
         for row in rows:
@@ -203,6 +215,8 @@ class IndexBuilder:
             self._write_collection(work, rows, manifest)
             _compact(work)
             (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+            if snapshot.is_dir():  # without its manifest
+                remove_snapshot(snapshot)
             publish(self.hub, dataset_id, manifest.revision, work)
             _remove_older(snapshot)
         return BuiltIndex(snapshot, manifest, embedded, fresh=True)
@@ -299,9 +313,9 @@ def content_hash(rows: Sequence[Row]) -> str:
 
 def _remove_older(snapshot: Path) -> None:
     """Earlier snapshots of the same data set that were built here; processes serve from copies of them."""
-    for other in snapshot.parent.iterdir():
+    for other in list(snapshot.parent.iterdir()):
         if other != snapshot and Manifest.read(other) is not None:
-            shutil.rmtree(other, ignore_errors=True)
+            remove_snapshot(other)
 
 
 def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:

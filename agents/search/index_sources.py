@@ -16,6 +16,8 @@ _MAX_REPORTED = 20
 
 CHUNK_WORDS = 200  # words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees
 
+_CHUNK, _CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by what stands before the first "_chunk" of an id
+
 Text = Annotated[str, Field(strict=True)]
 Filled = Annotated[str, Field(strict=True, pattern=r"\S")]
 
@@ -114,13 +116,13 @@ def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow
 
 def chunk_pages(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
     """Return the chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
-    names: dict[str, str] = {}
+    names: dict[str, str] = {}  # the first one that says something
     texts: dict[str, dict[str, None]] = {}
     for page in pages:
-        names.setdefault(page.page_url, page.page_name)
+        names[page.page_url] = names.get(page.page_url) or page.page_name
         texts.setdefault(page.page_url, {}).update(dict.fromkeys(split_text(page.page_snippet, words) or [""]))
     return [
-        ChunkRow(f"{url}_chunk_{number}", names[url], text, url)
+        ChunkRow(f"{url.replace(_CHUNK, _CHUNK_IN_URL)}{_CHUNK}_{number}", names[url], text, url)
         for url, chunks in texts.items()
         for number, text in enumerate(chunks)
     ]

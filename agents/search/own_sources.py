@@ -2,7 +2,10 @@
 
 import csv
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +14,9 @@ from agents.base.cluster import Each, map_locally
 from agents.base.files import format_os_error, parse_front_matter, shorten_name, well_formed, write_whole
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
+from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
+from agents.search.searchers import reason
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
 
@@ -36,7 +41,7 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
     urls: dict[str, str] = {}
     known: dict[str, dict[str, str]] = {}
     for where, cells in _cells(table):
-        name, entity, url = cells.pop(FILE), cells.pop(ENTITY), cells.pop(URL, "")
+        name, entity, url = _spell(folder, cells.pop(FILE)), cells.pop(ENTITY), cells.pop(URL, "")
         if problem := _unusable(folder, name):
             problems.append(f"{where}: {problem}")
             continue
@@ -70,7 +75,7 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     Raises:
         SourceError: There are no photos, or photos lack a caption that can be read; the message names each of them.
     """
-    photos = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in _PICTURES and path.is_file()]
+    photos = [folder / path for path in _visible_files(folder) if path.suffix.lower() in _PICTURES]
     if not photos:
         raise SourceError(f"there are no photos in {folder} ({', '.join(_PICTURES)})")
     problems: list[str] = []
@@ -79,7 +84,7 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     for photo in photos:
         caption = photo.with_suffix(_CAPTION)
         try:
-            name, *lines = [line.strip() for line in _decode(caption.read_bytes()).splitlines() if line.strip()]
+            name, *lines = [line.strip() for line in decode_page(caption.read_bytes()).splitlines() if line.strip()]
         except OSError:
             problems.append(f"{photo} has no caption; write what it shows into {caption.name}, or list it in a table")
             continue
@@ -97,12 +102,26 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     ]
 
 
+def _visible_files(folder: Path) -> list[Path]:
+    """List the files below a folder, sorted and relative to it, without those that a point before a name hides."""
+    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+
+
 def _attributes(lines: Sequence[str]) -> dict[str, str]:
     """Return the attributes in the lines of a caption after its first."""
     pairs = [[part.strip() for part in line.split(":", 1)] for line in lines]
     named = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and all(pair)}
     text = " ".join(pair[0] for pair in pairs if len(pair) == 1)
     return {**named, **({"description": text} if text else {})}
+
+
+def _spell(folder: Path, name: str) -> str:
+    """Spell a photo's name as its file has it: macOS writes accents apart from their letters, tables hold both in one character."""
+    forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
+    with suppress(OSError, ValueError):
+        return next((form for form in forms if (folder / form).is_file()), name)
+    return name
 
 
 def _unusable(folder: Path, name: str) -> str:
@@ -134,11 +153,15 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
                 raise SourceError(
                     f"{table}: the first line has to name the columns; missing: {', '.join(sorted(missing))}"
                 )
+            if repeated := [name for name, count in Counter(reader.fieldnames).items() if name and count > 1]:
+                raise SourceError(f"{table}: the first line names {', '.join(map(repr, repeated))} more than once")
             for row in reader:
                 where = f"{table}:{reader.line_num}"
-                if None in row:
+                if None in row or row.get("", "").strip():
                     raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
-                yield where, {name: value.strip() for name, value in row.items()}
+                cells = {name: value.strip() for name, value in row.items() if name}
+                if any(cells.values()):  # spreadsheets write rows of empty cells
+                    yield where, cells
     except OSError as error:
         raise SourceError(f"cannot read {format_os_error(error)}") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -170,8 +193,7 @@ def read_documents(
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    shown = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+    shown = _visible_files(folder)
     pages: list[Page] = []
     left_out: list[str] = []
     read = partial(_read_document, folder, base_url, content_of)
@@ -188,25 +210,43 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
     """Read the pages of a file below a folder that hold text.
 
     Returns:
-        The pages, and why there are none ("" if there are).
+        The pages, and why all or some are missing ("" if none is).
     """
     ending = path.suffix.lower()
-    read = partial(_html, content_of=content_of) if ending in _HTML else _READERS.get(ending)
-    if read is None:
-        known = ", ".join((*_HTML, *_READERS))
-        return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
+    url = well_formed(base_url + path.as_posix())  # names of files may be no Unicode
     try:
-        pages = read(folder / path, well_formed(base_url + path.as_posix()))  # names of files may be no Unicode
-        found = [replace(page, page_name=well_formed(page.page_name)) for page in pages if page.page_snippet.strip()]
+        if _is_pdf(folder / path):
+            pages, problem = _pdf(folder / path, url)
+        elif ending in _HTML:
+            pages, problem = _html(folder / path, url, content_of), ""
+        elif ending in _READERS:
+            pages, problem = _READERS[ending](folder / path, url), ""
+        else:
+            known = ", ".join((*_HTML, *_READERS, _PDF))
+            return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
+        found = [
+            replace(page, page_name=well_formed(page.page_name), page_snippet=well_formed(page.page_snippet))
+            for page in pages
+            if page.page_snippet.strip()
+        ]
     except SourceError:
         raise
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
-        return [], f"{type(error).__name__}: {error}"
-    return found, "" if found else "it holds no text" + (" (a scan? OCR it first)" if ending == ".pdf" else "")
+        return [], reason(error)
+    nothing = "it holds no text" + (" (a scan? OCR it first)" if ending == _PDF else "")
+    return found, problem or ("" if found else nothing)
+
+
+def _is_pdf(path: Path) -> bool:
+    """Return whether a file is a PDF by its ending or, whatever that says, by its first bytes."""
+    if path.suffix.lower() == _PDF:
+        return True
+    with path.open("rb") as file:
+        return file.read(len(_PDF_MARK)) == _PDF_MARK
 
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = _decode(path.read_bytes())
+    page = decode_page(path.read_bytes())
     return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
@@ -221,17 +261,22 @@ def _title(page: str) -> str:
 
 
 def _markdown(path: Path, url: str) -> list[Page]:
-    document = parse_front_matter(_decode(path.read_bytes()))
+    document = parse_front_matter(decode_page(path.read_bytes()))
     headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(document.content)]
     title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
     return [Page(url, title, _HEADING.sub(lambda found: found[1].rstrip(_AFTER_HEADING), document.content))]
 
 
 def _plain(path: Path, url: str) -> list[Page]:
-    return [Page(url, path.stem, _decode(path.read_bytes()))]
+    return [Page(url, path.stem, decode_page(path.read_bytes()))]
 
 
-def _pdf(path: Path, url: str) -> list[Page]:
+def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
+    """Read the pages of a PDF.
+
+    Returns:
+        The pages that can be read, and why others cannot.
+    """
     try:
         from pypdf import PdfReader
     except ImportError as error:
@@ -239,20 +284,15 @@ def _pdf(path: Path, url: str) -> list[Page]:
     document = PdfReader(path)
     said = (document.metadata.title if document.metadata else None) or ""
     title = said.strip() or path.stem
-    return [
-        Page(f"{url}#page={number}", f"{title}, page {number}", page.extract_text())
-        for number, page in enumerate(document.pages, 1)
-    ]
-
-
-def _decode(data: bytes) -> str:
-    """UTF-8 (or UTF-16 with its mark), else as Windows has it in the West."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
+    pages: list[Page] = []
+    broken: dict[int, str] = {}
+    for number, page in enumerate(document.pages, 1):
+        try:
+            pages.append(Page(f"{url}#page={number}", f"{title}, page {number}", page.extract_text()))
+        except Exception as error:  # noqa: BLE001 - as for a whole file; the other pages are read
+            broken[number] = reason(error)
+    numbers = ", ".join(map(str, [*broken][:_MAX_NAMED])) + (" ..." if len(broken) > _MAX_NAMED else "")
+    return pages, f"pages {numbers} cannot be read: {next(iter(broken.values()))}" if broken else ""
 
 
 _HTML = (".html", ".htm", ".xhtml")
@@ -260,5 +300,6 @@ _READERS: Mapping[str, Callable[[Path, str], list[Page]]] = {
     ".md": _markdown,
     ".markdown": _markdown,
     ".txt": _plain,
-    ".pdf": _pdf,
 }
+_PDF, _PDF_MARK = ".pdf", b"%PDF-"
+_MAX_NAMED = 10  # pages of a PDF in a message

@@ -193,6 +193,8 @@ def _harmless(value: str) -> str:
     decoded = _repeat(value, html.unescape) if "&" in value else value
     torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)
     seen = (*torn, plain(decoded)) if _MARKUP.search(value) else torn
-    if any(gives_orders(" ".join(text.split())) for text in seen):
-        return _repeat(decoded, lambda text: neutral(plain(text), citations=False))
-    return neutral(value, citations=False)
+    harmless = neutral(value, citations=False)
+    if harmless == value and not any(gives_orders(" ".join(text.split())) for text in seen):
+        return value
+    # Taking a sentence out of markup would open its comments and tags.
+    return _repeat(decoded, lambda text: neutral(plain(text), citations=False))

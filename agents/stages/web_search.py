@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from operator import attrgetter
@@ -98,7 +98,8 @@ class WebSearch(Stage):
 
     def _best(self, found: Sequence[Results[WebHit]]) -> list[WebHit]:
         """Merge the hits of a turn's queries and keep the best, best first."""
-        options, one_page = self.options, attrgetter("page_url")
+        options = self.options
+        one_page: Callable[[WebHit], Hashable] = _identify
         hits = [hit for results in found for hit in results.hits]
         if options.pages == "snippets":
             hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")
@@ -115,4 +116,9 @@ class WebSearch(Stage):
         """
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         deadline = context.deadline.within(READING_SECONDS * len(ranked))
-        return context.search.page_texts([hit.page_url for hit in by_rank], context.fetch, deadline)
+        return context.search.page_texts([hit.page_url for hit in by_rank if hit.page_url], context.fetch, deadline)
+
+
+def _identify(hit: WebHit) -> Hashable:
+    """Return what makes two hits one page: its URL, or what was found of a page without one."""
+    return hit.page_url or (hit.page_name, hit.page_snippet)

@@ -42,6 +42,8 @@ _ORDERS = re.compile(
             r"(?:ignore|disregard|forget|override|bypass|discard|neglect|skip)\s+" + _EARLIER.replace("{1,8}?", "{0,8}?")
             + r"(?:instructions?|above|context|prompts?|rules?|guidelines?|information|evidence|photo|image|picture|everything|text|before|"
             r"messages?|documents?|sources?|knowledge|facts?|said|told)\b",
+            r"(?:ignore|disregard|forget|override|skip)\s+(?:[\w'’]+\s+){1,3}?(?:questions?|quer(?:y|ies))\W+(?:(?:and|then|instead|just|simply|only|please)\W+){0,3}"
+            r"(?:answer|say|reply|respond|output|write|print|tell|give|state|return|the\s+answer)\b",
             r"(?:new|updated|real|actual|hidden|secret|important|special|following|urgent)\s+(?:system\s+)?(?:instructions?|prompt|directive|orders?)\b\W{0,3}(?:for|to|:|-|is|are|from|follow)",
             r"system\s+(?:prompt|message|override|instruction|notice|alert|update)s?\b",
             r"(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"

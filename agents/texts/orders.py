@@ -12,6 +12,10 @@ from itertools import chain
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。！？])|\n+(?![a-z])")
 _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*")  # 3,117 and 4.5 are words
+_SCRIPT_CHANGES = re.compile(
+    r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=[^\W\u3040-\u30ff\u3400-\u9fff])|(?<=[^\W\u3040-\u30ff\u3400-\u9fff])(?=[\u3040-\u30ff\u3400-\u9fff])"
+)
+"""Chinese and Japanese put no blanks around names and numbers of other scripts."""
 _TORN = re.compile(r"(?<!\w)\w(?:[\s.\-_*|]{1,3}\w(?!\w)){2,}")
 _HYPHEN = re.compile(r"(?<=\w)[-\u00ad\u200b](?=\w)")
 _BETWEEN_LETTERS = re.compile(r"[\s.\-_*|]+")
@@ -111,7 +115,7 @@ def _unleeted(letters: dict[int, int], word: re.Match[str]) -> str:
 
 def words_in(text: str) -> set[str]:
     """Return the words and numbers of a text in lower case."""
-    return set(_WORD.findall(unicodedata.normalize("NFKC", text).lower()))
+    return set(_WORD.findall(_SCRIPT_CHANGES.sub(" ", unicodedata.normalize("NFKC", text).lower())))
 
 
 def answer_keywords(answer: str, question: str) -> set[str]:

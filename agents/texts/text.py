@@ -16,11 +16,13 @@ _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span stro
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
 _UNSEEN = frozenset("head script style template noscript noembed noframes object iframe".split())
-_HIDDEN_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
-    r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$)",
+_HIDDEN_STYLE = re.compile(  # whole names of properties: min-width, margin-left and backface-visibility hide nothing
+    r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
+    r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$))",
     re.IGNORECASE,
 )
+_WHOLE = frozenset(("html", "body"))  # hidden until a script has run
+_MAY_HIDE = re.compile(r"<template\b|[\s\"'/](?:hidden|aria-hidden|style)(?:[\s=/>]|$)", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 # One line of ASCII without entities, tags, brackets and blanks to fold
@@ -75,14 +77,37 @@ def visible_text(page: str) -> str:
     """
     if not looks_like_markup(page):
         return page[:_MAX_TEXT]
-    page = page[:_MAX_MARKUP]
+    root = _parse(page)
+    return "" if root is None else "".join(_seen(root))[:_MAX_TEXT]
+
+
+def without_hidden(page: str) -> str:
+    """Remove what the attributes and styles of a page's elements hide; a page that hides nothing stays as it is."""
+    if _MAY_HIDE.search(page) is None or (root := _parse(page)) is None:
+        return page
+    hidden = [
+        element
+        for element in root.iter()
+        if element.tag == "template" or (element.tag not in _WHOLE and _is_hidden_by_attributes(element))
+    ]
+    for element in hidden:
+        element.clear(keep_tail=True)
+    return str(etree.tostring(root, encoding="unicode", method="html")) if hidden else page
+
+
+def _parse(page: str) -> markup.HtmlElement | None:
+    """Parse a page without its comments.
+
+    Returns:
+        None if nothing is left but comments.
+    """
     parser = markup.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    # NUL ends the document for older libxml2; it cannot encode lone surrogates.
+    data = page[:_MAX_MARKUP].replace("\0", " ").encode("utf-8", errors="ignore")
     try:
-        # NUL ends the document for older libxml2; it cannot encode lone surrogates.
-        root = markup.document_fromstring(page.replace("\0", " ").encode("utf-8", errors="ignore"), parser=parser)
-    except etree.ParserError:  # nothing is left but comments
-        return ""
-    return "".join(_seen(root))[:_MAX_TEXT]
+        return markup.document_fromstring(data, parser=parser)
+    except etree.ParserError:
+        return None
 
 
 def _seen(root: etree._Element) -> Iterator[str]:
@@ -104,9 +129,12 @@ def _seen(root: etree._Element) -> Iterator[str]:
 
 
 def _is_hidden(element: etree._Element) -> bool:
+    return element.tag in _UNSEEN or _is_hidden_by_attributes(element)
+
+
+def _is_hidden_by_attributes(element: etree._Element) -> bool:
     return (
-        element.tag in _UNSEEN
-        or "hidden" in element.attrib
+        "hidden" in element.attrib
         or element.get("aria-hidden", "").lower() == "true"
         or _HIDDEN_STYLE.search(element.get("style", "")[:500]) is not None
     )

@@ -52,8 +52,11 @@ _Render = Callable[[Sequence[str]], str]  # from what a template is given by pos
 
 def _convert(values: Sequence[str]) -> str:
     """``{{convert|870|ft|m}}`` -> ``870 ft``; ``|5|to|10|kg`` -> ``5 to 10 kg``; ``|5|ft|11|in|m`` -> ``5 ft 11 in``."""
-    if len(values) >= 4 and values[1] in _RANGE:
-        return " ".join(values[:4])
+    last = 0  # place of the last number of a range
+    while len(values) > last + 2 and values[last + 1] in _RANGE:
+        last += 2
+    if last:
+        return " ".join(values[: last + 2])
     if len(values) >= 4 and re.fullmatch(r"[\d.,]+", values[2]) and re.fullmatch(r"[a-z]+", values[3]):
         return " ".join(values[:4])
     return " ".join(values[:2])
@@ -61,7 +64,7 @@ def _convert(values: Sequence[str]) -> str:
 
 def _date(values: Sequence[str]) -> str:
     """Format the values of a date: ``{{start date|1889|3|31}}`` -> ``31 March 1889``; of birth and age the birth."""
-    numbers = [value for value in values if value.isdigit()]
+    numbers = [value for value in values if value.isdecimal()]
     if not numbers:
         return _SEPARATOR.join(values)
     year, *rest = numbers[:3]
@@ -123,6 +126,12 @@ def _height(values: Sequence[str], named: Mapping[str, str]) -> str:
     return " ".join(f"{named[unit]} {unit}" for unit in ("m", "cm", "ft", "in") if named.get(unit)) or _first(values)
 
 
+def _duration(values: Sequence[str], named: Mapping[str, str]) -> str:
+    """``{{duration|m=3|s=5}}`` -> ``3:05``."""
+    first, *rest = [named[unit] for unit in ("h", "m", "s") if named.get(unit)] or values or ("",)
+    return ":".join((first, *(part.zfill(2) for part in rest)))
+
+
 def _coordinates(values: Sequence[str]) -> str:
     return " ".join(value for value in values if re.fullmatch(r"[\d.+-]+|[NSEW]", value))
 
@@ -133,7 +142,8 @@ _RENDERERS: dict[str, _Render] = {
     "birth date and age": _date, "birth-date and age": _date, "death date": _date, "death date and age": _date,
     "film date": _date, "release date": _date, "date": _date,
     "plainlist": _listed, "unbulleted list": _listed, "ubl": _listed, "hlist": _listed, "flatlist": _listed,
-    "bulleted list": _listed, "indented plainlist": _listed, "csv": _listed, "cslist": _listed,
+    "bulleted list": _listed, "blist": _listed, "collapsible list": _listed, "indented plainlist": _listed, "csv": _listed,
+    "cslist": _listed,
     "circa": _circa, "c.": _circa, "ca": _circa,
     "us$": _prefixed("US$"), "usd": _prefixed("US$"), "gbp": _prefixed("£"), "£": _prefixed("£"),
     "eur": _prefixed("€"), "€": _prefixed("€"), "inr": _prefixed("₹"),
@@ -142,17 +152,26 @@ _RENDERERS: dict[str, _Render] = {
     "ndash": _constant("–"), "en dash": _constant("–"), "mdash": _constant("—"), "snd": _constant(" – "), "spnd": _constant(" – "),
     "spaced ndash": _constant(" – "), "spaced en dash": _constant(" – "), "times": _constant("×"), "minus": _constant("−"),
     "nbsp": _constant(" "), "space": _constant(" "), "br": _constant(_SEPARATOR), "break": _constant(_SEPARATOR),
-    "native name": _second, "native phrase": _second,
+    "native name": _second, "native phrase": _second, "sort": _second, "sortname": lambda values: " ".join(values[:2]), "dts": _date,
     "lang": _last, "flag": _first, "flagicon": lambda _: "", "flagcountry": _first, "coord": _coordinates,
-    "efn": lambda _: "", "citation needed": lambda _: "", "cite web": lambda _: "", "cn": lambda _: "", "sfn": lambda _: "",
+    **dict.fromkeys(  # references, keys to sort by, and ages that are computed
+        ("citation needed", "cn", "citation", "r", "rp", "ref label", "note label", "refn", "notetag", "cref", "webarchive", "hs", "ntsh",
+         "sort key", "hidden sort key", "age"), _constant("")),
 }  # fmt: skip
-_NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] = {"val": _value, "height": _height}
+_NOTHING = ("cite ", "efn", "sfn", "harv", "age in ")  # beginnings of names of the same kinds
+_OF_EDITORS = frozenset(("date", "reason", "talk"))  # what remarks such as {{update inline|date=May 2020}} hold
+_NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] = {
+    "val": _value, "height": _height, "duration": _duration
+}  # fmt: skip
 
 
 def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
     name = template.strip().lower().replace("_", " ")
-    if name.startswith("cite "):
+    if name.startswith(_NOTHING):
         return ""
+    if numbered := sorted((key for key in named if key.isdecimal()), key=int):  # {{ubl|1=a|2=b}} is {{ubl|a|b}}
+        values = [*values, *(named[key] for key in numbered)]
+        named = {key: value for key, value in named.items() if key not in numbered}
     if name.startswith("formatnum:"):
         return name.removeprefix("formatnum:").strip()
     if name in _NAMED_RENDERERS:
@@ -160,7 +179,7 @@ def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) ->
     if name in _RENDERERS:
         return _RENDERERS[name](values)
     # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
-    return _first(values) or _SEPARATOR.join(named.values())
+    return _first(values) or _SEPARATOR.join(value for key, value in named.items() if key not in _OF_EDITORS)
 
 
 def _template(template: Template) -> str:

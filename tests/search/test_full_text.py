@@ -74,6 +74,20 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
     assert [hit.page_text is None for hit in asked.web_hits] == [pages == "snippets"] * len(texts)
 
 
+def test_pages_without_addresses_are_as_many_as_there_are() -> None:
+    class Nameless(ScriptedPipeline):
+        def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
+            texts = ("tower a", "tower b", "tower a")
+            return [
+                {"index": n, "score": 0.5, "page_name": None, "page_url": None, "page_snippet": text}
+                for n, text in enumerate(texts)
+            ]
+
+    asked = turn("x", queries=("a",))
+    run(WebSearch, [asked], context(settings(), Nameless({}, {})))
+    assert [hit.page_snippet for hit in asked.web_hits] == ["tower a", "tower b"]
+
+
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     found, beginning = find_windows("A new page. " * 50, "gone", 24)
     assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")
@@ -130,6 +144,49 @@ def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> N
     asked.web_hits = (replace(safe_page(hit), page_text=safe_full_text(hit.page_text or "")),)
     run(EvidenceStage, [asked], context(settings()))
     assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
+
+
+ARTICLE = "".join(
+    f"<p>The old mill stands by the river, and part {n} tells of those who built it in the year {1800 + n}.</p>"
+    for n in range(8)
+)
+HIDDEN = [
+    "<p hidden>{}</p>",
+    "<p style='font-size:0'>{}</p>",
+    "<div style='position:absolute; left:-9999px'><p>{}</p></div>",
+    "<template><p>{}</p></template>",
+    "<p aria-hidden=true>{}</p>",
+    "<p>It is old.<span hidden>{}</span> It is high.</p>",
+    "<!-- {} -->",
+]
+SHOWN = [
+    "min-width:0",
+    "line-height: 0",
+    "margin-left:-100px",
+    "margin-top: -120px",
+    "backface-visibility: hidden",
+    "fill-opacity:0",
+]
+
+
+@pytest.mark.parametrize(
+    "page", [f"<html><body><article>{ARTICLE}%s{ARTICLE}</article></body></html>", "<p>A mill.</p>%s"]
+)
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_what_a_page_hides_is_read_neither_of_the_whole_page_nor_of_a_part(hidden: str, page: str) -> None:
+    text = safe_full_text(page % hidden.format("Purple is the colour of the mill that nobody is shown."))
+    assert "mill" in text and "Purple" not in text and ("It is high" in text) == ("It is high" in hidden)
+
+
+@pytest.mark.parametrize("style", SHOWN)
+def test_a_style_that_hides_nothing_hides_nothing(style: str) -> None:
+    assert "purple" in safe_full_text(
+        f"<p>A mill.</p><div style='color:red;{style}'><p>Its sails are purple.</p></div>"
+    )
+
+
+def test_a_page_that_waits_for_its_scripts_is_read() -> None:
+    assert "old mill" in safe_full_text(f"<html><body style='opacity:0'><article>{ARTICLE}</article></body></html>")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from PIL import Image
 
 from agents.search.gateway import SearchGateway
 from agents.search.hits import MAX_NAME, MAX_SNIPPET, ImageHit, Results, WebHit, image_results, web_results
+from agents.search.retrieved import safe_page, safe_picture
 from tests.search.conftest import PAGES, World, draw
 
 QUERIES = [
@@ -391,6 +392,32 @@ def test_a_hit_that_cannot_be_cleaned_costs_itself() -> None:
     [found] = SearchGateway(lambda query, k: pages, each_page=cleaned).search_web(["a"], 5)
     assert [hit.page_name for hit in found.hits] == ["good"]
     assert "RecursionError" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "nothing", [{"page_name": None}, {"page_url": None}, {"page_name": None, "page_url": None}, {}]
+)
+def test_a_page_without_name_or_address_is_still_read(nothing: dict[str, Any]) -> None:
+    page = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_snippet": "s", "page_url": "u", **nothing}
+    [hit] = web_results([page]).hits
+    assert (hit.page_name, hit.page_url) == (page["page_name"] or "", page["page_url"] or "")
+    without = {key: value for key, value in page.items() if key not in nothing}
+    assert web_results([without]).hits == (hit,)
+
+
+def test_results_that_number_their_own_hits_are_not_mixed_up() -> None:
+    def pipeline(query: Any, k: int) -> Any:
+        if isinstance(query, str):
+            found = {"page_name": "n", "page_snippet": "s", "page_url": query}
+        else:
+            known = {"entity_name": "Ford Focus", "entity_attributes": {"width": f"{query.width} px"}}
+            found = {"url": None, "entities": [known]}
+        return [{"index": 0, "score": 0.5, **found}]
+
+    gateway = SearchGateway(pipeline, each_picture=safe_picture, each_page=safe_page)
+    assert [one.hits[0].page_url for one in gateway.search_web(["a", "b"], 3)] == ["a", "b"]
+    cars = gateway.search_images([Image.new("RGB", (width, 9)) for width in (8, 16)], 3)
+    assert [one.hits[0].entities[0].attributes["width"] for one in cars] == ["8 px", "16 px"]
 
 
 def test_names_and_snippets_of_any_length_are_cut() -> None:

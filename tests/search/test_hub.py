@@ -1,9 +1,11 @@
 import errno
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
@@ -15,6 +17,7 @@ from agents.search.hub import (
     local_indices,
     point,
     publish,
+    remove_snapshot,
     repository_folder,
     snapshot_path,
     working_copy,
@@ -80,6 +83,31 @@ def test_a_new_revision_is_opened_after_the_old_one(tmp_path: Path) -> None:
     publish(tmp_path, "org/renewed", B, work(tmp_path, "two"))
     new = working_copy(tmp_path, "org/renewed")
     assert [(folder / "file").read_text() for folder in (old, new)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_snapshot_that_is_replaced_while_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    """A build publishes and cleans up between a reader's look at the revision and its copy; or the copy fails for another reason."""
+    old = publish(tmp_path, f"org/raced-{stays}", A, work(tmp_path, "one"))
+    copytree = shutil.copytree
+
+    def race(source: Path, *given: Any, **named: Any) -> Any:
+        if source == old and not stays:
+            publish(tmp_path, f"org/raced-{stays}", B, work(tmp_path, "two"))
+            remove_snapshot(old)
+        if source == old and stays:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return copytree(source, *given, **named)
+
+    monkeypatch.setattr(shutil, "copytree", race)
+    if stays:
+        with pytest.raises(OSError, match="No space left"):
+            working_copy(tmp_path, f"org/raced-{stays}")
+    else:
+        assert (working_copy(tmp_path, f"org/raced-{stays}") / "file").read_text() == "two"
+    assert not old.exists() or stays
 
 
 def test_everything_else_is_asked_of_hugging_face_as_ever(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -200,6 +201,28 @@ def test_older_indices_are_removed(tmp_path: Path, encoder: TextIndexEncoder) ->
     new = build(tmp_path, encoder)
     assert not old.path.exists()
     assert new.path.is_dir()
+
+
+@pytest.mark.hostile("index builds killed at any point")
+def test_an_index_that_was_half_removed_is_written_anew(
+    tmp_path: Path, encoder: TextIndexEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build is killed while it removes the older index, and the sources go back to what that held."""
+    old = build(tmp_path, encoder, ROWS[:5])
+
+    def die(folder: Path, **_: Any) -> None:
+        if folder.name != ".building":
+            (folder / "chroma.sqlite3").unlink()
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", die)
+        with pytest.raises(Killed):
+            build(tmp_path, encoder)
+    again = build(tmp_path, encoder, ROWS[:5])
+    assert again.manifest == old.manifest
+    assert contents(again.path)["ids"] == [row.id for row in ROWS[:5]]
+    assert [path.name for path in again.path.parent.iterdir()] == [again.manifest.revision]
 
 
 def test_nothing_to_build_is_an_error(tmp_path: Path, encoder: TextIndexEncoder) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agents.search.build_index import main
+from agents.base.cluster import map_locally
+from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.index_sources import SourceError
-from agents.search.own_sources import read_documents, read_table
+from agents.search.own_sources import read_captions, read_documents, read_table
 from agents.search.pages.page_text import main_content
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import draw
@@ -128,6 +130,33 @@ def test_what_is_no_table_is_told(tmp_path: Path, photos: Path, content: bytes, 
         read_table(tmp_path / "t.csv", photos)
 
 
+def test_spreadsheets_and_macs_leave_traces(tmp_path: Path) -> None:
+    """Empty rows and columns, accents apart from their letters in names of files, and files of attributes beside them."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    draw(0).save(folder / "Mu\u0308hle.png")
+    (folder / "._mill.png").write_bytes(b"Mac OS X")
+    (tmp_path / "t.csv").write_text("file;entity;height;\nM\u00fchle.png;Old Mill;12,5 m;\n;;;\n", encoding="utf-8")
+    [row] = read_table(tmp_path / "t.csv", folder)
+    assert row.path.is_file() and row.entities[0].attributes == {"height": "12,5 m"}
+    (folder / "Mu\u0308hle.txt").write_text("Old Mill")
+    assert [row.path.name for row in read_captions(folder)] == ["Mu\u0308hle.png"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("file,entity,\nmill.png,Old Mill,12 m\n", "2: more cells than columns"),
+        ("file,entity,height,height\nmill.png,Old Mill,12 m,13 m\n", "'height' more than once"),
+        (",,\nfile,entity\n", "missing: entity, file"),
+    ],
+)
+def test_columns_have_one_name_each(tmp_path: Path, photos: Path, lines: str, words: str) -> None:
+    (tmp_path / "t.csv").write_text(lines)
+    with pytest.raises(SourceError, match=words):
+        read_table(tmp_path / "t.csv", photos)
+
+
 def test_documents_of_every_kind_are_read(documents: Path) -> None:
     rows, left_out = read_documents(documents, "https://own.example/", content_of=main_content)
     by_url = {row.page_url.removeprefix("https://own.example/"): row for row in rows}
@@ -153,6 +182,83 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
     assert len(rows) == 5
     assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.xlsx"]
     assert "OCR" in left_out[1] and ".xlsx is not read" in left_out[2]
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "said"),
+    [
+        ('<meta charset="windows-1251">', "cp1251", "Старая мельница"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">', "koi8-r", "Старая мельница"),
+        ("<meta charset=Shift_JIS>", "cp932", "古い水車"),
+        ('<meta charset="gb2312">', "gb18030", "老磨坊镕"),
+        ('<meta charset="iso-8859-1">', "cp1252", "Müller’s mill"),
+        ('<meta charset="iso-8859-1">', "utf-8", "Müller’s mill"),  # it lies
+        ('<meta charset="no-such">', "cp1252", "Müller’s mill"),
+        ('<meta charset="punycode">', "cp1252", "Müller’s mill"),
+        ('<meta charset="utf-8">', "cp1252", "Müller’s mill"),
+        ("", "utf-16", "Старая мельница"),
+    ],
+)
+def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, said: str) -> None:
+    page = f"<html><head>{head}<title>{said}</title></head><body><p>{said} 1874</p></body></html>"
+    (tmp_path / "mill.html").write_bytes(page.encode(encoding))
+    [row] = read_documents(tmp_path, content_of=main_content)[0]
+    assert (row.page_name, row.page_snippet) == (said, f"{said} 1874")
+
+
+def test_an_xhtml_page_is_read_in_the_encoding_of_its_first_line(tmp_path: Path) -> None:
+    page = '<?xml version="1.0" encoding="ISO-8859-2"?><html><head><title>Młyn</title></head><body>Zażółć</body></html>'
+    (tmp_path / "mill.xhtml").write_bytes(page.encode("iso-8859-2"))
+    assert [row.page_snippet for row in read_documents(tmp_path, content_of=main_content)[0]] == ["Zażółć"]
+
+
+def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, documents: Path) -> None:
+    for number, text in enumerate(("A lighthouse keeper lived there.", "The lighthouse keeper had a cat.")):
+        (documents / f"book_chunk_{number}.txt").write_text(text)
+    cache = tmp_path / "cache"
+    assert main(["--documents", str(documents), "--split", "parts", "--cache", str(cache), "--no-progress"]) == 0
+    found = [hit["page_url"] for hit in opened(cache, "parts")("lighthouse keeper", k=2)]
+    assert sorted(found) == ["book_chunk_0.txt", "book_chunk_1.txt"]
+
+
+def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pypdf import PageObject
+
+    real = PageObject.extract_text
+
+    def extract(page: PageObject) -> str:
+        text = real(page)
+        if "steam" in text:
+            raise KeyError("/Font")
+        return f"{text}\ud835"  # fonts map letters to halves of pairs
+
+    monkeypatch.setattr(PageObject, "extract_text", extract)
+    (documents / "leaflet").write_bytes((documents / "guide.pdf").read_bytes())
+    rows, left_out = read_documents(documents, content_of=main_content)
+    assert [row.page_url for row in rows if "#page" in row.page_url] == ["guide.pdf#page=2", "leaflet#page=2"]
+    assert left_out == [f"{name}: pages 1 cannot be read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
+    assert all(row.page_snippet.encode() for row in rows)
+
+
+def test_a_long_page_is_indexed_to_its_end(tmp_path: Path) -> None:
+    text = "".join(f"<p>Part {n} tells of the mill and its {n} stones in a long sentence.</p>" for n in range(6_000))
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "long.html").write_text(f"<html><body>{text}<p>Its keeper is Zebedee.</p></body></html>")
+    options = IndexOptions(documents=tmp_path / "pages", split="long")
+    chunks = _chunks(options, map_locally)
+    assert chunks is not None and "Zebedee" in chunks[-1].page_snippet
+
+
+def test_a_page_in_two_sources_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "a.txt").write_text("The mill is old.")
+    line = {"page_url": "a.txt", "page_name": "A", "page_snippet": "The mill is high."}
+    (tmp_path / "more.jsonl").write_text(json.dumps(line))
+    given = ["--documents", str(tmp_path / "pages"), "--pages", str(tmp_path / "more.jsonl"), "--split", "x"]
+    place = ["--cache", str(tmp_path / "cache"), "--no-progress"]
+    assert main([*given, *place]) == 1
+    assert "a.txt" in (said := capsys.readouterr().err) and "--base-url" in said
+    assert main([*given, *place, "--base-url", "own/"]) == 0
 
 
 def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ def test_a_page_in_no_encoding_of_pages_is_read_as_utf8(tmp_path: Path, httpserv
     assert got(PageCache(tmp_path, http=True, allowed=ANY), httpserver.url_for("/a")) == "Zürich-a9"
 
 
+@pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=utf-8"])
+def test_a_page_is_read_as_it_declares_where_it_is_no_utf8(
+    tmp_path: Path, httpserver: HTTPServer, content_type: str
+) -> None:
+    page = '<meta charset="windows-1251"><p>Старая мельница</p>'
+    httpserver.expect_request("/page").respond_with_data(page.encode("cp1251"), content_type=content_type)
+    url = httpserver.url_for("/page")
+    assert got(PageCache(tmp_path, http=True, allowed=ANY), url) == page
+
+
 @pytest.mark.parametrize(
     "url",
     ["file:///etc/passwd", "ftp://x/y", "", "http://[broken", "\ud800", "http://127.0.0.1:1/"],

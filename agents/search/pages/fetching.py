@@ -1,6 +1,5 @@
 """Fetches untrusted URLs over HTTP: public addresses only (SSRF), with limits of size and time."""
 
-import codecs
 import ipaddress
 import os
 import socket
@@ -14,13 +13,14 @@ from urllib.parse import urljoin, urlsplit
 
 import httpcore
 
+from agents.search.pages.charsets import find_encoding
+
 MAX_REDIRECTS = 3
 _BLOCK_SECONDS = 1.0  # a server that says nothing for so long is given up
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses in IPv6 dress (RFC 6052), private ones too
 _HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
 
 _WORKERS = 8
-_SLOW_CODEC = "punycode"  # meant for names of hosts: its time grows with the square of a page's length, and more
 
 T = TypeVar("T")
 
@@ -42,12 +42,7 @@ class Fetched:
     def charset(self) -> str:
         """Encoding that the content type names; UTF-8 if it names none, or one in which no page is written."""
         _, _, rest = self.content_type.partition("charset=")
-        name = rest.split(";")[0].strip(" \"'")
-        try:
-            b"x".decode(name, "replace")  # what is no encoding of texts raises here
-            return "utf-8" if codecs.lookup(name).name == _SLOW_CODEC else name
-        except (LookupError, ValueError):
-            return "utf-8"
+        return find_encoding(rest.split(";")[0].strip(" \"'")) or "utf-8"
 
 
 def is_offline() -> bool:

@@ -4,8 +4,9 @@ import logging
 
 import trafilatura
 
-from agents.texts.text import looks_like_markup, visible_text
+from agents.texts.text import looks_like_markup, visible_text, without_hidden
 
+MAX_DOCUMENT = 8_000_000  # characters of a document's text that are indexed
 MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
 
 _MIN_CHARACTERS = 200
@@ -14,15 +15,18 @@ _MIN_CHARACTERS = 200
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of every page without content
 
 
-def main_content(page: str) -> str:
+def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     """Extract the main content of an HTML page by trafilatura, with recall favoured and tables kept.
 
     Returns:
         All that a reader sees if that finds too little; "" for a page that shows nothing without its scripts; other text as it is.
+        At most ``characters`` of it.
     """
     if not looks_like_markup(page):
-        return page[:MAX_CHARACTERS]
-    found = trafilatura.extract(page, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
+        return page[:characters]
+    # Trafilatura looks at some of the attributes that hide an element.
+    seen = without_hidden(page)
+    found = trafilatura.extract(seen, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
     if len(found) < _MIN_CHARACTERS:
         found = visible_text(page).strip()
-    return found[:MAX_CHARACTERS]
+    return found[:characters]

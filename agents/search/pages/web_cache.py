@@ -12,6 +12,7 @@ from PIL import Image
 
 from agents.base.files import write_whole
 from agents.models.picture_files import decode_picture
+from agents.search.pages.charsets import decode_page
 from agents.search.pages.fetching import (
     Allowed,
     Fetched,
@@ -193,7 +194,7 @@ class PageCache(UrlCache[str]):
     def _convert(self, fetched: Fetched, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
         if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
             raise FetchError(f"it is {fetched.content_type}")
-        page = fetched.body.decode(fetched.charset, errors="replace")
+        page = decode_page(fetched.body, fetched.charset)
         return page, page.encode("utf-8", errors="replace")
 
 
