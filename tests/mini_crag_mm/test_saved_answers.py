@@ -1,18 +1,22 @@
 """The answers that come with the set are whole, and the tables of README and notes are what the rule judge makes of them."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from evaluation.records import JudgedTurn
 from evaluation.studies.judged_entries import Entry, OneJudgeOptions, read_entries
 from mini_crag_mm.loader import SET
 from mini_crag_mm.organiser_format import build_datasets
 
 ROOT = Path(__file__).parents[2]
-_ROW = re.compile(r"^\| `(?P<preset>\w+)` \| \**(?P<questions>-?[\d.]+)%.*? \| \**(?P<dialogs>-?[\d.]+)%", re.MULTILINE)
-_FULL_PAGES_ROW = re.compile(r"^\| `(\w+)`, all 239 turns \| (\d+), (\d+), (\d+) \|", re.MULTILINE)
+_RATES = re.compile(r"^\| `(\w+)` \| \**(-?[\d.]+)%.*? \| \**(-?[\d.]+)%", re.MULTILINE)
+_COUNTS = r"(\d+), (\d+), (\d+)"
+_SNIPPETS_ROW = re.compile(rf"^\| `(\w+)` \| [\da-f, ]+ \| {_COUNTS} \|[^|]+\|[^|]+\| {_COUNTS} \|", re.MULTILINE)
+_FULL_PAGES_ROW = re.compile(rf"^\| `(\w+)`, all 239 turns \| {_COUNTS} \|", re.MULTILINE)
 SNIPPETS, FULL_PAGES = "public_test", "public_test_full_pages"
 RUNS = [run for group in (SNIPPETS, FULL_PAGES) for run in sorted((SET.answers / group).iterdir()) if run.is_dir()]
 
@@ -43,21 +47,35 @@ def test_every_turn_of_the_split_is_answered(run: Path, entries: dict[str, dict[
     assert (len(alone), len(turns) - len(alone)) == (139, 100)
 
 
-def test_the_readme_says_what_the_rule_judge_makes_of_them(entries: dict[str, dict[str, Entry]]) -> None:
-    rows = {found["preset"]: found for found in _ROW.finditer((ROOT / "README.md").read_text(encoding="utf-8"))}
-    assert rows.keys() == entries[SNIPPETS].keys()
-    for label, entry in entries[SNIPPETS].items():
-        for column, dialogs in (("questions", False), ("dialogs", True)):
-            turns = [judged for judged in entry.turns if (judged.turn.total_turn_count > 1) is dialogs]
-            points = sum(judged.correct - judged.hallucination for judged in turns)
-            assert float(rows[label][column]) == pytest.approx(100 * points / len(turns), abs=0.05), (label, column)
+def _count(turns: Iterable[JudgedTurn]) -> tuple[int, int, int]:
+    """Count right, missing and wrong answers."""
+    judged = list(turns)
+    right, wrong = sum(turn.correct for turn in judged), sum(turn.hallucination for turn in judged)
+    return right, len(judged) - right - wrong, wrong
 
 
-def test_the_notes_say_what_it_makes_of_those_from_full_pages(entries: dict[str, dict[str, Entry]]) -> None:
+def _split(entry: Entry) -> tuple[list[JudgedTurn], list[JudgedTurn]]:
+    """Split the turns of a run into questions and turns of dialogs."""
+    alone = [judged for judged in entry.turns if judged.turn.total_turn_count == 1]
+    return alone, [judged for judged in entry.turns if judged.turn.total_turn_count > 1]
+
+
+def test_the_readme_says_what_the_rule_judge_makes_of_those_from_full_pages(
+    entries: dict[str, dict[str, Entry]],
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = {label: (float(questions), float(dialogs)) for label, questions, dialogs in _RATES.findall(readme)}
+    assert told.keys() == entries[FULL_PAGES].keys()
+    for label, entry in entries[FULL_PAGES].items():
+        for rate, turns in zip(told[label], _split(entry), strict=True):
+            right, _, wrong = _count(turns)
+            assert rate == pytest.approx(100 * (right - wrong) / len(turns), abs=0.05), label
+
+
+def test_the_notes_say_what_it_makes_of_them(entries: dict[str, dict[str, Entry]]) -> None:
     notes = (ROOT / "lab" / "notes" / "results.md").read_text(encoding="utf-8")
     told = {label: tuple(map(int, counts)) for label, *counts in _FULL_PAGES_ROW.findall(notes)}
-    counted = {}
-    for label, entry in entries[FULL_PAGES].items():
-        right, wrong = (sum(getattr(judged, name) for judged in entry.turns) for name in ("correct", "hallucination"))
-        counted[label] = (right, len(entry.turns) - right - wrong, wrong)
+    assert told == {label: _count(entry.turns) for label, entry in entries[FULL_PAGES].items()}
+    told = {label: tuple(map(int, counts)) for label, *counts in _SNIPPETS_ROW.findall(notes)}
+    counted = {label: sum(map(_count, _split(entry)), ()) for label, entry in entries[SNIPPETS].items()}
     assert told == counted
