@@ -79,8 +79,14 @@ def load_checkpoint(
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
         with without_bars():
-            options = {"revision": revision, "trust_remote_code": False, "dtype": DTYPES.get(dtype, "auto"), **placed}
-            model, info = loader.from_pretrained(source, output_loading_info=True, **options)
+            model, info = loader.from_pretrained(
+                source,
+                revision=revision,
+                trust_remote_code=False,
+                dtype=DTYPES.get(dtype, "auto"),
+                output_loading_info=True,
+                **placed,
+            )
         check_missing(info)
         model = model.eval()
         if device != "auto":
