@@ -79,7 +79,7 @@ class Reduction:
 
     @property
     def keeps_texts(self) -> bool:
-        """Whether records keep what was asked, found and answered."""
+        """True if records keep what was asked, found and answered."""
         return self.settings.queries and self.settings.images
 
     def reduce(self, record: TurnRecord) -> TurnRecord:

@@ -1,13 +1,25 @@
 """Image input for a text-only chat model: each image is described in words by a recogniser and an OCR reader."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from PIL import Image
 
 from agents.base.remembered import Remembered
-from agents.models.base import ChatMessage, ChatModel, ChatReply, ChatRequest, Label, OcrReader, Recogniser, TextLine
-from agents.models.pixels import picture_key, to_rgb
+from agents.models.base import (
+    ChatMessage,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Label,
+    ModelError,
+    OcrReader,
+    Recogniser,
+    TextLine,
+)
+from agents.models.chat.prompt_fitting import convert_images
+from agents.models.pixels import picture_key
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
@@ -37,10 +49,13 @@ class ComposedVisionChat:
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
-        faults = [_find_fault(request) for request in requests]
-        sound = [request for request, fault in zip(requests, faults, strict=True) if not fault]
+        shown = [_convert_images(request) for request in requests]
+        sound = [each for each in shown if isinstance(each, ChatRequest)]
         answered = iter(self._answer(sound, deadline) if sound else [])
-        return [ChatReply("", "error", error=fault) if fault else next(answered) for fault in faults]
+        return [
+            next(answered) if isinstance(each, ChatRequest) else ChatReply("", "error", error=str(each))
+            for each in shown
+        ]
 
     def _answer(self, requests: Sequence[ChatRequest], deadline: Deadline) -> list[ChatReply]:
         seen = self._descriptions(requests)
@@ -75,15 +90,12 @@ class ComposedVisionChat:
         }
 
 
-def _find_fault(request: ChatRequest) -> str:
-    """Return why a picture of a request cannot be shown, or ""."""
+def _convert_images(request: ChatRequest) -> ChatRequest | ModelError:
+    """Return the request with its images as RGB in full size, or why one of them cannot be decoded."""
     try:
-        for message in request.messages:
-            for image in message.images:
-                to_rgb(image)
-    except ValueError as error:
-        return f"Unreadable image: {error}"
-    return ""
+        return replace(request, messages=convert_images(request.messages, sys.maxsize))
+    except ModelError as error:
+        return error
 
 
 def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:

@@ -34,10 +34,19 @@ def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side
         raise ModelError(
             f"{name} has no vision: put it behind kind 'composed', name its 'mmproj' (llama-cpp), or send no images."
         )
+    return convert_images(request.messages, max_image_side)
+
+
+def convert_images(messages: Sequence[ChatMessage], max_image_side: int) -> tuple[ChatMessage, ...]:
+    """Convert the images of messages to upright RGB whose longer side has at most ``max_image_side`` pixels.
+
+    Raises:
+        ModelError: An image cannot be decoded.
+    """
     try:
         return tuple(
             replace(message, images=tuple(rgb_within(image, max_image_side) for image in message.images))
-            for message in request.messages
+            for message in messages
         )
     except (OSError, ValueError) as error:
         raise ModelError(f"Unreadable image: {error}") from error
