@@ -225,8 +225,8 @@ def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> li
             return turn
         labels = {name: label for name in LABELS if (label := getattr(known, name))}
         is_bare = not any(getattr(turn, name) for name in LABELS)
-        place = {"turn_idx": known.turn_idx, "total_turn_count": known.total_turn_count}
-        return replace(turn, **labels, **place, is_ego=known.is_ego if is_bare else turn.is_ego)
+        placed = replace(turn, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
+        return replace(placed, **labels, is_ego=known.is_ego if is_bare else turn.is_ego)
 
     return [complete(turn) for turn in turns]
 
