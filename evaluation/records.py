@@ -245,9 +245,14 @@ class JudgedTurn:
 
     @property
     def verdict(self) -> str:
-        """``error``, ``correct``, ``miss`` or ``hallucination``; scores count an error by its text."""
+        """``error``, ``unjudged``, ``correct``, ``miss`` or ``hallucination``.
+
+        Scores count an error by its text, and an unjudged answer as wrong.
+        """
         if self.turn.error_cause is not None:
             return "error"
+        if self.judge_failed:
+            return "unjudged"
         if self.correct:
             return "correct"
         return "miss" if self.miss else "hallucination"

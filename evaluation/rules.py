@@ -47,7 +47,8 @@ class Rules:
         skipped_sessions: Sessions that are not asked.
         moved_images: Addresses that replace the ``image_url`` of a session.
         organiser_batches: Whether turns are asked in the order of the organiser's queue (``batches.schedule_by_queue``).
-        organiser_tables: Whether the turn tables hold the organiser's columns alone, in their values and order.
+        organiser_tables: Whether the turn tables hold the organiser's columns alone, in their values and order, but for a mark of failed
+            judgements.
         rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and exact answers alone are correct.
         judge_model: Judge without ``--eval-model`` if there is a key.
         judge_reply: Form of its reply; None: by the model's name.

@@ -50,7 +50,8 @@ class Example:
         reply: The model's reply; for ``relevance`` the right reply.
         verdict: Verdict of the turn's answer.
         query, ground_truth: Those of the turn, or of a step of a plan; the ``ground_truth`` of a step is "" if nobody knows it.
-        reply_verdict: Verdict of the reply itself, taken as an answer; None for forms that are no answer, and steps that cannot be judged.
+        reply_verdict: Verdict of the reply itself, taken as an answer; None for forms that are no answer, steps that cannot be judged, and
+            failures of the judge.
         max_tokens: Maximum number of tokens of the reply.
         prompt_cut: Number of tokens taken out of the prompt so that it fitted the model.
         choices: Number of entries to choose from, if the reply is the letter of one; else 0.

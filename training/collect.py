@@ -10,6 +10,7 @@ picture.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ from training.chat_examples import (
     Example,
     Message,
     TrainingDataError,
+    Verdict,
     build_messages,
     is_held_out,
     write_examples,
@@ -52,6 +54,8 @@ from training.command_line import JudgedOptions, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
 
 RELEVANCE = "relevance"
+
+log = logging.getLogger(__name__)
 
 _MAX_EVIDENCE = 20  # chunks of a turn
 _RELEVANCE_PROMPT = Path(__file__).parent / "prompts" / "relevance.j2"
@@ -64,7 +68,7 @@ class RecordedRun:
     Attributes:
         folder: Folder of the run.
         turns: The record of each judged turn with its verdict, in the order of asking.
-        unjudged: Number of requests of turns that no judge saw, or that are errors.
+        unjudged: Number of requests of turns that are errors or have no judgement: no judge saw them, or it failed.
         accept: Short right answers by interaction id.
     """
 
@@ -92,7 +96,7 @@ class RecordedRun:
         return Example(
             session_id=turn.session_id,
             interaction_id=turn.interaction_id,
-            verdict=judged.verdict,  # type: ignore[arg-type]  # one of the three by its definition
+            verdict=judged.verdict,  # type: ignore[arg-type]  # ``read_run`` leaves out errors and unjudged turns
             folder=self.folder,
             **{**asked, **request},
         )
@@ -124,7 +128,7 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
     turns = [
         (record, judged[key])
         for key, record in records.items()
-        if key in judged and judged[key].turn.error_cause is None
+        if key in judged and judged[key].verdict not in ("error", "unjudged")
     ]
     return RecordedRun(run, turns, len(exchanges) - sum(len(record.exchanges) for record, _ in turns), accept)
 
@@ -158,7 +162,7 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
     asked = [examples[row] for row in answering]
     for row, turn in zip(answering, judge_replies(asked, [example.reply for example in asked], judge), strict=True):
-        examples[row] = replace(examples[row], reply_verdict=turn.verdict)  # type: ignore[arg-type]
+        examples[row] = replace(examples[row], reply_verdict=read_verdict(turn))
     return examples
 
 
@@ -207,12 +211,20 @@ def read_answer(reply: str) -> str:
 
 
 def judge_replies(examples: Sequence[Example], replies: Sequence[str], judge: Judge) -> list[JudgedTurn]:
-    """Judge each reply as the answer to the turn of the example beside it."""
+    """Judge each reply as the answer to the turn of the example beside it; the log counts failed judgements."""
     turns = [
         AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, read_answer(reply), 1)
         for row, reply in zip(examples, replies, strict=True)
     ]
-    return judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples})
+    judged = judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples})
+    if failed := [turn.reason for turn in judged if turn.judge_failed]:
+        log.warning("%d of %d replies are not judged and teach nothing: %s", len(failed), len(judged), failed[0])
+    return judged
+
+
+def read_verdict(judged: JudgedTurn) -> Verdict | None:
+    """Return the verdict of a judged reply; None if the judge failed, which tells nothing of the reply."""
+    return None if judged.judge_failed else judged.verdict  # type: ignore[return-value]  # a reply is no error
 
 
 def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[str] = ()) -> bool:

@@ -77,8 +77,10 @@ def classify_knowledge(own: Example, retrieved: Example) -> tuple[Literal["prki_
     """Return the set that a turn belongs to by its two answers, and the right one (eq. 8).
 
     Returns:
-        None if both answers or neither are right.
+        None if both answers or neither are right, or one of them is not judged.
     """
+    if own.reply_verdict is None or retrieved.reply_verdict is None:
+        return None
     answers = read_answer(own.reply), read_answer(retrieved.reply)
     right = own.reply_verdict == "correct", retrieved.reply_verdict == "correct"
     if right == (True, False) and prki(*answers) is not False:

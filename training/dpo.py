@@ -27,7 +27,7 @@ from agents.turn import IDK
 from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
-from training.collect import judge_replies, select_questions
+from training.collect import judge_replies, read_verdict, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
 from training.fit import ADAPTER, load_base, make_arguments, make_common_options, make_lora_config, run_trainer
@@ -64,15 +64,20 @@ def make_key(example: Example) -> tuple[str, str, str, str]:
 
 
 def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
-    """Sample several replies to each question, in one batched call, and judge them."""
+    """Sample several replies to each question, in one batched call, and judge them; unjudged ones are left out."""
     table, seed = recipe.dpo, recipe.training.seed
     asked = [row for row in select_questions(examples) for _ in range(table.samples)]
     places = range(len(asked))
     requests = [asked[place].request(table.temperature, seed + place % table.samples) for place in places]
     said = [reply.text for reply in model.chat(requests)]
-    verdicts: list[Any] = [turn.verdict for turn in judge_replies(asked, said, judge)]
-    ends = [(start, start + table.samples) for start in places[:: table.samples]]
-    return [Sampled(make_key(asked[a]), tuple(said[a:b]), tuple(verdicts[a:b])) for a, b in ends]
+    verdicts = [read_verdict(turn) for turn in judge_replies(asked, said, judge)]
+    found = []
+    for start in places[:: table.samples]:
+        group = zip(said[start : start + table.samples], verdicts[start : start + table.samples], strict=True)
+        judged = [(reply, verdict) for reply, verdict in group if verdict is not None]
+        replies, known = (tuple(reply for reply, _ in judged), tuple(verdict for _, verdict in judged))
+        found.append(Sampled(make_key(asked[start]), replies, known))
+    return found
 
 
 def write_samples(path: Path, samples: Iterable[Sampled]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import torch
@@ -28,7 +29,7 @@ from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError
-from training.collect import judge_replies, select_questions
+from training.collect import judge_replies, read_verdict, select_questions
 from training.command_line import Run, TrainingOptions, read_data, run_command, write_about
 from training.encoding import SampleEncoder, extend_cross_mask, uses_cross_attention
 from training.fit import (
@@ -108,13 +109,21 @@ class CrossAttentionTrainer(PromptTrainer):
 
 
 def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list[float]]:
-    """Return the reward function of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong."""
+    """Return the reward function of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong.
+
+    A reply that the judge could not judge gets the mean of its group: no advantage, in either direction.
+    """
 
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
         said = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
         said = [text if isinstance(text, str) else text[0]["text"] for text in said]
         judged = judge_replies([examples[number] for number in place], [text.strip() for text in said], judge)
-        return [REWARDS[turn.verdict] for turn in judged]
+        rewards = [None if (verdict := read_verdict(turn)) is None else REWARDS[verdict] for turn in judged]
+        groups: dict[int, list[float]] = {}
+        for number, reward in zip(place, rewards, strict=True):
+            groups.setdefault(number, []).extend([] if reward is None else [reward])
+        means = {number: fmean(known) if known else 0.0 for number, known in groups.items()}
+        return [means[number] if reward is None else reward for number, reward in zip(place, rewards, strict=True)]
 
     return truthfulness
 
@@ -124,11 +133,14 @@ def split_by_difficulty(
 ) -> tuple[list[Example], list[Example]]:
     """Split the questions into easy and hard ones.
 
-    ``right`` holds the turns that a strong model answered right; None: the model's own replies decide.
+    ``right`` holds the turns that a strong model answered right; None: the model's own replies decide, and questions whose reply is not
+    judged are left out.
     """
     easy: list[Example] = []
     hard: list[Example] = []
     for row in select_questions(examples):
+        if right is None and row.reply_verdict is None:
+            continue
         known = row.reply_verdict == "correct" if right is None else row.key in right
         (easy if known else hard).append(row)
     return easy, hard

@@ -85,15 +85,16 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
     return turns
 
 
-def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route]:
+def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route | None]:
     """Label each turn by its judged draft.
 
     Returns:
-        ``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, else ``rag``.
+        ``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, None for one that the judge failed
+        on, else ``rag``.
     """
     judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
     return [
-        ("direct" if turn.is_observable else "verify") if found.correct else "rag"
+        None if found.judge_failed else ("direct" if turn.is_observable else "verify") if found.correct else "rag"
         for turn, found in zip(turns, judged, strict=True)
     ]
 
@@ -142,7 +143,12 @@ def run(options: SearchRouterOptions) -> None:
     accept = read_accept([options.dataset]) if options.dataset is not None else {}
     judge = choose_judge(options.eval_model, cache=options.cache)
     turns = [turn for run in runs for turn in read_drafted_turns(run)]
-    labels = label_turns(turns, judge, accept)
+    labelled = [(turn, route) for turn, route in zip(turns, label_turns(turns, judge, accept), strict=True) if route]
+    if len(labelled) < len(turns):
+        print(
+            f"{len(turns) - len(labelled)} drafts are left out, because the judge gave no usable reply", file=sys.stderr
+        )
+    turns, labels = [turn for turn, _ in labelled], [route for _, route in labelled]
     names = ", ".join(run.name for run in runs)
     router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())

@@ -23,13 +23,14 @@ ALL_TURNS = "turn_evaluation_results_all.csv"
 EGO_TURNS = "turn_evaluation_results_ego.csv"
 SCORES = "scores_dictionary.json"
 
+JUDGE_FAILED = "judge_failed"
 ORGANISER_COLUMNS = (
     "session_id", "interaction_id", "turn_idx", "is_ego", "image_quality", "query_category", "domain", "dynamism",
     "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
 OUR_COLUMNS = (
-    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", "judge_failed",
+    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", JUDGE_FAILED,
     "error_cause",
 )  # fmt: skip
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
@@ -41,7 +42,7 @@ def build_turn_table(
     """Build the table of judged turns, a row each.
 
     ``seconds``, ``error`` and ``image_note`` are empty without a run log. By the rules of a release the table has the organiser's columns
-    alone, sorted by session and turn.
+    alone, sorted by session and turn; ``judge_failed`` follows them if the judge failed on any turn.
     """
     if rules.organiser_tables:
         return _build_organiser_table(turns, rules)
@@ -60,7 +61,8 @@ def build_turn_table(
 def _build_organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.DataFrame:
     """Build the organiser's table.
 
-    Exact answers are semantically correct; answers without a judgement are not. ``api_response`` is the reply as a dictionary.
+    Exact answers are semantically correct; answers without a judgement are not. ``api_response`` is the reply as a dictionary. A failed
+    judgement would read as a verdict of wrong, so a table with one has the column ``judge_failed`` too.
     """
     rows = []
     for judged in sorted(turns, key=lambda judged: (judged.turn.session_id, judged.turn.turn_idx)):
@@ -69,8 +71,9 @@ def _build_organiser_table(turns: Sequence[JudgedTurn], rules: Rules) -> pd.Data
             del reply["eval_result"]
         answered = judged.semantic is not None and judged.reason and not judged.judge_failed
         verdicts = (judged.exact, judged.correct, judged.miss, judged.exact or bool(judged.semantic))
-        rows.append((*judged.turn.to_dict().values(), *verdicts, reply if answered else None))
-    return pd.DataFrame(rows, columns=list(ORGANISER_COLUMNS))
+        rows.append((*judged.turn.to_dict().values(), *verdicts, reply if answered else None, judged.judge_failed))
+    table = pd.DataFrame(rows, columns=[*ORGANISER_COLUMNS, JUDGE_FAILED])
+    return table if table[JUDGE_FAILED].any() else table.drop(columns=JUDGE_FAILED)
 
 
 def write_outputs(
@@ -157,7 +160,7 @@ def _parse_row(row: Mapping[str, str]) -> JudgedTurn:
         correct=row["is_correct"] == "True",
         semantic=semantic,
         reason=row["api_response"],
-        judge_failed=row.get("judge_failed") == "True",
+        judge_failed=row.get(JUDGE_FAILED) == "True",
         facts=TurnFacts(
             _parse_optional_bool(row.get("same_photo", "")),
             _parse_optional_bool(row.get("answerable", "")),

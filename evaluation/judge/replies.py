@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from json import JSONDecoder
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from agents.asking.ask import ReplyForm
 from agents.models.base import ChatReply
 from evaluation.records import Verdict
 from evaluation.rules import JudgeStyle
 
-_JSON_OBJECT = re.compile(r"\{[^{}]*\}")
+_DECODER = JSONDecoder()
+_MAX_OBJECTS = 200
+"""Most opening braces of a reply at which an object is looked for."""
 
 
 class Accuracy(BaseModel):
@@ -22,13 +27,22 @@ class Accuracy(BaseModel):
 
 
 def parse_structured_verdict(reply: str) -> Verdict | None:
-    """Parse a JSON object with ``accuracy``, ignoring text around it; None for no verdict."""
-    found = _JSON_OBJECT.search(reply)
-    said = found.group() if found else reply
-    try:
-        return Verdict(Accuracy.model_validate_json(said).accuracy, said)
-    except ValidationError:
-        return None
+    """Parse the JSON object with ``accuracy``, ignoring text around it; None for no verdict, or for two that differ."""
+    verdicts = list(_find_verdicts(reply))
+    return verdicts[0] if len({verdict.correct for verdict in verdicts}) == 1 else None
+
+
+def _find_verdicts(reply: str) -> Iterator[Verdict]:
+    """Yield a verdict for each JSON object with ``accuracy``, those inside other objects too."""
+    end = 0
+    for brace in islice(re.finditer(r"\{", reply), _MAX_OBJECTS):
+        if brace.start() < end:  # inside an object that was read
+            continue
+        with suppress(ValueError, RecursionError):
+            content, after = _DECODER.raw_decode(reply, brace.start())
+            said = Accuracy.model_validate(content)
+            end = after
+            yield Verdict(said.accuracy, reply[brace.start() : after])
 
 
 def parse_explained_verdict(reply: str) -> Verdict | None:

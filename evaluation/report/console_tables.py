@@ -23,7 +23,7 @@ _ROWS = (
     ("mean conversation score", "mean_multi_turn_conversation_score", True),
     ("turns", "total", False),
 )
-_STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error": "magenta"}
+_STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error": "magenta", "unjudged": "cyan"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
@@ -56,6 +56,8 @@ def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
         table.add_row("overlap", format_percent(shares["all"]), "", format_percent(shares["ego"]), "")
     if (errors := scores.get("errors", {"all": 0}))["all"]:
         table.add_row("errors", str(errors["all"]), "", str(errors["ego"]), "", style="red")
+    if (unjudged := scores.get("unjudged", {"all": 0}))["all"]:
+        table.add_row("not judged", str(unjudged["all"]), "", str(unjudged["ego"]), "", style="red")
     if without := scores["about"].get(WITHOUT_PICTURE):
         table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table

@@ -256,7 +256,7 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         filter_of=_FILTER_OF,
         main_filter="verdict",
         chosen=_CHOSEN,
-        words={"miss": "missing"},
+        words={"miss": "missing", "unjudged": "not judged"},
         no_photo="no photo",
         total=sum(len(part.turns) for part in parts),
     )
@@ -303,7 +303,13 @@ _FILTERS: Mapping[str, Slice] = {
 """Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
 
-_CHOSEN = {"correct": "correct", "miss": "missing", "hallucination": "hallucinations", "error": "errors"}
+_CHOSEN = {
+    "correct": "correct",
+    "miss": "missing",
+    "hallucination": "hallucinations",
+    "error": "errors",
+    "unjudged": "not judged",
+}
 """Verdicts that keys choose, in their order, and their names."""
 
 _WITH, _WITHOUT = "with its picture", "without its picture"

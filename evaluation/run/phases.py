@@ -22,7 +22,7 @@ from evaluation.files.traces import TRACE, find_failing_stages, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session
+from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session, make_answered_turn
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
@@ -212,14 +212,55 @@ def judge_answers(
 
 
 def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
-    """Replace the labels of turns by the data set's names.
+    """Replace the labels of turns by the data set's names, and their places by those in its dialogs.
 
-    Answers saved by the organiser's code hold the numbers of its ClassLabels.
+    Answers saved by the organiser's code hold the numbers of its ClassLabels. Bare ones, without labels, are in any order, and "not
+    egocentric" is only their default.
     """
-    asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
+    asked = _list_asked(sessions)
 
-    def labels_of_data(turn: AnsweredTurn) -> dict[str, Any]:
-        said = {name: getattr(asked.get(turn.key), name, None) for name in LABELS}
-        return {name: label for name, label in said.items() if label}
+    def complete(turn: AnsweredTurn) -> AnsweredTurn:
+        known = asked.get(turn.key)
+        if known is None:
+            return turn
+        labels = {name: label for name in LABELS if (label := getattr(known, name))}
+        is_bare = not any(getattr(turn, name) for name in LABELS)
+        placed = replace(turn, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
+        return replace(placed, **labels, is_ego=known.is_ego if is_bare else turn.is_ego)
 
-    return [replace(turn, **labels_of_data(turn)) for turn in turns]
+    return [complete(turn) for turn in turns]
+
+
+def _list_asked(sessions: Sequence[Session]) -> dict[Key, AnsweredTurn]:
+    made = (make_answered_turn(session, turn, "") for session in sessions for turn in session.turns)
+    return {turn.key: turn for turn in made}
+
+
+def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) -> list[str]:
+    """Say in what saved answers do not fit the data set, and how many turns of their dialogs are missing.
+
+    Without a data set only the numbers of turns that the answers themselves state are compared.
+    """
+    said = []
+    if dataset is not None:
+        asked = _list_asked(dataset.sessions)
+        strange = sum(turn.key not in asked for turn in turns)
+        if strange:
+            said.append(
+                f"{strange} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
+                "--revision and --dataset-type"
+            )
+        known = [(turn, asked[turn.key]) for turn in turns if turn.key in asked]
+        changed = sum((one.query, one.ground_truth) != (other.query, other.ground_truth) for one, other in known)
+        if changed:
+            said.append(
+                f"{changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"
+            )
+        turns = add_labels(turns, dataset.sessions)
+    sizes = {turn.session_id: max(1, turn.total_turn_count) for turn in turns}
+    lacking = sum(sizes.values()) - len(turns)
+    if lacking > 0:
+        said.append(
+            f"{lacking} turns of these {len(sizes)} sessions have no answer here; scores are of the turns that have one"
+        )
+    return said

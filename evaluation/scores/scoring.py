@@ -124,6 +124,11 @@ def select_ego(turns: Iterable[JudgedTurn]) -> list[JudgedTurn]:
     return [turn for turn in turns if turn.turn.is_ego]
 
 
+def count_unjudged(turns: Iterable[JudgedTurn]) -> int:
+    """Count the turns whose judge gave no usable reply. No rate leaves them out: they count as wrong."""
+    return sum(turn.judge_failed for turn in turns)
+
+
 def count_errors(turns: Iterable[JudgedTurn]) -> int:
     """Count the turns that are errors. No rate leaves them out: rules count an error by its text, "I don't know"."""
     return sum(turn.turn.error_cause is not None for turn in turns)
@@ -152,7 +157,7 @@ def stop_early(dialog: Sequence[JudgedTurn]) -> list[JudgedTurn]:
     failures = 0
     for turn in dialog:
         if failures >= FAILURES_TO_STOP:
-            stopped.append(replace(turn, exact=False, correct=False, miss=True))
+            stopped.append(replace(turn, exact=False, correct=False, miss=True, judge_failed=False))
             continue
         stopped.append(turn)
         failures = 0 if turn.correct else failures + 1
@@ -367,6 +372,7 @@ def scores_dictionary(
             "ego": count_errors(ego),
             "causes": dict(Counter(cause for turn in turns if (cause := turn.turn.error_cause) is not None)),
         },
+        "unjudged": {"all": count_unjudged(turns), "ego": count_unjudged(ego)},
         "intervals_95": intervals,
         "domain_weighted_truthfulness": weight_by_domain(
             {name: [*map(truthfulness_points, group)] for name, group in domains.items()}

@@ -143,7 +143,8 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     """Read the decisions of the run in a folder.
 
     A given candidate has been judged already. One that the gate held back is judged now, by the judge of the run with its
-    accept forms. Turns that the deadline cut short are left out, since they tell nothing about the method.
+    accept forms. Turns that the deadline cut short are left out, since they tell nothing about the method. So are candidates that the judge
+    failed on.
 
     Raises:
         EvaluationError: The folder holds no judged run, or its traces are of another version or hold no candidates.
@@ -169,15 +170,23 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         if judged.miss and _gate_decides(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, progress=True)}
-    decisions = []
+    decisions, unjudged = [], 0
     for judged, record, final in seen:
         points, gate_decides = 0.0, _gate_decides(final)
-        if gate_decides:
-            points = truthfulness_points(later.get(judged.turn.key, judged))
         if gate_decides and is_miss(judged.turn.ground_truth):
             points = -1.0  # whatever the judge made of it
+        elif gate_decides:
+            verdict = later.get(judged.turn.key, judged)
+            if verdict.judge_failed:
+                unjudged += 1
+                continue
+            points = truthfulness_points(verdict)
         about = final.direct, final.egocentric
         decisions.append(Decision(judged.turn.session_id, points, gate_decides, record.signals, *about))
+    if unjudged:
+        log.warning(
+            "%s: %d turns are left out, because the judge gave no usable reply; judge them again", run, unjudged
+        )
     return decisions
 
 

@@ -14,7 +14,7 @@ from evaluation.files.traces import find_failing_stages, read_all_traces
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
 from evaluation.rules import OURS, RULES
 from evaluation.scores.answer_words import mean_overlap
-from evaluation.scores.scoring import Interval, bootstrap_intervals, count_errors, score, select_counted
+from evaluation.scores.scoring import Interval, bootstrap_intervals, count_errors, count_unjudged, score, select_counted
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
 
@@ -50,6 +50,7 @@ class Figures:
         reply_hits: Replies that came from a cache; None if the run had none.
         reply_misses: Replies that the cache did not hold.
         errors: Turns that are errors; the rates count them by their text, as missing.
+        unjudged: Turns whose judge gave no usable reply; the rates count them as wrong.
         failing: Stages that failed on every turn, each with what it said.
         cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scoring.bootstrap_intervals``.
@@ -69,6 +70,7 @@ class Figures:
     reply_hits: int | None = None
     reply_misses: int | None = None
     errors: int = 0
+    unjudged: int = 0
     failing: tuple[str, ...] = ()
     cut_short: int = 0
     intervals: Mapping[str, Interval] = field(default_factory=dict)
@@ -151,6 +153,7 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
         truthfulness=scores.truthfulness_score,
         conversation=scores.mean_multi_turn_conversation_score,
         errors=count_errors(turns),
+        unjudged=count_unjudged(turns),
         failing=list_failing_stages(answered, traces),
         cut_short=sum(traces[turn.key].was_cut_short for turn in answered if turn.key in traces),
         intervals=bootstrap_intervals(turns),

@@ -24,7 +24,7 @@ from evaluation.studies.paired_tests import compare_runs, pair_turns
 from evaluation.studies.result_tables import ResultTable, build_card_table, format_change, publish, shorten
 
 VERDICTS = ("right", "missing", "wrong", "error", "unjudged")
-_NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong", "error": "error"}
+_NAMES = {"correct": "right", "miss": "missing", "hallucination": "wrong"}
 _MAX_CHARACTERS = 80
 """Most characters of a question or an answer on the terminal. The files hold all."""
 
@@ -65,7 +65,7 @@ class Flip:
 
 def name_verdict(judged: JudgedTurn) -> str:
     """Return the verdict, one of ``VERDICTS``."""
-    return "unjudged" if judged.judge_failed else _NAMES[judged.verdict]
+    return _NAMES.get(judged.verdict, judged.verdict)
 
 
 def find_first_difference(one: TurnRecord, other: TurnRecord) -> Difference:

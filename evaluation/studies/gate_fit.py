@@ -221,16 +221,11 @@ def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeat
     for repeat in range(repeats):
         once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
         for others, held in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
-            fitted = fit(
-                matrix[others],
-                right[others],
-                groups[others],
-                names,
-                folds,
-                repeat,
-                glasses[others],
-                turns.negative_signals,
-            )
+            rows = matrix[others], right[others], groups[others]
+            try:
+                fitted = fit(*rows, names, folds, repeat, glasses[others], turns.negative_signals)
+            except EvaluationError as error:  # it counts the sessions of this part
+                raise _too_few_error(right, groups, folds) from error
             once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
             threshold[held] = fitted.threshold
             of_each[held] = np.where(glasses[held], *fitted.of_each)

@@ -288,15 +288,19 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
                 verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
             except EvaluationError:
                 return None
-        judged_answers = {key: judged.turn.agent_response for key, judged in verdicts.items()}
-        if any(judged_answers.get(turn.key) != turn.agent_response for turn in each.turns):
-            return None  # the answers were changed after they were judged
+        seen = {key: _list_judged_texts(judged.turn) for key, judged in verdicts.items()}
+        if any(seen.get(turn.key) != _list_judged_texts(turn) for turn in each.turns):
+            return None  # they were changed after they were judged
         entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
     if judges or not judge:
         return None
     said = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
     return Entries(tuple(entries), judge, rules.name, said)
+
+
+def _list_judged_texts(turn: AnsweredTurn) -> tuple[str, str, str]:
+    return turn.query, turn.ground_truth, turn.agent_response
 
 
 def judge_entry(

@@ -73,11 +73,6 @@ class Place:
         """Name of the entry."""
         return self.result.variant.label
 
-    @property
-    def not_judged(self) -> int:
-        """Number of answers for which the judge gave no usable reply."""
-        return sum(judged.judge_failed for judged in self.result.turns)
-
 
 @dataclass(frozen=True)
 class Board:
@@ -171,7 +166,7 @@ def _place_content(place: Place) -> dict[str, Any]:
         "domain_weighted_truthfulness": place.total,
         "scores": score(place.result.turns).to_dict(),
         "intervals_95": dict(figures.intervals),
-        "not_judged": place.not_judged,
+        "not_judged": figures.unjudged,
         "errors": figures.errors,
         "failing_stages": list(figures.failing),
         "seconds_a_turn": figures.seconds,
@@ -205,9 +200,6 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     short = {place.label: board.turns - len(place.result.turns) for place in board.places}
     lacking = [f"{label} {number}" for label, number in short.items() if number]
     notes = [f"of {board.turns} turns some entries lack answers: {', '.join(lacking)}"] if lacking else []
-    if any(place.not_judged for place in board.places):
-        columns.append(Column("Not judged", "unjudged", lambda result: str(placed[result.variant.label].not_judged)))
-        notes.append("unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation")
     timed = any(result.figures.seconds is not None for result in results)
     times = make_time_columns(results) if timed else make_turn_columns(results)
     notes += describe_failures(results)

@@ -248,11 +248,15 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def describe_failures(results: Sequence[Result]) -> list[str]:
-    """Return notes on what failed in the runs of a table: stages that never ran, turns that are errors."""
+    """Return notes on what failed in the runs of a table: stages that never ran, errors, judgements."""
     failing = [note for each in results for note in describe_failing(each.variant.label, each.figures.failing)]
     if any(result.figures.errors for result in results):
         failing.append(
             "errors: turns without an answer because something failed; the rates count them by their text, as missing"
+        )
+    if any(result.figures.unjudged for result in results):
+        failing.append(
+            "unjudged: the judge gave no usable reply; they count as wrong, as in the organiser's evaluation"
         )
     return failing
 
@@ -281,9 +285,13 @@ TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
 
 
 def make_turn_columns(results: Sequence[Result]) -> list[Column]:
-    """Make the column of turns, and that of errors if there are any."""
-    errors = Column("Errors", "errors", lambda result: str(result.figures.errors))
-    return [TURNS, errors] if any(result.figures.errors for result in results) else [TURNS]
+    """Make the column of turns, and those of errors and unjudged answers if there are any."""
+    columns = [TURNS]
+    if any(result.figures.errors for result in results):
+        columns.append(Column("Errors", "errors", lambda result: str(result.figures.errors)))
+    if any(result.figures.unjudged for result in results):
+        columns.append(Column("Not judged", "unjudged", lambda result: str(result.figures.unjudged)))
+    return columns
 
 
 def make_time_columns(results: Sequence[Result]) -> list[Column]:

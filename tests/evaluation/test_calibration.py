@@ -18,9 +18,9 @@ from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
-from evaluation.files.outputs import SCORES, write_outputs
+from evaluation.files.outputs import SCORES, build_turn_table, read_turn_table, write_outputs
 from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import EvaluationError
+from evaluation.records import EvaluationError, Verdict
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate
 from evaluation.studies.calibrate import set_values
@@ -44,7 +44,7 @@ from evaluation.studies.gate_fit import (
     select_usable,
     signal_auroc,
 )
-from evaluation.studies.gate_study import GateStudy
+from evaluation.studies.gate_study import GateStudy, study_gate
 from tests.evaluation.worlds import judged, write_records
 
 NEGATIVE = {kind.name for kind in SIGNALS if kind.negative}
@@ -196,6 +196,34 @@ def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
     ) as told:
         cross_validate(turns, ["p_yes"])
     assert ("about 10 sessions" in str(told.value)) == (len({*points}) == 2)
+
+
+@pytest.mark.parametrize(("sessions", "wrong"), [(4, 2), (5, 2), (10, 2), (10, 1)])
+def test_what_is_too_few_is_told_of_the_whole_run(sessions: int, wrong: int) -> None:
+    """Not of a part of a nested division, which nobody knows."""
+    rows = [decision(-1.0 if number < wrong else 1.0, f"s{number}", p_yes=number / 10) for number in range(sessions)]
+    with pytest.raises(
+        EvaluationError, match=f"here in {sessions - wrong} and {wrong} of {sessions}; take a larger run"
+    ):
+        cross_validate(Turns.from_decisions(rows), ["p_yes"])
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan")])
+@pytest.mark.filterwarnings("error")
+def test_a_signal_that_is_constant_or_unknown_is_no_signal(value: float) -> None:
+    rows = [decision(1.0 - number % 2 * 2, f"s{number}", p_yes=value) for number in range(10)]
+    with pytest.raises(EvaluationError, match="no signal differs"):
+        study_gate(Turns.from_decisions(rows), folds=5, repeats=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_signal_that_is_constant_in_most_parts_makes_a_gate_of_numbers() -> None:
+    rows = [
+        decision(1.0 - number % 2 * 2, f"s{number}", p_yes=float(number == 3), evidence_score=(number * 7 % 10) / 10)
+        for number in range(20)
+    ]
+    gate = study_gate(Turns.from_decisions(rows), folds=5, repeats=1).make_gate({})
+    assert np.isfinite([*gate.coefficients[0], *gate.intercept, *gate.mean, *gate.scale, gate.threshold]).all()
 
 
 def test_truthfulness_resamples_sessions() -> None:
@@ -354,6 +382,25 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
         run_folders([tmp_path])
     several = [tmp_path / "run", tmp_path / "again"]
     assert run_folders(several) == several, "asked in two ways, each named"
+
+
+def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither those that were given, in the run's table, nor those that were held back, which are judged now."""
+    _write_run(tmp_path / "run")
+    table = tmp_path / "run" / "turn_evaluation_results_all.csv"
+    known = read_turn_table(tmp_path / "run")
+    given = next(turn for turn in known if not turn.miss)
+    failed = [replace(turn, judge_failed=turn is given) for turn in known]
+    table.write_text(build_turn_table(failed).to_csv(index=False))
+    assert len(read_decisions(tmp_path / "run", RuleJudge())) == 23
+
+    class Silent(RuleJudge):
+        def judge(self, item: Any) -> Any:
+            return Verdict(False, "no reply", failed=True)
+
+    held_back = sum(turn.miss for turn in known)
+    assert held_back and len(read_decisions(tmp_path / "run", Silent())) == 23 - held_back
+    assert f"{held_back + 1} turns are left out, because the judge gave no usable reply" in caplog.text
 
 
 class _Lenient(RuleJudge):

@@ -25,6 +25,7 @@ from evaluation.judge.inactivity import GIVE_UP_AFTER, PATIENCE_SECONDS
 from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.openai_judge import TRIES, OpenAIJudge, choose_style
 from evaluation.judge.options import parse_price
+from evaluation.judge.replies import parse_structured_verdict
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.server import SERVER_TRIES
 from evaluation.judge.spending import Price, Spending, look_up_price
@@ -323,6 +324,27 @@ def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
     assert (verdict.correct, verdict.failed) == (False, True)
     assert len(server.requests) == TRIES
     assert kept(tmp_path) == []  # the next run asks again
+
+
+@pytest.mark.parametrize(
+    ("reply", "right"),
+    [
+        ('Of the set {1, 2} one is meant: {"accuracy": true}', True),
+        ('{"accuracy": true, "note": "it says } and {"}', True),
+        ('{"why": {"height": "{330 m}"}, "accuracy": false}', False),
+        ('{"result": {"accuracy": false}}', False),
+        ('{"accuracy": true}\n{"accuracy": true}', True),
+        ('{"accuracy": false}\nNo, I was wrong: {"accuracy": true}', None),
+        ('{"accuracy": true', None),
+        ('{"accuracy": True}', None),
+        ('{"accuracy": null}', None),
+        ("{" * 100_000, None),
+        ('{"a":' * 5_000 + "1" + "}" * 5_000, None),
+    ],
+)
+def test_a_verdict_is_read_whatever_stands_around_it(reply: str, right: bool | None) -> None:
+    verdict = parse_structured_verdict(reply)
+    assert (None if verdict is None else verdict.correct) is right
 
 
 def test_garbage_once_is_forgiven(httpserver: HTTPServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
-from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, build_turn_table, read_turn_table
+from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, build_turn_table, read_turn_table, write_outputs
 from evaluation.judge.judging import judge_turns
 from evaluation.records import AnsweredTurn, JudgeItem, Verdict
+from evaluation.report.console_tables import print_scores
 from evaluation.rules import OURS, RESEARCH_RELEASE, RULES, STARTER_KIT, Rules
 from evaluation.run.command import main
-from evaluation.scores.scoring import score, scores_dictionary, select_ego
+from evaluation.scores.scoring import score, scores_dictionary, select_ego, stop_early
 
 TABLES = 1000
 releases = pytest.mark.parametrize("rules", [STARTER_KIT, RESEARCH_RELEASE], ids=lambda rules: rules.name)
@@ -175,6 +178,35 @@ def test_a_replay_leaves_the_releases_tables_and_scores_behind(rules: Rules, tmp
         assert (scores["about"]["rules"], scores["about"]["judge"]) == (rules.name, "none (exact answers alone)")
         assert len(read_turn_table(out)) == len(answers)
         assert all((turn.semantic is None) == (turn.exact or turn.miss) for turn in read_turn_table(out))
+
+
+class Fails:
+    """Judge that gives no usable reply about some answers."""
+
+    name, parallel = "fails", False
+
+    def judge(self, item: JudgeItem) -> Verdict:
+        return Verdict(item.response == "right", "?", failed=item.response == "unclear")
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=str)
+def test_an_answer_that_was_not_judged_is_never_read_as_a_wrong_one(rules: Rules, tmp_path: Path) -> None:
+    turns = judge_turns(_answered(("x", "right"), ("x", "unclear"), ("x", "wrong")), Fails(), rules=rules)
+    scores = write_outputs(tmp_path, turns, {}, rules=rules)
+    assert [turn.verdict for turn in read_turn_table(tmp_path)] == ["correct", "unjudged", "hallucination"]
+    assert scores["unjudged"] == {"all": 1, "ego": 1}
+    assert (scores["all"]["correct"], scores["all"]["hallucination"]) == (1, 2), "as the organiser counts it"
+    assert pd.read_csv(tmp_path / ALL_TURNS)["judge_failed"].tolist() == [False, True, False]
+    said = io.StringIO()
+    print_scores(Console(file=said), scores)
+    assert "not judged" in said.getvalue()
+    judged = judge_turns(_answered(("x", "right"), ("x", "wrong")), Fails(), rules=rules)
+    assert ("judge_failed" in build_turn_table(judged, rules=rules)) is not rules.organiser_tables
+
+
+def test_a_turn_after_the_early_stop_needs_no_judgement() -> None:
+    turns = judge_turns(_answered(("x", "wrong"), ("x", "wrong"), ("x", "unclear")), Fails(), rules=STARTER_KIT)
+    assert [turn.verdict for turn in stop_early(turns)] == ["hallucination", "hallucination", "miss"]
 
 
 def _answered(*pairs: tuple[str, str]) -> list[AnsweredTurn]:

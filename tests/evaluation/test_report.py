@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,13 @@ def test_turns_carry_what_the_filters_ask_for(page: str) -> None:
     assert '<select id="question"' in page and "Asked without picture" in page
     assert "two has no picture" in page
     assert "1.25 s" in page
+
+
+def test_answers_that_were_not_judged_look_like_no_verdict(tmp_path: Path) -> None:
+    turns = [replace(turn, judge_failed=number == 0) for number, turn in enumerate(judged("hh"))]
+    page = write_report(tmp_path / "report.html", [ReportPart("demo", turns, {})], {}).read_text()
+    assert page.count('<article class="turn unjudged"') == page.count('<article class="turn hallucination"') == 1
+    assert '<option value="unjudged">not judged</option>' in page
 
 
 def test_photos_are_small(page: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ ORGANISER = [
     "ground_truth", "agent_response", "total_turn_count", "interaction_id_history", "is_exact_match", "is_correct", "is_miss",
     "is_semantically_correct", "api_response",
 ]  # fmt: skip
+BARE = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
 SCORE_NAMES = {
     "total", "correct_exact", "correct", "miss", "hallucination", "exact_match", "accuracy", "missing", "hallucination_rate",
     "truthfulness_score", "mean_multi_turn_conversation_score",
@@ -649,3 +651,38 @@ def test_users_know_these_flags() -> None:
     assert options.without == ("rerank", "verify")
     assert options.eval_model == "None"
     assert all(field.description for field in RunOptions.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines, None),
+        (lambda lines: [{name: line[name] for name in BARE} for line in reversed(lines)], None),
+        (lambda lines: lines[:-1], "1 turns of these 3 sessions have no answer here"),
+        (lambda lines: lines[:1] + lines[2:], "1 turns of these 3 sessions have no answer here"),
+        (
+            lambda lines: [{**lines[0], "ground_truth": "Else."}, *lines[1:]],
+            "1 of 7 answers have another question or truth",
+        ),
+        (
+            lambda lines: [{**line, "session_id": f"x{line['session_id']}"} for line in lines],
+            "7 of 7 answers are to no question of",
+        ),
+    ],
+)
+def test_saved_answers_that_do_not_fit_the_data_set_are_told(
+    world: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[Any]], list[Any]], said: str | None
+) -> None:
+    """Bare ones in any order get their places, labels and kind of picture from it, and the same scores."""
+    assert _main(world) == 0
+    whole = _scores(world)
+    saved = world / "answers.jsonl"
+    lines = [json.loads(line) for line in (world / "out" / "response.jsonl").read_text().splitlines()]
+    saved.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
+    capsys.readouterr()
+    assert _main(world, "--mode", "evaluate", "--input-file", str(saved)) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert ("answers are to" in told or "have no answer" in told or "another question" in told) is (said is not None)
+    assert said is None or said in told
+    if said is None:
+        assert (_scores(world)["all"], _scores(world)["ego"]) == (whole["all"], whole["ego"])

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from agents.models.pixels import pixels_digest
 from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.record import REQUEST_IMAGES
 from agents.settings.run_config import RunConfig
+from evaluation.files.outputs import ALL_TURNS, build_turn_table, read_turn_table
 from evaluation.files.traces import TRACE, read_traces
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import Verdict
 from evaluation.run import command
 from tests.agent.scripted import ScriptedChat
 from tests.training.recorded import REVISION, THINGS, knowing, recorded_agent, recorded_run, save_data
@@ -367,3 +371,25 @@ def test_a_chunk_holds_the_answer_when_it_has_its_figures_and_words(
     chunk: str, accept: tuple[str, ...], holds: bool
 ) -> None:
     assert holds_answer(chunk, "When was this finished?", "It was finished in 1889 by Eiffel.", accept) is holds
+
+
+def test_what_the_judge_failed_on_is_not_taught_as_wrong(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn of the run without a judgement is left out; a reply without one has no verdict, and nothing is learned of it."""
+    other = shutil.copytree(run, tmp_path / "run")
+    turns = read_turn_table(other)
+    table = build_turn_table([replace(turn, judge_failed=number == 0) for number, turn in enumerate(turns)])
+    (other / ALL_TURNS).write_text(table.to_csv(index=False))
+    silent = Verdict(False, "no reply", failed=True)
+    monkeypatch.setattr(RuleJudge, "judge", lambda *_: silent)
+    assert (
+        collect.main([str(other), "--out", str(tmp_path / "out"), "--cache", str(tmp_path), "--eval-model", "rule"])
+        == 0
+    )
+    rows = collected(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / ABOUT).read_text())["unjudged_requests"] > 0
+    assert turns[0].turn.key not in {row.key for row in rows}
+    answers = [row for row in rows if row.form == "answer"]
+    assert answers and {row.reply_verdict for row in answers} == {None}
+    assert select_samples(answers, DataTable()) == []

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,8 @@ def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
     assert classify_knowledge(wrong, own) == ("prki_ext", "330 metres")
     assert classify_knowledge(refused, own) == ("prki_ext", "330 metres")
     assert classify_knowledge(own, own) is None and classify_knowledge(wrong, refused) is None
+    unjudged = replace(wrong, reply_verdict=None)
+    assert classify_knowledge(own, unjudged) is None and classify_knowledge(unjudged, own) is None
 
 
 @pytest.mark.parametrize(

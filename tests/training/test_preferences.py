@@ -14,6 +14,8 @@ from trl import GRPOConfig
 from agents.models.base import ChatReply
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem
+from evaluation.records import Verdict as Judgement
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, loaded, save_examples
 from training import dpo, grpo
@@ -34,6 +36,7 @@ from training.grpo import build_curriculum, make_reward, make_trainer, split_by_
 from training.recipes import load_recipe
 
 RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
+UNCLEAR = "It is 330 or 12 metres tall."
 
 
 def sampled(*replies: str) -> Sampled:
@@ -119,6 +122,38 @@ def test_the_reward_is_that_of_the_challenge() -> None:
     assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
     seen = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
     assert reward(completions=seen, place=[1], prompts=[None]) == [1.0]
+
+
+class Moody(RuleJudge):
+    """Judge that gives no usable reply about some replies."""
+
+    def judge(self, item: JudgeItem) -> Judgement:
+        return Judgement(False, "no reply", failed=True) if item.response == UNCLEAR else super().judge(item)
+
+
+def test_a_reply_that_was_not_judged_gets_the_mean_of_its_group(caplog: pytest.LogCaptureFixture) -> None:
+    """Its advantage in the group, (reward - mean) / deviation, is 0; as a wrong one it would be punished."""
+    reward = make_reward([example(0), example(1)], Moody())
+    said = [RIGHT, WRONG, UNCLEAR, RIGHT, UNCLEAR, UNCLEAR]
+    rewards = reward(completions=said, place=[0, 0, 0, 0, 1, 1])
+    assert rewards == [1.0, -1.0, pytest.approx(1 / 3), 1.0, 0.0, 0.0]
+    assert sum(rewards[:4]) / 4 == pytest.approx(rewards[2])
+    assert "3 of 6 replies are not judged and teach nothing: no reply" in caplog.text
+
+
+def test_a_reply_that_was_not_judged_is_no_worse_than_a_refusal() -> None:
+    said = iter([RIGHT, UNCLEAR, UNCLEAR, UNCLEAR])
+    model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
+    found = sample_replies(model, [example(0), example(1)], Moody(), load_recipe("preferences", ["dpo.samples=2"]))
+    assert [(row.replies, row.verdicts) for row in found] == [((RIGHT,), ("correct",)), ((), ())]
+    pairs = [[(pair.chosen, pair.rejected) for pair in build_pairs(example(0), row)] for row in found]
+    assert pairs == [[(RIGHT, "I don't know")], []]
+
+
+def test_a_question_whose_reply_was_not_judged_is_neither_easy_nor_hard() -> None:
+    rows = [example(0), example(1, "hallucination"), replace(example(2), reply_verdict=None)]
+    easy, hard = split_by_difficulty(rows, None)
+    assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s0"], ["s1"])
 
 
 def test_a_strong_model_says_what_is_easy() -> None:

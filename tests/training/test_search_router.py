@@ -9,6 +9,7 @@ from agents.methods.routing import TrainedRouter, compute_features
 from agents.record import DRAFT, StageRecord, TurnRecord
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem, Verdict
 from tests.evaluation.worlds import write_records
 from training.chat_examples import TrainingDataError
 from training.search_router import DraftedTurn, label_turns, main, read_drafted_turns, train
@@ -53,6 +54,14 @@ def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
     turns = turns_of(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
     labels = label_turns(turns, RuleJudge(), {})
     assert labels == ["direct", "verify", "rag", "rag", "direct"]
+
+
+def test_a_draft_whose_judge_failed_has_no_label(tmp_path: Path) -> None:
+    class Silent(RuleJudge):
+        def judge(self, item: JudgeItem) -> Verdict:
+            return Verdict(False, "no reply", failed=True)
+
+    assert label_turns(turns_of(tmp_path, [CAR, LOST]), Silent(), {}) == [None, "rag"]
 
 
 def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
