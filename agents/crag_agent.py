@@ -154,11 +154,13 @@ class CragAgent(BaseAgent):
         """
         from agents.runner.trace import TraceWriter
 
-        wanted = any(each is not None for each in (path, listen, listen_whole))
+        is_observed = any(each is not None for each in (path, listen, listen_whole))
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
-        self.pipeline.observes = wanted
+        self.pipeline.observes = is_observed
         settings = self.settings.trace
-        self._trace = TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if wanted else None
+        self._trace = (
+            TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if is_observed else None
+        )
 
     def watch(self, watch: Watch | None) -> None:
         """Have each call tell, in plain words, what it is about to do; in the thread of the call."""
@@ -245,8 +247,8 @@ class CragAgent(BaseAgent):
         if not turn.photo_id:  # decoded already: its dialog is known by its pixels
             return self._within(limit, call, lambda: decode_image(image))
         key = undecoded_key(turn)
-        if turn.history and (known := self._opened.get(key)) is not None:
-            return known
+        if turn.history and (cached := self._opened.get(key)) is not None:
+            return cached
         limit = _OPENING_SHARE * self._dialogs.allowance(turn)
         if limit <= 0.0:
             raise TimeoutError("its dialog has no time left")

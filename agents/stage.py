@@ -212,8 +212,8 @@ def stage_class(reference: str) -> type[Stage]:
     """
     place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
-        found: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
-        return found
+        stage_type: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
+        return stage_type
     path = f"agents.stages.{place}"
     module = import_module(path, reference, "stage", SettingsError)
     [own] = [

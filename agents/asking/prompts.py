@@ -122,10 +122,10 @@ class Prompt:
         Raises:
             UndefinedError: A value that the template uses is missing.
         """
-        shown = (image, *images) if image is not None else images
+        all_images = (image, *images) if image is not None else images
         messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
         first_user = next(index for index, message in enumerate(messages) if message.role == "user")
-        messages[first_user] = ChatMessage("user", messages[first_user].content, shown)
+        messages[first_user] = ChatMessage("user", messages[first_user].content, all_images)
         return ChatRequest(
             tuple(messages),
             max_tokens=self.settings.max_tokens,

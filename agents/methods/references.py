@@ -161,25 +161,25 @@ def _is_circumstance(query: str, name: str) -> bool:
 
 def _find_place(answer: str) -> str | None:
     """Return the last name after ``in``, ``of`` or ``to``, because answers give places so."""
-    found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
-    return found[-1].strip(" .") if found else None
+    names = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
+    return names[-1].strip(" .") if names else None
 
 
-def _find_person(answer: str, known: Collection[str]) -> str | None:
+def _find_person(answer: str, query_names: Collection[str]) -> str | None:
     """Return the name that is likeliest a person's: by whom, or who is shown; else the first one that is no place."""
-    names = [(before, name) for before, name in _find_names(answer) if name.lower() not in known]
+    names = [(before, name) for before, name in _find_names(answer) if name.lower() not in query_names]
     likely = [name for before, name in names if _LIKENESS.search(before) or _MADE_BY.search(before)]
     others = (name for before, name in names if not _AWAY_FROM.search(before))
     return next(iter(likely), None) or next(others, None)
 
 
 def _antecedent(query: str, answer: str, topic: str | None, *, personal: bool) -> str | None:
-    known = {word.lower() for word in _names_of_query(query)}
+    query_names = {word.lower() for word in _names_of_query(query)}
     if topic:
-        known.add(topic.lower())
+        query_names.add(topic.lower())
     if personal:
-        return _find_person(answer, known)
-    candidates = [name for name in extract_names(answer) if name.lower() not in known]
+        return _find_person(answer, query_names)
+    candidates = [name for name in extract_names(answer) if name.lower() not in query_names]
     if _NAMED.search(query):
         place = _find_place(answer)
         if place is not None:

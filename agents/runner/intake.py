@@ -96,10 +96,10 @@ class OpenedPhotos:
         Raises:
             ValueError: It could not be decoded.
         """
-        known = self._known.get(key)
-        if isinstance(known, str):
-            raise ValueError(known)
-        return known
+        cached = self._known.get(key)
+        if isinstance(cached, str):
+            raise ValueError(cached)
+        return cached
 
     def keep(self, key: bytes, result: Image.Image | Exception) -> None:
         """Remember a picture, or in words an error: its traceback would hold the file and all that was opened of it."""
@@ -195,8 +195,8 @@ def tidy(text: Any) -> str:
 
 
 def _messages(history: Any) -> tuple[Message, ...]:
-    found = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
-    return tuple(found if len(found) <= MAX_MESSAGES else [found[0], *found[1 - MAX_MESSAGES :]])
+    messages = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
+    return tuple(messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[1 - MAX_MESSAGES :]])
 
 
 def _message(value: Any) -> Message | None:
@@ -218,13 +218,13 @@ def _coerce_to_list(value: Any) -> list[Any]:
     Returns:
         [] for text and non-iterables; the items so far if iterating raises.
     """
-    found: list[Any] = []
+    items: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
-        return found
+        return items
     try:
-        found.extend(value)
+        items.extend(value)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 - an iterable of the evaluator's may raise anything; what it gave is answered
-        _log.exception("an argument ended early, after %d items", len(found))
-    return found
+        _log.exception("an argument ended early, after %d items", len(items))
+    return items

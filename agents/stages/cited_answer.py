@@ -58,14 +58,16 @@ class CitedAnswer(Stage):
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
         chunks = select_documents(turn.evidence)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
-        shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
+        numbered_pictures: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
         for number, chunk in enumerate(chunks, start=1):
             if chunk not in turn.knowledge and (picture := pictures.get(chunk.url)) is not None:
-                shown.setdefault(id(picture), ([], picture))[0].append(number)
-        labels = [("".join(f"[{number}]" for number in numbers), picture) for numbers, picture in shown.values()]
+                numbered_pictures.setdefault(id(picture), ([], picture))[0].append(number)
+        labels = [
+            ("".join(f"[{number}]" for number in numbers), picture) for numbers, picture in numbered_pictures.values()
+        ]
         return {
             **turn.values,
             **context.show(turn.image, labels),
             "documents": texts,
-            "pictures": [numbers for numbers, _ in shown.values()],
+            "pictures": [numbers for numbers, _ in numbered_pictures.values()],
         }

@@ -41,18 +41,18 @@ class FourStepsStage(Stage):
 
     @staticmethod
     def _take(turn: Turn, replied: Answer[FourSteps]) -> None:
-        said, reply = replied.value, replied.reply
+        steps, reply = replied.value, replied.reply
         statistics = summarise_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
-        if said.parametric:
-            turn.parametric = Candidate(said.parametric, confidence, reply.logprobs)
-        if said.entry is not None:
-            turn.choose(said.entry)
-        answer = said.final or said.external or said.parametric
+        if steps.parametric:
+            turn.parametric = Candidate(steps.parametric, confidence, reply.logprobs)
+        if steps.entry is not None:
+            turn.choose(steps.entry)
+        answer = steps.final or steps.external or steps.parametric
         if answer:
             turn.candidate = Candidate(answer, confidence, reply.logprobs)
         turn.record(
             entity=turn.chosen.title if turn.chosen else None,
-            answers={OWN_KNOWLEDGE: said.parametric, FROM_EVIDENCE: said.external, RECONCILED: said.final},
+            answers={OWN_KNOWLEDGE: steps.parametric, FROM_EVIDENCE: steps.external, RECONCILED: steps.final},
         )
-        turn.note(prki=prki(said.parametric, said.external))
+        turn.note(prki=prki(steps.parametric, steps.external))

@@ -84,9 +84,9 @@ class Ground(Stage):
 
 
 def look_once(
-    kept: Remembered[tuple[str, tuple[Wanted, ...]], list[Seen]],
+    cache: Remembered[tuple[str, tuple[Wanted, ...]], list[Seen]],
     photos: Sequence[tuple[str, Image.Image]],
-    wanted: Sequence[tuple[Wanted, ...]],
+    queries: Sequence[tuple[Wanted, ...]],
     look: Callable[[Sequence[Image.Image], Sequence[Sequence[Wanted]]], list[list[Seen]]],
 ) -> list[list[Seen]]:
     """Return what a model sees in each photo, in one call for all that is not kept: a dialog asks of its photo again and again.
@@ -97,13 +97,13 @@ def look_once(
         wanted: What is looked for in each.
         look: The model's method.
     """
-    asked = {(key, own): image for (key, image), own in zip(photos, wanted, strict=True)}
+    images = {(key, own): image for (key, image), own in zip(photos, queries, strict=True)}
 
     def see(new: Sequence[tuple[str, tuple[Wanted, ...]]]) -> dict[tuple[str, tuple[Wanted, ...]], list[Seen]]:
-        return dict(zip(new, look([asked[one] for one in new], [own for _, own in new]), strict=True))
+        return dict(zip(new, look([images[one] for one in new], [own for _, own in new]), strict=True))
 
-    found = kept.get_all(asked, see)
-    return [found[key, own] for (key, _), own in zip(photos, wanted, strict=True)]
+    results = cache.get_all(images, see)
+    return [results[key, own] for (key, _), own in zip(photos, queries, strict=True)]
 
 
 def _found(region: Detection) -> BoxFound:

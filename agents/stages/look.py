@@ -71,20 +71,22 @@ class LookFirst(Stage):
     def _read(turns: Sequence[Turn], context: Context) -> None:
         pictures = [turn.image for turn in turns if turn.image is not None]
         for turn, lines in zip(turns, context.models.text_reader.read(pictures) if pictures else (), strict=True):
-            asked = turn.naming([words]) if (words := written_words(lines, guarded=context.guarded)) else turn.question
-            if turn.look is not None and asked != turn.question:
-                turn.look = replace(turn.look, queries=(asked,))
+            query = turn.naming([words]) if (words := written_words(lines, guarded=context.guarded)) else turn.question
+            if turn.look is not None and query != turn.question:
+                turn.look = replace(turn.look, queries=(query,))
 
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         for turn, answer in context.ask_each(ASK, turns):
-            said, rules = answer.value, turn.look or Look(None)
+            first_look, rules = answer.value, turn.look or Look(None)
             turn.look = replace(
-                said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
+                first_look.look,
+                needs=first_look.look.needs or rules.needs,
+                object=first_look.look.object or rules.object,
             )
-            turn.summary, turn.draft = said.text, said.draft
-            turn.record(answers={DRAFT: said.draft.answer if said.draft else None})
-            turn.note(text=said.text or None)
+            turn.summary, turn.draft = first_look.text, first_look.draft
+            turn.record(answers={DRAFT: first_look.draft.answer if first_look.draft else None})
+            turn.note(text=first_look.text or None)
 
 
 def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:

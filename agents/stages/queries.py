@@ -65,8 +65,8 @@ class Queries(Stage):
                 entity=options.fuse_entity, summary=options.fuse_summary, minimum=self._surest(turn)
             )
             if split == "rules" and turn.needs_image:
-                shown = turn.shown_entities(options.min_score) or (None,)
-                turn.hops = tuple(hop for entity in shown for hop in write_hop_questions(turn.question, entity))
+                entities = turn.shown_entities(options.min_score) or (None,)
+                turn.hops = tuple(hop for entity in entities for hop in write_hop_questions(turn.question, entity))
             turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
@@ -90,8 +90,8 @@ class Queries(Stage):
                 "limit": options.k,
             }
 
-        found = self._written(turns, values, context)
-        for turn, own in zip(turns, found, strict=True):
+        query_lists = self._written(turns, values, context)
+        for turn, own in zip(turns, query_lists, strict=True):
             turn.queries = _unique(
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
                 options.k,
@@ -119,13 +119,13 @@ class Queries(Stage):
     ) -> list[list[str]]:
         """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
         ask, *revising = self.asks()
-        found = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
+        query_lists = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:
-            written = [(turn, own) for turn, own in zip(turns, found, strict=True) if own]
-            asked = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in written]
-            revised = iter(context.put(asked))
-            found = [(next(revised).value or own) if own else own for own in found]
-        return found
+            turn_queries = [(turn, own) for turn, own in zip(turns, query_lists, strict=True) if own]
+            questions = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in turn_queries]
+            revised = iter(context.put(questions))
+            query_lists = [(next(revised).value or own) if own else own for own in query_lists]
+        return query_lists
 
     def _recognised(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""

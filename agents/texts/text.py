@@ -47,8 +47,8 @@ class _Kept(dict[int, int | None]):
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
-        kept = character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-        self[code] = code if kept else None
+        is_kept = character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+        self[code] = code if is_kept else None
         return self[code]
 
 

@@ -199,9 +199,9 @@ def _character(entity: re.Match[str]) -> str:
 
 
 def _simple_template(template: re.Match[str]) -> str:
-    given = template[2].split("|")[1:]
-    pairs = (each.split("=", 1) for each in given if "=" in each)
-    values = [each.strip() for each in given if "=" not in each]
+    arguments = template[2].split("|")[1:]
+    pairs = (each.split("=", 1) for each in arguments if "=" in each)
+    values = [each.strip() for each in arguments if "=" not in each]
     return _rendered(template[1], values, {key.strip(): value.strip() for key, value in pairs})
 
 

@@ -28,24 +28,24 @@ class Looked:
 
 def parse_look(reply: ChatReply) -> Looked:
     """Parse the fields of a reply; one that was cut keeps the fields before the one in which it ends."""
-    found = json_object(reply.text) or {}
+    fields = json_object(reply.text) or {}
     if was_cut(reply) and not reply.text.rstrip().endswith("}"):
-        found = _said_whole(found)
+        fields = _said_whole(fields)
 
     def text(key: str) -> str:
-        value: Any = found.get(key)
+        value: Any = fields.get(key)
         return one_line(value) if isinstance(value, str) else ""
 
     name, answer = known_name(text("name")), text("answer")
     # Some models end a query as the prompt has them end the lines of the text
-    said = (query.rstrip(" ;") for query in strings(found.get("queries", []), MAX_QUERIES))
-    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(filter(None, said)))
+    queries = (query.rstrip(" ;") for query in strings(fields.get("queries", []), MAX_QUERIES))
+    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(filter(None, queries)))
     return Looked(look, text("text"), Draft((), name, answer) if answer else None)
 
 
-def _said_whole(found: dict[str, Any]) -> dict[str, Any]:
+def _said_whole(fields: dict[str, Any]) -> dict[str, Any]:
     """Drop the last value of a reply that was cut: half a name or figure is another one. Lists and lines lose their last item alone."""
-    *whole, last = found.items() or [("", "")]
+    *whole, last = fields.items() or [("", "")]
     key, value = last
     if isinstance(value, list):
         return dict([*whole, (key, value[:-1])])
@@ -54,8 +54,13 @@ def _said_whole(found: dict[str, Any]) -> dict[str, Any]:
     return dict(whole)
 
 
-def _says_enough(said: Looked, _: ChatReply) -> bool:
-    return said.look.needs is not None and bool(said.look.object) and said.draft is not None and bool(said.look.queries)
+def _says_enough(first_look: Looked, _: ChatReply) -> bool:
+    return (
+        first_look.look.needs is not None
+        and bool(first_look.look.object)
+        and first_look.draft is not None
+        and bool(first_look.look.queries)
+    )
 
 
 LOOK = ReplyForm("look", parse_look, _says_enough)
