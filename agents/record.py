@@ -176,7 +176,7 @@ class Decision:
 
 
 def sureness(probability: float, threshold: float) -> str:
-    """Format a probability and the one needed, with enough decimals to tell them apart.
+    """Format a probability and its threshold, with enough decimals to tell them apart.
 
     Example: ``21% sure, 50% needed``.
     """

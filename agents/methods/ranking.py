@@ -46,8 +46,8 @@ def score_by_question(
     """Score each turn's chunks against each text that the turn asks, in one call for the batch.
 
     Args:
-        chunks: The turns, each with its chunks.
-        asked: Returns the texts that a turn asks; a multi-hop question asks several.
+        turn_chunks: The turns, each with its chunks.
+        list_questions: Returns the texts that a turn asks; a multi-hop question asks several.
         model: The reranker; one that sees is shown the turn's photo. None scores every chunk 1.
 
     Returns:

@@ -92,9 +92,9 @@ def look_once(
     """Return what a model sees in each photo, in one call for all that is not kept: a dialog asks of its photo again and again.
 
     Args:
-        kept: What was seen before.
+        cache: What was seen before.
         photos: Each photo with the key of its pixels.
-        wanted: What is looked for in each.
+        queries: What is looked for in each.
         look: The model's method.
     """
     images = {(key, own): image for (key, image), own in zip(photos, queries, strict=True)}

@@ -93,8 +93,8 @@ def rests_on_orders(answer: str, question: str, chunks: Iterable[tuple[str, str]
     Args:
         answer: The answer.
         question: Its question.
-        shown: Title and text of the evidence.
-        said: Further texts that a model read, such as the conversation.
+        chunks: Title and text of the evidence.
+        texts: Further texts that a model read, such as the conversation.
     """
     added = answer_keywords(answer, question)
     if not added:
