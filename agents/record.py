@@ -316,15 +316,15 @@ class StageRecord:
         return self.status in ("ran", "reduced")
 
 
-def _marked(kind: type, mark: str) -> frozenset[str]:
+def _list_marked_fields(kind: type, mark: str) -> frozenset[str]:
     hints = get_type_hints(kind, include_extras=True)
     return frozenset(name for name, hint in hints.items() if mark in getattr(hint, "__metadata__", ()))
 
 
-PICTURE_FIELDS = _marked(StageRecord, DESCRIBES_PICTURE)
+PICTURE_FIELDS = _list_marked_fields(StageRecord, DESCRIBES_PICTURE)
 """Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
 
-QUOTING_FIELDS = _marked(Exchange, QUOTES_PROMPT)
+QUOTING_FIELDS = _list_marked_fields(Exchange, QUOTES_PROMPT)
 """Fields of ``Exchange`` that are left out of traces that are to hold no pictures or no questions."""
 
 _LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
@@ -474,10 +474,14 @@ class TurnRecord:
 
         It is written by hand because ``dataclasses.asdict`` takes most of a turn's own time.
         """
-        return {**vars(self), "history": _plain(self.history), "stages": [_said(stage) for stage in self.stages]}
+        return {
+            **vars(self),
+            "history": _plain(self.history),
+            "stages": [_serialise_stage(stage) for stage in self.stages],
+        }
 
 
-def _said(stage: StageRecord) -> dict[str, Any]:
+def _serialise_stage(stage: StageRecord) -> dict[str, Any]:
     return {name: _plain(value) for name, value in vars(stage).items() if name in _ALWAYS or not _empty(value)}
 
 

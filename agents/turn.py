@@ -46,7 +46,7 @@ Fault = Literal["no such document", "not supported"]
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedCitation:
     """A citation that was taken out, and why."""
 
     number: int
@@ -59,7 +59,7 @@ class CitedSentence:
 
     text: str  # without markers
     citations: tuple[int, ...] = ()  # in the order in which it names them, each once
-    dropped: tuple[Dropped, ...] = ()  # those that failed the check
+    dropped: tuple[DroppedCitation, ...] = ()  # those that failed the check
     found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 
@@ -255,7 +255,7 @@ class Turn:
     error: str | None = None
     records: list[StageRecord] = field(default_factory=list)
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
-    _found: dict[str, Any] = field(default_factory=dict, repr=False)
+    _findings: dict[str, Any] = field(default_factory=dict, repr=False)
     _exchanges: list[Exchange] = field(default_factory=list, repr=False)
     _fault: Unanswered | None = field(default=None, repr=False)
 
@@ -265,7 +265,7 @@ class Turn:
         Setting an attribute of one does not change the other. Pictures and evidence are shared.
         """
         clone = copy.copy(self)
-        clone.records, clone._notes, clone._found = list(self.records), dict(self._notes), dict(self._found)
+        clone.records, clone._notes, clone._findings = list(self.records), dict(self._notes), dict(self._findings)
         clone._exchanges = list(self._exchanges)
         return clone
 
@@ -356,8 +356,8 @@ class Turn:
         """
         for name, value in findings.items():
             field_value = finding(name, value)
-            self._found[name] = (
-                {**self._found.get(name, {}), **field_value} if isinstance(field_value, Mapping) else field_value
+            self._findings[name] = (
+                {**self._findings.get(name, {}), **field_value} if isinstance(field_value, Mapping) else field_value
             )
 
     def note(self, **notes: Any) -> None:
@@ -385,7 +385,7 @@ class Turn:
     def signals(self) -> dict[str, Signal]:
         """Signals of the stages that may separate right answers from wrong ones."""
         closed = (signal for record in self.records for signal in record.signals.items())
-        return {**dict(closed), **self._found.get("signals", {})}
+        return {**dict(closed), **self._findings.get("signals", {})}
 
     def close_stage(
         self,
@@ -407,7 +407,7 @@ class Turn:
             status,
             cause,
             reason,
-            **self._found,
+            **self._findings,
             exchanges=exchanges,
             notes=notes,
             fault=fault or self._fault,
@@ -415,7 +415,7 @@ class Turn:
             began=round(began, 4),
         )
         self.records.append(closed)
-        self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None
+        self._notes, self._findings, self._exchanges, self._fault = {}, {}, [], None
 
 
 def select_with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:

@@ -93,10 +93,10 @@ def explain_error(record: TurnRecord) -> str | None:
 
 
 def _find_faults(stages: Sequence[StageRecord], candidate: str | None) -> list[_Fault]:
-    return [fault for stage in stages for fault in _faults_of_stage(stage, candidate is None)]
+    return [fault for stage in stages for fault in _find_stage_faults(stage, candidate is None)]
 
 
-def _faults_of_stage(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fault]:
+def _find_stage_faults(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fault]:
     for exchange in stage.exchanges:
         if exchange.is_refusal:
             continue

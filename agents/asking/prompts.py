@@ -44,7 +44,7 @@ class FrontMatter(BaseModel):
     """Another template that takes the place of this one where the chat model sees the picture (``PromptLibrary``)."""
 
 
-def _filled_in(value: Any) -> Any:
+def _sanitise(value: Any) -> Any:
     """Make a value from any source safe for a prompt: it can neither end a message nor begin another."""
     return without_special_tokens(value) if isinstance(value, str) else value
 
@@ -81,7 +81,7 @@ class Prompt:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)
             environment = SandboxedEnvironment(
-                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
+                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_sanitise
             )
             environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")

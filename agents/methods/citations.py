@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import sentencex
 
 from agents.texts.text import without_controls
-from agents.turn import CitedSentence, Dropped
+from agents.turn import CitedSentence, DroppedCitation
 
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
@@ -131,7 +131,7 @@ def check_citations(
     for sentence, scores in zip(sentences, support, strict=True):
         citations = tuple(number for number in sentence.citations if scores.get(number, float("-inf")) >= threshold)
         dropped = tuple(
-            Dropped(number, "not supported" if number in scores else "no such document")
+            DroppedCitation(number, "not supported" if number in scores else "no such document")
             for number in sentence.citations
             if number not in citations
         )

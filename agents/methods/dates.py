@@ -71,7 +71,7 @@ def parse_day(text: str) -> Day:
         ValueError: The text contains no date, or the day does not exist.
     """
     if (iso := _ISO.search(text)) is not None:
-        return _checked(Day(int(iso[1]), int(iso[2]), int(iso[3])))
+        return _check_day(Day(int(iso[1]), int(iso[2]), int(iso[3])))
     match = _DATE.search(text)
     year = _YEAR.search(match.group() if match is not None and _YEAR.search(match.group()) else text)
     if match is None and year is None:
@@ -86,10 +86,10 @@ def parse_day(text: str) -> Day:
     month = _MONTH.search(words)
     assert month is not None  # a date has one
     day = _DAY.search(words)
-    return _checked(Day(number, _NAMES[month.group(1).lower()], int(re.sub(r"\D", "", day.group(1))) if day else 0))
+    return _check_day(Day(number, _NAMES[month.group(1).lower()], int(re.sub(r"\D", "", day.group(1))) if day else 0))
 
 
-def _checked(day: Day) -> Day:
+def _check_day(day: Day) -> Day:
     longest = calendar.monthrange(day.year if day.year > 0 else 2000, day.month)[1] if 1 <= day.month <= 12 else 0
     if day.day > longest or not longest:
         raise ValueError(f"there is no day {day.day} in month {day.month}")

@@ -34,7 +34,7 @@ class Price:
 
     label: str
     amount: str  # with its sign, a decimal point and no other mark
-    per: str | None  # the unit that it is the price of: "KG"; None for a piece
+    unit: str | None  # the unit that it is the price of: "KG"; None for a piece
 
 
 def attach_labels(lines: Sequence[TextLine]) -> list[str]:

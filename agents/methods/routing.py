@@ -185,7 +185,7 @@ class TrainedRouter(LinearHead):
     features: tuple[str, ...]
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _check_names(self) -> Self:
         known_names(self.features, FEATURE_NAMES, "features")
         known_names(self.classes, get_args(Route), "branches")
         return self

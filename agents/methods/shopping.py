@@ -131,7 +131,7 @@ def _count_item(item: Sequence[str], price: Price) -> str | None:
     later = [_read_count(word) for word in item[first:] if word not in shared]
     if _PARTS & {word.lower() for word in item[:first]} or any(count not in (None, "1") for count in later):
         return None
-    return _count_before(item[:first], price.per)
+    return _count_before(item[:first], price.unit)
 
 
 def _count_before(words: Sequence[str], price_unit: str | None) -> str | None:

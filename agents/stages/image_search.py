@@ -14,7 +14,7 @@ from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, select_with_image
 
 _CROPS_WHEN_SHORT = 1
-_Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
+_Search = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
 _MAX_CROPS = 32  # of a picture where windows are searched too (task 2's winner), the detector's first
 _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
@@ -50,7 +50,7 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        searches: list[_Asked] = []
+        searches: list[_Search] = []
         for turn, image in select_with_image(turns):
             if turn.tools.image and context.search.can_search_images(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
@@ -91,7 +91,7 @@ class ImageSearch(Stage):
         """Return the model that decides whether a crop belongs to the question, if the options ask for that."""
         return ("matcher",) if self.options.min_match else ()
 
-    def _matching(self, searches: list[_Asked], context: Context) -> list[_Asked]:
+    def _matching(self, searches: list[_Search], context: Context) -> list[_Search]:
         """Keep the whole pictures, and those crops that match their question."""
         crops = [(turn.question, image) for turn, region, image in searches if region is not None]
         if not self.options.min_match or not crops:

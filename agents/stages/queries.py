@@ -67,11 +67,11 @@ class Queries(Stage):
             if split == "rules" and turn.needs_image:
                 entities = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in entities for hop in write_hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
+            turn.queries = _unique([main, *self._list_look_queries(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
-            names = ", ".join(self._recognised(turn))
+            names = ", ".join(self._list_recognised_names(turn))
             turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.k + 1)
         for turn in concerned:
             turn.record(queries=turn.queries)
@@ -86,11 +86,11 @@ class Queries(Stage):
                 **turn.values,
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
-                "names": self._recognised(turn),
+                "names": self._list_recognised_names(turn),
                 "limit": options.k,
             }
 
-        query_lists = self._written(turns, values, context)
+        query_lists = self._write_queries(turns, values, context)
         for turn, own in zip(turns, query_lists, strict=True):
             turn.queries = _unique(
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
@@ -102,7 +102,7 @@ class Queries(Stage):
         guessed = turn.look is not None and turn.look.name is not None
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
-    def _looked(self, turn: Turn) -> tuple[str, ...]:
+    def _list_look_queries(self, turn: Turn) -> tuple[str, ...]:
         """Return the queries of a first look.
 
         If nothing in the photo has a name, the question with what the photo shows is added (CRUISE, eq. 2).
@@ -114,7 +114,7 @@ class Queries(Stage):
         described = turn.search_text(entity=False, summary=True)
         return (*look.queries, described) if nameless and turn.needs_image else look.queries
 
-    def _written(
+    def _write_queries(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
         """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
@@ -127,7 +127,7 @@ class Queries(Stage):
             query_lists = [(next(revised).value or own) if own else own for own in query_lists]
         return query_lists
 
-    def _recognised(self, turn: Turn) -> tuple[str, ...]:
+    def _list_recognised_names(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]

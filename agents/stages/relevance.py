@@ -47,11 +47,11 @@ class Relevance(Stage):
                 chunk.with_score(probability) for chunk, probability in chunk_probabilities if probability is not None
             ]
             if judged:
-                turn.evidence = self._kept(turn, judged)
+                turn.evidence = self._select_chunks(turn, judged)
             turn.record(evidence=convert_to_record(turn.evidence[:limit]))
             turn.note(judged=len(judged))
 
-    def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    def _select_chunks(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
         options = self.options
         best = sort_by_score(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)

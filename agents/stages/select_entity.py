@@ -44,7 +44,7 @@ Same = Mapping[Detection | None, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Found:
+class Choice:
     """An entity, the cosine of the picture that named it, and the handicap of the crop that was searched."""
 
     entity: Entity
@@ -57,14 +57,14 @@ class Found:
         return self.score - self.handicap
 
 
-def found_in(view: View, handicap: float = 0.0) -> list[Found]:
+def list_choices(view: View, handicap: float = 0.0) -> list[Choice]:
     """List the entities of a view's hits, best first."""
-    return [Found(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
+    return [Choice(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
 
 
-def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
+def candidates(turn: Turn, size_weight: float = 0.0) -> list[Choice]:
     """Rank the entities of all views by their weight, each entity once."""
-    lists = [[each] for view in turn.views for each in found_in(view, size_weight * smallness(turn, view))]
+    lists = [[each] for view in turn.views for each in list_choices(view, size_weight * smallness(turn, view))]
     return [each for each, _ in fuse(lists, key=lambda each: each.entity.name, score=lambda each: each.weight)]
 
 
@@ -202,7 +202,7 @@ class SelectEntity(Stage):
             )
 
     def _find_misfits(
-        self, ranked: Sequence[tuple[Turn, Sequence[Found]]], context: Context
+        self, ranked: Sequence[tuple[Turn, Sequence[Choice]]], context: Context
     ) -> dict[int, frozenset[str]]:
         """Return by turn the names of the entities, among its best, that are of another kind than its question names."""
         limit = self.options.max_misfit
@@ -232,11 +232,11 @@ class SelectEntity(Stage):
         """
         return -1.0 if context.search.uses_provided(turn.provided) else self.options.min_score
 
-    def _likely(self, turn: Turn, choices: Sequence[Found], context: Context) -> list[Found]:
+    def _likely(self, turn: Turn, choices: Sequence[Choice], context: Context) -> list[Choice]:
         minimum = self._minimum(turn, context)
         return [choice for choice in choices if choice.score >= minimum]
 
-    def _recognise(self, turn: Turn, choices: Sequence[Found], same: Same, minimum: float) -> None:
+    def _recognise(self, turn: Turn, choices: Sequence[Choice], same: Same, minimum: float) -> None:
         """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
         sure = frozenset().union(*same.values())
         best_entity, score = turn.entity, turn.entity_score
@@ -253,7 +253,7 @@ class SelectEntity(Stage):
             turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
     def _compare(
-        self, named: Sequence[tuple[Turn, list[Found]]], context: Context, feature_cache: PictureFeatures
+        self, named: Sequence[tuple[Turn, list[Choice]]], context: Context, feature_cache: PictureFeatures
     ) -> dict[int, Same]:
         """Return which choices each view of each turn shows, by pictures of the cache, as long as there is time.
 
@@ -274,7 +274,7 @@ class SelectEntity(Stage):
         return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in turn_photos}
 
     def _pictures(
-        self, turn: Turn, choices: Sequence[Found], context: Context, feature_cache: PictureFeatures
+        self, turn: Turn, choices: Sequence[Choice], context: Context, feature_cache: PictureFeatures
     ) -> list[tuple[Features, set[str]]]:
         """Return the features of the index's pictures of the choices, each with the names that it stands for, most alike first."""
         names = {choice.entity.name for choice in choices}
@@ -301,8 +301,8 @@ class SelectEntity(Stage):
         }
 
     @staticmethod
-    def _ask(turn_choices: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
-        def values(one: tuple[Turn, list[Found]]) -> dict[str, Any]:
+    def _ask(turn_choices: Sequence[tuple[Turn, list[Choice]]], context: Context) -> None:
+        def values(one: tuple[Turn, list[Choice]]) -> dict[str, Any]:
             turn, choices = one
             target = {"target": turn.target.phrase, "position": turn.target.position}
             return {**turn.values, **target, "entities": [describe(choice.entity) for choice in choices]}
@@ -315,7 +315,7 @@ class SelectEntity(Stage):
 
     def _weigh(
         self,
-        turn_choices: Sequence[tuple[Turn, list[Found]]],
+        turn_choices: Sequence[tuple[Turn, list[Choice]]],
         context: Context,
         same: Mapping[int, Same],
         misfits: Mapping[int, frozenset[str]],
@@ -358,12 +358,12 @@ def is_named(turn: Turn, entity: Entity) -> bool:
     return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
-def _only(names: Container[str], choices: list[Found]) -> list[Found]:
+def _only(names: Container[str], choices: list[Choice]) -> list[Choice]:
     """Keep the choices with these names, or all choices if none has one."""
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
-def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Found]:
+def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Choice]:
     """Return what was found in the crop at the position that the question names.
 
     Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
@@ -382,7 +382,7 @@ def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset(
         for view in turn.views
         if view.region is not None
         and view.region in best_regions
-        and (choices := [each for each in found_in(view) if each.entity.name not in misfits])
+        and (choices := [each for each in list_choices(view) if each.entity.name not in misfits])
     ]
     nearest = min((away for away, _ in crops), default=0.0)
     near = [choices for away, choices in crops if away <= nearest + _PLACE_TOLERANCE]

@@ -35,7 +35,7 @@ _PRINTED = "Text in the photo"  # title of it as evidence
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedText:
     """Text in a photo: its lines, figures behind their labels, and the OCR's confidence in the least sure of them, 0 to 1."""
 
     lines: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Run:
 
     turn: Turn
     plan: Plan
-    printed: Printed = Printed()
+    printed: PrintedText = PrintedText()
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
     alternatives: bool = False  # whether its steps ask the same in several ways, so that the first answer counts
@@ -119,15 +119,15 @@ class Steps(Stage):
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
         for turn in turns:
             turn.record(signals=TAKEN.entry(0))
-        runs = self._planned(turns, context)
+        runs = self._plan_turns(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.is_stuck], depth, context)
         for run in runs:
             self._conclude(run)
 
-    def _planned(self, turns: Sequence[Turn], context: Context) -> list[Run]:
+    def _plan_turns(self, turns: Sequence[Turn], context: Context) -> list[Run]:
         runs, unsure = [], []
-        for turn, printed in zip(turns, self._printed(turns, context), strict=True):
+        for turn, printed in zip(turns, self._read_printed_text(turns, context), strict=True):
             searched = turn.route != "direct" and turn.tools.text and not context.short
             plan = plan_by_rules(turn.question, _names(turn), printed.lines)
             if plan is not None:
@@ -138,9 +138,9 @@ class Steps(Stage):
                 runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=True))
             elif searched and needs_steps(turn.question):
                 unsure.append((turn, printed))
-        return runs + self._written(unsure, context)
+        return runs + self._write_plans(unsure, context)
 
-    def _written(self, unsure: Sequence[tuple[Turn, Printed]], context: Context) -> list[Run]:
+    def _write_plans(self, unsure: Sequence[tuple[Turn, PrintedText]], context: Context) -> list[Run]:
         """Return the plans that the model writes, if they can be used."""
         runs = []
         questions = [
@@ -158,7 +158,7 @@ class Steps(Stage):
                 runs.append(Run(turn, plan, printed))
         return runs
 
-    def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
+    def _read_printed_text(self, turns: Sequence[Turn], context: Context) -> list[PrintedText]:
         """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
         turn_images = [
             (turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)
@@ -166,19 +166,19 @@ class Steps(Stage):
         if self.options.photo_text == "ocr":
             read = context.models.text_reader.read([image for _, image in turn_images]) if turn_images else []
             texts = [
-                Printed(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
+                PrintedText(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
                 for lines in read
             ]
         else:
-            texts = [Printed(tuple(split_sentence(turn.summary))) for turn, _ in turn_images]
-        printed_by_turn: dict[int, Printed] = {}
+            texts = [PrintedText(tuple(split_sentence(turn.summary))) for turn, _ in turn_images]
+        printed_by_turn: dict[int, PrintedText] = {}
         for (turn, _), printed in zip(turn_images, texts, strict=True):
             if context.guarded:  # in one piece: an order may go over several lines
                 plain = neutral("\n".join(printed.lines), citations=False)
-                printed = Printed(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
+                printed = PrintedText(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
             printed_by_turn[id(turn)] = printed
             turn.note(text=list(printed.lines) or None)
-        return [printed_by_turn.get(id(turn), Printed()) for turn in turns]
+        return [printed_by_turn.get(id(turn), PrintedText()) for turn in turns]
 
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Gather evidence for the steps of one level of all turns, and ask them, in one call each."""

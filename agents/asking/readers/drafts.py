@@ -46,10 +46,10 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
 def _object_name(text: str) -> str | None:
     """Return the object that the first step names, or None if the step says that it cannot."""
     named = _OBJECT.search(text.replace("*", ""))
-    return None if named is None else known_name(named.group("name"))
+    return None if named is None else extract_name(named.group("name"))
 
 
-def known_name(text: str) -> str | None:
+def extract_name(text: str) -> str | None:
     """Extract the name from what a model says, without the words that follow it.
 
     Returns:

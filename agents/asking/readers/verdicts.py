@@ -56,7 +56,7 @@ def verdict(reply: ChatReply) -> Verdict:
     return Verdict(approves, reason or "", p_yes, one_word)
 
 
-def said_yes(reply: ChatReply) -> float | None:
+def parse_yes_probability(reply: ChatReply) -> float | None:
     """Return P(yes) of a reply; 1 or 0 for its word if the engine gives no probabilities; None for neither word."""
     probability = compute_yes_probability(reply.first_token_probs)
     if probability is None and reply.finish_reason != "error":
@@ -116,7 +116,7 @@ def _yes_or_no(reply: ChatReply) -> bool | None:
 
 
 YES_NO = ReplyForm("yes or no", _yes_or_no)
-P_YES = ReplyForm("P(yes)", said_yes)
+P_YES = ReplyForm("P(yes)", parse_yes_probability)
 VERDICT = ReplyForm("verdict", verdict, lambda said, _: said.approves is not None)
 CHAIN = ReplyForm(
     "chain of verification", lambda reply: parse_chain(reply.text), lambda said, _: said.confidence is not None
