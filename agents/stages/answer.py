@@ -42,7 +42,7 @@ class Answer(Stage):
     when_short = "the direct prompts, where `direct_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def asks(self) -> tuple[Ask[Candidate | None], ...]:
+    def list_asks(self) -> tuple[Ask[Candidate | None], ...]:
         """With evidence and without; then those with less time."""
         names = (*self._prompts(short=False), *self._prompts(short=True))
         return tuple(Ask(name, ANSWER) for name in dict.fromkeys(names))

@@ -17,7 +17,7 @@ class VerificationChain(Stage):
 
     fills = ("chain",)
     doing = "checking the answer part by part"
-    asked = (ASK,)
+    asks = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 

@@ -30,7 +30,7 @@ class CitedAnswer(Stage):
     kind = "answers"
     min_seconds, wanted_seconds = 2.0, 4.0
 
-    def asks(self) -> tuple[Ask[Candidate | None], ...]:
+    def list_asks(self) -> tuple[Ask[Candidate | None], ...]:
         """Return the prompt of the method."""
         return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
@@ -47,7 +47,7 @@ class CitedAnswer(Stage):
             if classify_document(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if urls else {}
-        (ask,) = self.asks()
+        (ask,) = self.list_asks()
         for turn, answer in context.ask_each(ask, turns, lambda turn: self._values(turn, context, pictures)):
             if answer.failed:
                 turn.error = turn.error or f"cited_answer: {answer.error}"

@@ -14,7 +14,7 @@ class Consistency(Stage):
 
     fills = ("consistent",)
     doing = "comparing two answers"
-    asked = (ASK,)
+    asks = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 

@@ -22,7 +22,7 @@ class DraftStage(Stage):
     fills = ("draft",)
     doing = "drafting an answer"
     when_short = f"no examples, {_STEPS_WHEN_SHORT} steps"
-    asked = (ASK,)
+    asks = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -31,7 +31,7 @@ class DualAnswer(Stage):
     options: Options
     fills = ("candidate", "parametric", "shown")
     doing = "writing an answer with and without evidence"
-    asked = (WITH_EVIDENCE, WITHOUT)
+    asks = (WITH_EVIDENCE, WITHOUT)
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 2.0
 

@@ -9,7 +9,7 @@ from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
 
 
-def asks(entries: int) -> Ask[FourSteps]:
+def build_ask(entries: int) -> Ask[FourSteps]:
     """Return the question with all four steps over so many entries."""
     return Ask("four_steps", four_steps(entries))
 
@@ -20,14 +20,14 @@ class FourStepsStage(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     doing = "writing an answer"
-    asked = (asks(MAX_ENTRIES),)
+    asks = (build_ask(MAX_ENTRIES),)
     kind = "answers"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
         questions = [
             Question(
-                asks(len(turn.entries)),
+                build_ask(len(turn.entries)),
                 {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS},
                 (turn,),
             )

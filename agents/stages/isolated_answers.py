@@ -24,7 +24,7 @@ class IsolatedAnswers(Stage):
 
     fills = ("votes",)
     doing = "asking each source alone"
-    asked = (ALONE,)
+    asks = (ALONE,)
     signals = (LEAD,)
     min_seconds, wanted_seconds = 1.0, 2.0
 

@@ -18,7 +18,7 @@ class KnowledgeStage(Stage):
 
     fills = ("knowledge",)
     doing = "reading the documents"
-    asked = (ASK,)
+    asks = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -47,7 +47,7 @@ class LookFirst(Stage):
     seconds_to_ask = 4.0  # with less, even half a reply would take the time of the searches
     picture_notes = frozenset({"text", "object", "name", "queries"})
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that looks."""
         return (ASK,) if self.options.by == "model" else ()
 
@@ -61,7 +61,7 @@ class LookFirst(Stage):
             turn.look = judge_by_rules(turn)
         if self.roles() and not context.short:
             self._read([turn for turn, _ in select_with_image(turns)], context)
-        if self.asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
+        if self.list_asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
             self._ask([turn for turn, _ in select_with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)

@@ -28,7 +28,7 @@ class ModalityAnswers(Stage):
     options: Options
     fills = ("candidate", "shown")
     doing = "writing an answer from each kind of evidence"
-    asked = (ALONE, WITHOUT, FUSE)
+    asks = (ALONE, WITHOUT, FUSE)
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 3.0
 

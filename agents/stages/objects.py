@@ -43,7 +43,7 @@ class Objects(Stage):
     when_short = "rules alone"
     seconds_to_ask = 3.0
 
-    def asks(self) -> tuple[Ask[list[str]], ...]:
+    def list_asks(self) -> tuple[Ask[list[str]], ...]:
         """Return the prompts that list the objects and choose one; none unless a model does it."""
         if self.options.by != "model":
             return ()
@@ -66,7 +66,7 @@ class Objects(Stage):
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         limit = self.options.k
         several: list[Turn] = []
-        listing, choosing = self.asks()
+        listing, choosing = self.list_asks()
         for turn, answer in context.ask_each(listing, turns, lambda turn: {**turn.values, "limit": limit}):
             names = short(answer.value)
             if names:

@@ -46,7 +46,7 @@ class Queries(Stage):
     doing = "writing search queries"
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
-    def asks(self) -> tuple[Ask[list[str]], ...]:
+    def list_asks(self) -> tuple[Ask[list[str]], ...]:
         """Return the prompts that split the question and revise the queries, if a model does so."""
         if self.options.split != "model":
             return ()
@@ -118,7 +118,7 @@ class Queries(Stage):
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
         """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
-        ask, *revising = self.asks()
+        ask, *revising = self.list_asks()
         query_lists = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:
             turn_queries = [(turn, own) for turn, own in zip(turns, query_lists, strict=True) if own]

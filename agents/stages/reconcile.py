@@ -16,7 +16,7 @@ class Reconcile(Stage):
 
     fills = ("candidate",)
     doing = "deciding between two answers"
-    asked = (ASK,)
+    asks = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""

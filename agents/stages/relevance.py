@@ -30,7 +30,7 @@ class Relevance(Stage):
     fills = ("evidence",)
     gathers = True
     doing = "choosing relevant evidence"
-    asked = (ASK,)
+    asks = (ASK,)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 1.0, 3.0
 

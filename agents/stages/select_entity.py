@@ -158,7 +158,7 @@ class SelectEntity(Stage):
 
             self._features = PictureFeatures()
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that chooses."""
         return (ASK,) if self.options.by == "model" else ()
 

@@ -104,7 +104,7 @@ class Steps(Stage):
     options: Options
     fills = ("candidate", "shown")
     doing = "answering step by step, where it takes steps"
-    asked = (PLANNING, ASKING)
+    asks = (PLANNING, ASKING)
     signals = (TAKEN,)
     kind = "answers"
     when_short = "what is printed is computed, all else answered in one prompt"

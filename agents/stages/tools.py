@@ -34,7 +34,7 @@ class ToolRouter(Stage):
     when_short = "rules alone"
     seconds_to_ask = 3.0
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that decides."""
         return (ASK,) if self.options.by == "model" else ()
 

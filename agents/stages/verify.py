@@ -50,7 +50,7 @@ class Verify(Stage):
     when_short = "a verdict of one word, where `verdict_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def asks(self) -> tuple[Ask[Verdict], ...]:
+    def list_asks(self) -> tuple[Ask[Verdict], ...]:
         """Return the prompts that judge, with and without evidence; then those for less time."""
         names = (*self._prompts(short=False), *self._prompts(short=True))
         return tuple(Ask(name, VERDICT) for name in dict.fromkeys(names))
