@@ -78,7 +78,7 @@ def orders_in(sentence: str) -> bool:
     """Return whether the words of a sentence tell its reader what to do or what to answer."""
     folded = " ".join(unicodedata.normalize("NFKC", sentence).lower().split())
     forms = {folded, folded.translate(_LOOK_ALIKES)}
-    forms |= {_MIXED.sub(partial(_unleeted, table), folded) for table in _LEET}
+    forms |= {_MIXED.sub(partial(_replace_leet, table), folded) for table in _LEET}
     forms |= {form.replace("_", " ") for form in forms} | {_HYPHEN.sub("", form) for form in forms}
     if any(order.search(form) for form in forms for order in _ORDERS):
         return True
@@ -109,7 +109,7 @@ def rests_on_orders(answer: str, question: str, chunks: Iterable[tuple[str, str]
     return not added & plain_words and bool(added & order_words)
 
 
-def _unleeted(letters: dict[int, int], word: re.Match[str]) -> str:
+def _replace_leet(letters: dict[int, int], word: re.Match[str]) -> str:
     return word[0].translate(letters)
 
 
