@@ -85,7 +85,7 @@ class CragAgent(BaseAgent):
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens, sees=models.sees)
         self._subprocess = SubprocessWorker()
-        self._opened = OpenedPhotos()
+        self._photos = OpenedPhotos()
         safe = settings.guard.injection
         search = SearchGateway(
             search_pipeline,
@@ -154,11 +154,13 @@ class CragAgent(BaseAgent):
         """
         from agents.runner.trace import TraceWriter
 
-        wanted = any(each is not None for each in (path, listen, listen_whole))
+        is_observed = any(each is not None for each in (path, listen, listen_whole))
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
-        self.pipeline.observes = wanted
+        self.pipeline.observes = is_observed
         settings = self.settings.trace
-        self._trace = TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if wanted else None
+        self._trace = (
+            TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if is_observed else None
+        )
 
     def watch(self, watch: Watch | None) -> None:
         """Have each call tell, in plain words, what it is about to do; in the thread of the call."""
@@ -241,25 +243,25 @@ class CragAgent(BaseAgent):
         from agents.time_limits.guard import undecoded_key
 
         limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
-        turn.photo_id = self._within(limit, call, lambda: photo_id(image))
+        turn.photo_id = self._run_within(limit, call, lambda: photo_id(image))
         if not turn.photo_id:  # decoded already: its dialog is known by its pixels
-            return self._within(limit, call, lambda: decode_image(image))
+            return self._run_within(limit, call, lambda: decode_image(image))
         key = undecoded_key(turn)
-        if turn.history and (known := self._opened.get(key)) is not None:
-            return known
+        if turn.history and (cached := self._photos.get(key)) is not None:
+            return cached
         limit = _OPENING_SHARE * self._dialogs.allowance(turn)
         if limit <= 0.0:
             raise TimeoutError("its dialog has no time left")
         began = call.elapsed()
         result: Image.Image | Exception
         try:
-            result = self._within(limit, call, lambda: decode_image(image, partial(self._decode_file, limit)))
+            result = self._run_within(limit, call, lambda: decode_image(image, partial(self._decode_file, limit)))
         except Exception as error:
             if is_file(turn.photo_id):
-                self._opened.keep(key, error)
+                self._photos.keep(key, error)
             raise
         if is_file(turn.photo_id) and call.elapsed() - began > _QUICK_SECONDS:
-            self._opened.keep(key, result)
+            self._photos.keep(key, result)
         return result
 
     def _decode_file(self, seconds: float, data: bytes) -> Image.Image:
@@ -267,7 +269,7 @@ class CragAgent(BaseAgent):
 
         return decode_in_process(self._subprocess, data, _DECODING_SHARE * seconds)
 
-    def _within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
+    def _run_within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
         """Return the result of the work.
 
         Raises:

@@ -175,15 +175,15 @@ class Decision:
         return "answered" if self.given else f"abstained: {self.reason}"
 
 
-def sureness(probability: float, needed: float) -> str:
-    """Format a probability and the one needed, with enough decimals to tell them apart.
+def sureness(probability: float, threshold: float) -> str:
+    """Format a probability and its threshold, with enough decimals to tell them apart.
 
     Example: ``21% sure, 50% needed``.
     """
     digits = 0
-    while digits < _MAX_DIGITS and f"{probability:.{digits}%}" == f"{needed:.{digits}%}":
+    while digits < _MAX_DIGITS and f"{probability:.{digits}%}" == f"{threshold:.{digits}%}":
         digits += 1
-    return f"{probability:.{digits}%} sure, {needed:.{digits}%} needed"
+    return f"{probability:.{digits}%} sure, {threshold:.{digits}%} needed"
 
 
 @dataclass(frozen=True)
@@ -316,15 +316,15 @@ class StageRecord:
         return self.status in ("ran", "reduced")
 
 
-def _marked(kind: type, mark: str) -> frozenset[str]:
+def _list_marked_fields(kind: type, mark: str) -> frozenset[str]:
     hints = get_type_hints(kind, include_extras=True)
     return frozenset(name for name, hint in hints.items() if mark in getattr(hint, "__metadata__", ()))
 
 
-PICTURE_FIELDS = _marked(StageRecord, DESCRIBES_PICTURE)
+PICTURE_FIELDS = _list_marked_fields(StageRecord, DESCRIBES_PICTURE)
 """Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
 
-QUOTING_FIELDS = _marked(Exchange, QUOTES_PROMPT)
+QUOTING_FIELDS = _list_marked_fields(Exchange, QUOTES_PROMPT)
 """Fields of ``Exchange`` that are left out of traces that are to hold no pictures or no questions."""
 
 _LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
@@ -346,20 +346,22 @@ def finding(name: str, value: Any) -> Any:
     """
     if name in _LISTED and isinstance(value, tuple | list):
         value = tuple(value)
-        of, parts = _LISTED[name], value
+        expected_type, parts = _LISTED[name], value
     elif name in _NAMED and isinstance(value, Mapping):
-        value = {str(key): said for key, said in value.items() if said is not None}
-        of, parts = _NAMED[name], tuple(value.values())
+        value = {str(key): item for key, item in value.items() if item is not None}
+        expected_type, parts = _NAMED[name], tuple(value.values())
     elif name in _SINGLE:
-        of, parts = _SINGLE[name], () if value is None else (value,)
+        expected_type, parts = _SINGLE[name], () if value is None else (value,)
     elif name in FINDINGS:
         raise TypeError(f"{name}: {'a mapping' if name in _NAMED else 'a tuple'} is wanted, not {type(value).__name__}")
     else:
         raise TypeError(f"{name}: no finding; known: {', '.join(sorted(FINDINGS))}")
     for part in parts:
-        if not isinstance(part, of):
-            raise TypeError(f"{name}: {getattr(of, '__name__', of)} is wanted, not {type(part).__name__}")
-    return {key: said for key, said in value.items() if math.isfinite(said.value)} if name == "signals" else value
+        if not isinstance(part, expected_type):
+            raise TypeError(
+                f"{name}: {getattr(expected_type, '__name__', expected_type)} is wanted, not {type(part).__name__}"
+            )
+    return {key: item for key, item in value.items() if math.isfinite(item.value)} if name == "signals" else value
 
 
 @dataclass(frozen=True)
@@ -420,8 +422,8 @@ class TurnRecord:
     @property
     def boxes(self) -> tuple[BoxFound, ...]:
         """Regions of the photo that can be drawn."""
-        found = (tuple(box for box in stage.boxes if box.is_drawable) for stage in reversed(self.stages))
-        return next((boxes for boxes in found if boxes), ())
+        stage_boxes = (tuple(box for box in stage.boxes if box.is_drawable) for stage in reversed(self.stages))
+        return next((boxes for boxes in stage_boxes if boxes), ())
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -456,7 +458,7 @@ class TurnRecord:
     @property
     def checks(self) -> dict[str, bool | float | str]:
         """Results of all verifiers, by name."""
-        return {name: said for stage in self.stages for name, said in stage.checks.items()}
+        return {name: result for stage in self.stages for name, result in stage.checks.items()}
 
     @property
     def signals(self) -> dict[str, Signal]:
@@ -472,10 +474,14 @@ class TurnRecord:
 
         It is written by hand because ``dataclasses.asdict`` takes most of a turn's own time.
         """
-        return {**vars(self), "history": _plain(self.history), "stages": [_said(stage) for stage in self.stages]}
+        return {
+            **vars(self),
+            "history": _plain(self.history),
+            "stages": [_serialise_stage(stage) for stage in self.stages],
+        }
 
 
-def _said(stage: StageRecord) -> dict[str, Any]:
+def _serialise_stage(stage: StageRecord) -> dict[str, Any]:
     return {name: _plain(value) for name, value in vars(stage).items() if name in _ALWAYS or not _empty(value)}
 
 
@@ -514,8 +520,10 @@ def read_record(line: Mapping[str, Any] | str) -> TurnRecord:
         raise RecordError("it is no JSON object")
     version = content.get("version", 1)
     if version != VERSION:
-        said = shorten_name(str(version))
-        raise RecordError(f"it has version {said} of the record, this program reads {VERSION}; make the run again")
+        version_name = shorten_name(str(version))
+        raise RecordError(
+            f"it has version {version_name} of the record, this program reads {VERSION}; make the run again"
+        )
     try:
         return _RECORD.validate_python(content)
     except ValidationError as error:

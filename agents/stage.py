@@ -145,8 +145,8 @@ class Stage(ABC):
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
     # Whether it finds, cuts or ranks evidence: then it serves parts of questions too (``Context.gather``)
     gathers: ClassVar[bool] = False
-    # What it may ask chat models, where its options do not change that (``asks``)
-    asked: ClassVar[tuple[Ask[Any], ...]] = ()
+    # What it may ask chat models, where its options do not change that (``list_asks``)
+    asks: ClassVar[tuple[Ask[Any], ...]] = ()
     # Roles of the models that it uses besides chat models, likewise (``roles``)
     model_roles: ClassVar[tuple[str, ...]] = ()
     # Keys of its trace that may describe the picture, for traces without pictures
@@ -162,7 +162,7 @@ class Stage(ABC):
 
     def __init__(self, options: StageOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
-        if self.seconds_to_ask is not None and self.asks():
+        if self.seconds_to_ask is not None and self.list_asks():
             self.wanted_seconds = self.seconds_to_ask
 
     @abstractmethod
@@ -182,12 +182,12 @@ class Stage(ABC):
         """Stages that have to run before it; the ones that a preset does not name are put right before it."""
         return ()
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """List what the stage may ask chat models: prompts, each with its form of reply.
 
         The front matter of a prompt names the role that reads it.
         """
-        return self.asked
+        return self.asks
 
     def roles(self) -> tuple[str, ...]:
         """Roles of the models that it uses besides chat models."""
@@ -212,8 +212,8 @@ def stage_class(reference: str) -> type[Stage]:
     """
     place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
-        found: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
-        return found
+        stage_type: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
+        return stage_type
     path = f"agents.stages.{place}"
     module = import_module(path, reference, "stage", SettingsError)
     [own] = [

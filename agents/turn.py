@@ -46,7 +46,7 @@ Fault = Literal["no such document", "not supported"]
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedCitation:
     """A citation that was taken out, and why."""
 
     number: int
@@ -59,7 +59,7 @@ class CitedSentence:
 
     text: str  # without markers
     citations: tuple[int, ...] = ()  # in the order in which it names them, each once
-    dropped: tuple[Dropped, ...] = ()  # those that failed the check
+    dropped: tuple[DroppedCitation, ...] = ()  # those that failed the check
     found: bool = False  # whether the citations were found afterwards instead of written by the model
 
 
@@ -255,7 +255,7 @@ class Turn:
     error: str | None = None
     records: list[StageRecord] = field(default_factory=list)
     _notes: dict[str, Any] = field(default_factory=dict, repr=False)
-    _found: dict[str, Any] = field(default_factory=dict, repr=False)
+    _findings: dict[str, Any] = field(default_factory=dict, repr=False)
     _exchanges: list[Exchange] = field(default_factory=list, repr=False)
     _fault: Unanswered | None = field(default=None, repr=False)
 
@@ -264,10 +264,10 @@ class Turn:
 
         Setting an attribute of one does not change the other. Pictures and evidence are shared.
         """
-        made = copy.copy(self)
-        made.records, made._notes, made._found = list(self.records), dict(self._notes), dict(self._found)
-        made._exchanges = list(self._exchanges)
-        return made
+        clone = copy.copy(self)
+        clone.records, clone._notes, clone._findings = list(self.records), dict(self._notes), dict(self._findings)
+        clone._exchanges = list(self._exchanges)
+        return clone
 
     @property
     def asked_without_picture(self) -> bool:
@@ -284,8 +284,8 @@ class Turn:
 
         The cosine is that of the entity's best picture.
         """
-        shown = self.entities or ((self.entity,) if self.entity is not None else ())
-        return tuple(entity for entity in shown if self._cosine(entity) >= minimum)
+        entities = self.entities or ((self.entity,) if self.entity is not None else ())
+        return tuple(entity for entity in entities if self._cosine(entity) >= minimum)
 
     def _cosine(self, entity: Entity) -> float:
         if self.entity is not None and entity.name == self.entity.name:
@@ -296,9 +296,9 @@ class Turn:
 
     def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
         """Names of what the picture is taken to show: of the entities found (see ``shown_entities``), else what a first look says."""
-        found = tuple(entity.name for entity in self.shown_entities(minimum))
+        names = tuple(entity.name for entity in self.shown_entities(minimum))
         guessed = (self.look.name or self.look.object) if self.look is not None else None
-        return found or ((guessed,) if guessed else ())
+        return names or ((guessed,) if guessed else ())
 
     @property
     def grounded_question(self) -> str:
@@ -329,8 +329,8 @@ class Turn:
     @property
     def values(self) -> dict[str, Any]:
         """Values of the turn that any prompt may show, as arguments of ``Prompt.request``."""
-        asked: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
-        return {**asked, "entity": self.entity_name, "evidence": self.shown, "entries": self.entries}
+        inputs: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
+        return {**inputs, "entity": self.entity_name, "evidence": self.shown, "entries": self.entries}
 
     def choose(self, index: int) -> None:
         """Choose an entry; the entity that it shows becomes the entity of the question."""
@@ -343,8 +343,8 @@ class Turn:
 
         A reranker that reads the question alone cannot know what a look found out, such as the title of a book.
         """
-        looked = self.look.queries if self.look is not None else ()
-        return (*(self.hops or (self.grounded_question,)), *looked)
+        queries = self.look.queries if self.look is not None else ()
+        return (*(self.hops or (self.grounded_question,)), *queries)
 
     def record(self, **findings: Any) -> None:
         """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
@@ -355,8 +355,10 @@ class Turn:
             TypeError: A name is not one of ``FINDINGS``, or a value has another type.
         """
         for name, value in findings.items():
-            made = finding(name, value)
-            self._found[name] = {**self._found.get(name, {}), **made} if isinstance(made, Mapping) else made
+            field_value = finding(name, value)
+            self._findings[name] = (
+                {**self._findings.get(name, {}), **field_value} if isinstance(field_value, Mapping) else field_value
+            )
 
     def note(self, **notes: Any) -> None:
         """Note anything else that the running stage saw or chose: JSON, or pictures, which a trace of requests names."""
@@ -383,7 +385,7 @@ class Turn:
     def signals(self) -> dict[str, Signal]:
         """Signals of the stages that may separate right answers from wrong ones."""
         closed = (signal for record in self.records for signal in record.signals.items())
-        return {**dict(closed), **self._found.get("signals", {})}
+        return {**dict(closed), **self._findings.get("signals", {})}
 
     def close_stage(
         self,
@@ -397,23 +399,23 @@ class Turn:
         calls: Sequence[BatchCall] = (),
     ) -> None:
         """Append the record of a stage that has ended or did not run (``StageRecord``)."""
-        said = {name: value for name, value in self._notes.items() if value is not None}
-        asked = tuple(self._exchanges)
+        notes = {name: value for name, value in self._notes.items() if value is not None}
+        exchanges = tuple(self._exchanges)
         closed = StageRecord(
             stage,
             round(seconds, 4),
             status,
             cause,
             reason,
-            **self._found,
-            exchanges=asked,
-            notes=said,
+            **self._findings,
+            exchanges=exchanges,
+            notes=notes,
             fault=fault or self._fault,
             calls=tuple(calls),
             began=round(began, 4),
         )
         self.records.append(closed)
-        self._notes, self._found, self._exchanges, self._fault = {}, {}, [], None
+        self._notes, self._findings, self._exchanges, self._fault = {}, {}, [], None
 
 
 def select_with_image(turns: Sequence[Turn]) -> list[tuple[Turn, Image.Image]]:

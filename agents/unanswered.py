@@ -50,7 +50,7 @@ def name_outcome(cause: Unanswered | None) -> Literal["answered", "declined", "e
 
 def name_cause(cause: str) -> str:
     """Return the words of a cause that a file names; an unknown one is its own name."""
-    return next((words for known, words in WORDS.items() if known.value == cause), cause)
+    return next((words for member, words in WORDS.items() if member.value == cause), cause)
 
 
 def find_cause(stages: Sequence[StageRecord], candidate: str | None, error: str | None = None) -> Unanswered:
@@ -87,16 +87,16 @@ def explain_error(record: TurnRecord) -> str | None:
     if cause is None or not cause.is_error:
         return None
     candidate = record.decision.candidate if record.decision is not None else None
-    said = [text for fault, text in _find_faults(record.stages, candidate) if fault is cause and text]
-    detail = said[-1] if said else record.error if cause is not Unanswered.TIME else None
+    reasons = [text for fault, text in _find_faults(record.stages, candidate) if fault is cause and text]
+    detail = reasons[-1] if reasons else record.error if cause is not Unanswered.TIME else None
     return one_line(f"{WORDS[cause]}: {detail}" if detail else WORDS[cause]).rstrip(".")
 
 
 def _find_faults(stages: Sequence[StageRecord], candidate: str | None) -> list[_Fault]:
-    return [fault for stage in stages for fault in _faults_of_stage(stage, candidate is None)]
+    return [fault for stage in stages for fault in _find_stage_faults(stage, candidate is None)]
 
 
-def _faults_of_stage(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fault]:
+def _find_stage_faults(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fault]:
     for exchange in stage.exchanges:
         if exchange.is_refusal:
             continue
@@ -104,11 +104,11 @@ def _faults_of_stage(stage: StageRecord, nothing_to_give: bool) -> Iterator[_Fau
             yield Unanswered.BUSY if exchange.no_answer else Unanswered.MODEL, exchange.error or ""
         elif nothing_to_give and exchange.finish_reason == "length" and not exchange.reply:
             yield Unanswered.MODEL, _explain_length(exchange)
-    said = stage.reason or str(stage.notes.get(SEARCH_ERROR) or "")
+    reason = stage.reason or str(stage.notes.get(SEARCH_ERROR) or "")
     if stage.fault is not None:
-        yield stage.fault, f"{stage.stage}: {said}" if said else stage.stage
+        yield stage.fault, f"{stage.stage}: {reason}" if reason else stage.stage
     elif stage.status in ("failed", "hung"):  # of an earlier version
-        yield Unanswered.TIME if stage.status == "hung" else Unanswered.STAGE, f"{stage.stage}: {said}"
+        yield Unanswered.TIME if stage.status == "hung" else Unanswered.STAGE, f"{stage.stage}: {reason}"
 
 
 def _explain_length(exchange: Exchange) -> str:

@@ -195,7 +195,7 @@ def _exchange(
     question: Question[T], model: str, request: ChatRequest, answer: Answer[T], times: Mapping[str, Any]
 ) -> Exchange:
     reply = answer.reply
-    sent = reply.received or request
+    sent_request = reply.received or request
     statistics = summarise_probabilities(reply.logprobs)
     return Exchange(
         prompt=question.ask.prompt,
@@ -212,11 +212,11 @@ def _exchange(
         first_token_probs=reply.first_token_probs or {},
         prompt_cut=reply.prompt_cut,
         error=reply.error,
-        messages=tuple(SentMessage(each.role, each.content, each.images) for each in sent.messages),
-        max_tokens=sent.max_tokens,
-        temperature=sent.temperature,
-        seed=sent.seed,
-        schema=sent.schema,
+        messages=tuple(SentMessage(each.role, each.content, each.images) for each in sent_request.messages),
+        max_tokens=sent_request.max_tokens,
+        temperature=sent_request.temperature,
+        seed=sent_request.seed,
+        schema=sent_request.schema,
         read=reply.read,
         no_answer=reply.no_answer,
         is_refusal=reply.fault == "refusal",

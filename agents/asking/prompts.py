@@ -44,7 +44,7 @@ class FrontMatter(BaseModel):
     """Another template that takes the place of this one where the chat model sees the picture (``PromptLibrary``)."""
 
 
-def _filled_in(value: Any) -> Any:
+def _sanitise(value: Any) -> Any:
     """Make a value from any source safe for a prompt: it can neither end a message nor begin another."""
     return without_special_tokens(value) if isinstance(value, str) else value
 
@@ -81,7 +81,7 @@ class Prompt:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)
             environment = SandboxedEnvironment(
-                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_filled_in
+                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_sanitise
             )
             environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")
@@ -122,10 +122,10 @@ class Prompt:
         Raises:
             UndefinedError: A value that the template uses is missing.
         """
-        shown = (image, *images) if image is not None else images
+        all_images = (image, *images) if image is not None else images
         messages = [ChatMessage(role, body.render(**values).strip()) for role, body in self._sections]
         first_user = next(index for index, message in enumerate(messages) if message.role == "user")
-        messages[first_user] = ChatMessage("user", messages[first_user].content, shown)
+        messages[first_user] = ChatMessage("user", messages[first_user].content, all_images)
         return ChatRequest(
             tuple(messages),
             max_tokens=self.settings.max_tokens,

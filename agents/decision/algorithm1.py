@@ -36,12 +36,12 @@ class Algorithm1(Rule):
         """Withhold an answer that ends on another line than ``grounded`` or ``prior``; the line is noted."""
         if self.options.algorithm1 is None:
             return None
-        branch = branch_of_turn(turn, context.stages, self.options.algorithm1)
+        branch = choose_branch(turn, context.stages, self.options.algorithm1)
         turn.note(branch=branch)
         return None if stands(branch) else f"Algorithm 1 ends on {branch!r}"
 
 
-def branch_of_turn(turn: Turn, stages: Collection[str], thresholds: FinalVerification) -> Branch:
+def choose_branch(turn: Turn, stages: Collection[str], thresholds: FinalVerification) -> Branch:
     """Return the line that a turn ends on; S_ret is the best score of the chunks that were kept.
 
     A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.

@@ -95,30 +95,30 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "the question asks for a name, and the answer is a figure"
     if is_about_several(question):
         return None
-    asked = _list_words(question)
-    told = _list_words(answer) - _SMALL - _OF_PHOTOS - asked
-    if not _OR.search(question) and not told:
+    question_words = _list_words(question)
+    new_words = _list_words(answer) - _SMALL - _OF_PHOTOS - question_words
+    if not _OR.search(question) and not new_words:
         return "the answer says no more than the question"
     if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
-    named = _list_words(entity or "") - _SMALL - asked
-    if named and named == told and not _SCIENTIFIC.search(question):
+    named = _list_words(entity or "") - _SMALL - question_words
+    if named and named == new_words and not _SCIENTIFIC.search(question):
         return "the answer is the name of what was recognised"
     return None
 
 
 def _names_time(answer: str, question: str, entity: str) -> bool:
     """Return whether an answer may name a time, as "On Halloween" and "The Renaissance" do: a name that is not that of the thing itself."""
-    known = _list_words(question) | _list_words(entity)
-    return any(found["name"].lower() not in known for found in _NAMED_TIME.finditer(answer))
+    known_words = _list_words(question) | _list_words(entity)
+    return any(match["name"].lower() not in known_words for match in _NAMED_TIME.finditer(answer))
 
 
 def _is_carrier(question: str, entity: str) -> bool:
     """Return whether a question asks what is on an entity that it names by its kind: "this coin", if that is a "Dime (Canadian coin)"."""
-    found = _CARRIER.search(question)
-    return found is not None and found["noun"].lower() in _WORD.findall(entity.lower())
+    match = _CARRIER.search(question)
+    return match is not None and match["noun"].lower() in _WORD.findall(entity.lower())
 
 
 def _list_words(text: str) -> set[str]:

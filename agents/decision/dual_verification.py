@@ -32,9 +32,9 @@ class DualVerification(Rule):
         if names == "witnesses" or not verifiers_decide(turn, context):
             return None
         for verifier in names:
-            said = getattr(turn.verification, verifier)
-            unknown = said is None and verifier == "white_box" and "model" in names
-            if not said and not unknown:
+            verdict = getattr(turn.verification, verifier)
+            unknown = verdict is None and verifier == "white_box" and "model" in names
+            if not verdict and not unknown:
                 return f"the {verifier.replace('_', '-')} verifier does not approve"
         return None
 

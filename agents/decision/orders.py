@@ -15,14 +15,16 @@ class Orders(Rule):
         """Withhold an answer whose names and numbers stand in orders alone."""
         if not context.guarded or trusts_draft(turn):
             return None
-        evidence, said = _read_by_the_model(turn)
-        return FOLLOWS_ORDERS if rests_on_orders(context.candidate.text, turn.question, evidence, said) else None
+        evidence, user_messages = _read_by_the_model(turn)
+        return (
+            FOLLOWS_ORDERS if rests_on_orders(context.candidate.text, turn.question, evidence, user_messages) else None
+        )
 
 
 def _read_by_the_model(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
     """Return title and text of the retrieved evidence that the answering model read, and what the user said before."""
-    shown = turn.shown or select_documents(turn.evidence)
-    evidence = [(chunk.title, chunk.text) for chunk in shown if chunk.source != "step"]
+    chunks = turn.shown or select_documents(turn.evidence)
+    evidence = [(chunk.title, chunk.text) for chunk in chunks if chunk.source != "step"]
     entries = [(entry.title, entry.text) for entry in turn.entries]
     return [*evidence, *entries, (turn.entity_name or "", "")], [
         each["content"] for each in turn.history if each["role"] == "user"

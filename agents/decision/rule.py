@@ -82,5 +82,5 @@ def _build(name: str, table: Any) -> Rule:
     try:
         return rule(rule.Options.model_validate(options))
     except ValidationError as error:
-        known = ", ".join(rule.Options.model_fields) or "none"
-        raise SettingsError(f"{name}: {first_fault(error)}; known: {known}") from error
+        choices = ", ".join(rule.Options.model_fields) or "none"
+        raise SettingsError(f"{name}: {first_fault(error)}; known: {choices}") from error

@@ -57,7 +57,7 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
 
 
-def as_recorded(values: Mapping[str, float]) -> dict[str, Signal]:
+def convert_to_signals(values: Mapping[str, float]) -> dict[str, Signal]:
     """Return values of ``SIGNALS`` as the record of a turn holds them: rounded, each with its direction."""
     return {kind.name: Signal(round(values[kind.name], 6), kind.negative) for kind in SIGNALS if kind.name in values}
 

@@ -22,11 +22,11 @@ class Witnesses(Rule):
         """Withhold an answer that the witnesses do not support together."""
         if self.options.verified_by != "witnesses" or not verifiers_decide(turn, context):
             return None
-        said = turn.verification
-        if said.model is False:
+        verification = turn.verification
+        if verification.model is False:
             return "the verifier does not approve"
-        if said.white_box is False and said.draft is not True:
+        if verification.white_box is False and verification.draft is not True:
             return "its token probabilities are low"
-        if said.model is None and (not said.white_box or said.draft is False):
+        if verification.model is None and (not verification.white_box or verification.draft is False):
             return "the verifier gave no verdict, and nothing else speaks for the answer"
         return None

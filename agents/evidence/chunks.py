@@ -78,17 +78,17 @@ def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tup
         minimum: Skip pictures with a lower cosine; the best one is kept if all are lower.
     """
     hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
-    found = [hit for hit in hits if hit.score >= minimum] or hits[:1]
+    likely_hits = [hit for hit in hits if hit.score >= minimum] or hits[:1]
     if turn.entities:
         for entity in turn.entities:
-            named = [hit for hit in found if any(other.name == entity.name for other in hit.entities)]
+            named = [hit for hit in likely_hits if any(other.name == entity.name for other in hit.entities)]
             if named:
                 yield entity, max(named, key=lambda hit: hit.score)
         return
     if turn.entity is None:
         return
     seen: set[str] = set()
-    for hit in sorted(found, key=lambda hit: turn.entity not in hit.entities):
+    for hit in sorted(likely_hits, key=lambda hit: turn.entity not in hit.entities):
         for entity in hit.entities:
             if entity.name not in seen and len(seen) < limit:
                 seen.add(entity.name)
@@ -152,28 +152,28 @@ class Window:
     end: int
 
 
-def find_windows(page: str, found: str, characters: int) -> tuple[Window, ...]:
+def find_windows(page: str, part: str, characters: int) -> tuple[Window, ...]:
     """Return the part of a page around the part found: at most ``characters``, at least the part found.
 
     Returns:
         Two windows, that part and the page's beginning, if the page does not contain the part because it changed since it was
         indexed.
     """
-    at = _find_place(page, found)
+    at = _find_place(page, part)
     if at < 0:
-        made = Window(found, 0, len(found)), Window(page[:characters], 0, 0)
-        return tuple(window for window in made if window.text)
-    before = max(0, characters - len(found)) // 2
+        windows = Window(part, 0, len(part)), Window(page[:characters], 0, 0)
+        return tuple(window for window in windows if window.text)
+    before = max(0, characters - len(part)) // 2
     start = max(0, min(at - before, len(page) - characters))
-    return (Window(page[start : max(start + characters, at + len(found))], at - start, at - start + len(found)),)
+    return (Window(page[start : max(start + characters, at + len(part))], at - start, at - start + len(part)),)
 
 
-def _find_place(page: str, found: str) -> int:
+def _find_place(page: str, part: str) -> int:
     """Return where a page contains the beginning of the part found, regardless of white space; -1 if it does not."""
-    if not found:
+    if not part:
         return -1
-    at = page.find(found[:_PROBE])
-    words = found[:_PROBE].split()
+    at = page.find(part[:_PROBE])
+    words = part[:_PROBE].split()
     if at >= 0 or len(words) < _MIN_WORDS:
         return at
     match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut

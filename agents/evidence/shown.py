@@ -54,17 +54,17 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     """
     if tokens is None:
         return tuple(chunks)
-    kept: list[Evidence] = []
-    left = tokens
+    selection: list[Evidence] = []
+    remaining = tokens
     for chunk in chunks:
-        needed = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
-        if needed > left:
-            if not kept:
-                kept.append(replace(chunk, text=_cut(chunk.text, tokens)))
+        num_tokens = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
+        if num_tokens > remaining:
+            if not selection:
+                selection.append(replace(chunk, text=_cut(chunk.text, tokens)))
             break
-        kept.append(chunk)
-        left -= needed
-    return tuple(kept)
+        selection.append(chunk)
+        remaining -= num_tokens
+    return tuple(selection)
 
 
 def select_documents(chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:

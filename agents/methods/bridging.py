@@ -46,14 +46,14 @@ class Bridge:
             rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
         )
 
-    def is_shown(self, found: re.Match[str]) -> bool:
+    def is_shown(self, match: re.Match[str]) -> bool:
         """Return whether a noun phrase may be the thing in the photo itself, since it says no more than where that is."""
-        return self.bare is not None and _AT_A_PLACE.fullmatch(found.group()) is not None
+        return self.bare is not None and _AT_A_PLACE.fullmatch(match.group()) is not None
 
-    def can_name(self, key: str, found: re.Match[str]) -> bool:
+    def can_name(self, key: str, match: re.Match[str]) -> bool:
         """Return whether an attribute may name what a noun phrase means, and not where the thing in the photo is."""
-        of_another = {found["head"].lower(), *(self.bare or ()), *_SMALL}
-        return not self.is_shown(found) or of_another.issuperset(_WORD.findall(key.lower()))
+        of_another = {match["head"].lower(), *(self.bare or ()), *_SMALL}
+        return not self.is_shown(match) or of_another.issuperset(_WORD.findall(key.lower()))
 
 
 @lru_cache(maxsize=1)
@@ -72,14 +72,14 @@ def has_bridge(question: str) -> bool:
     An example is "the botanist who named this plant".
     """
     for bridge in _rules()[0]:
-        found = bridge.phrase.search(question)
-        if found is not None and not bridge.is_shown(found) and not _rest(question, found) <= _EMPTY:
+        match = bridge.phrase.search(question)
+        if match is not None and not bridge.is_shown(match) and not _rest(question, match) <= _EMPTY:
             return True
     return False
 
 
-def _rest(question: str, found: re.Match[str]) -> set[str]:
-    return set(_WORD.findall((question[: found.start()] + question[found.end() :]).lower()))
+def _rest(question: str, match: re.Match[str]) -> set[str]:
+    return set(_WORD.findall((question[: match.start()] + question[match.end() :]).lower()))
 
 
 def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
@@ -92,16 +92,16 @@ def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
         return []
     pairs = list(facts(entity.attributes))
     for bridge in _rules()[0]:
-        found = bridge.phrase.search(question)
-        if found is None or found.start() == 0:
+        match = bridge.phrase.search(question)
+        if match is None or match.start() == 0:
             continue
-        if _rest(question, found) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
+        if _rest(question, match) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
             continue
-        described = set(_WORD.findall(found.group().lower()))
-        able = ((key, value) for key, value in pairs if bridge.can_name(key, found))
+        described = set(_WORD.findall(match.group().lower()))
+        able = ((key, value) for key, value in pairs if bridge.can_name(key, match))
         ranked = sorted(((_rank(key, bridge, described), value) for key, value in able), key=lambda pair: pair[0])
         names = [name for rank, value in ranked if rank < len(bridge.keys) for name in split_names(value)]
-        hops = [question[: found.start()] + name + question[found.end() :] for name in dict.fromkeys(names)]
+        hops = [question[: match.start()] + name + question[match.end() :] for name in dict.fromkeys(names)]
         if hops:
             return hops[:_MAX_HOPS]
     return []

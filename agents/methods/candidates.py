@@ -9,8 +9,8 @@ from agents.turn import IDK, Candidate, Draft, Turn
 
 def select_answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
     """Return the turns whose candidate asserts something, each with its candidate."""
-    held = ((turn, turn.candidate) for turn in turns)
-    return [(turn, candidate) for turn, candidate in held if candidate is not None and not refuses(candidate.text)]
+    pairs = ((turn, turn.candidate) for turn in turns)
+    return [(turn, candidate) for turn, candidate in pairs if candidate is not None and not refuses(candidate.text)]
 
 
 def convert_draft(draft: Draft) -> Candidate:

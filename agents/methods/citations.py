@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import sentencex
 
 from agents.texts.text import without_controls
-from agents.turn import CitedSentence, Dropped
+from agents.turn import CitedSentence, DroppedCitation
 
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
 _WIDEST = 50  # documents that one [1-50] may stand for
@@ -129,17 +129,17 @@ def check_citations(
     """
     checked = []
     for sentence, scores in zip(sentences, support, strict=True):
-        kept = tuple(number for number in sentence.citations if scores.get(number, float("-inf")) >= threshold)
+        citations = tuple(number for number in sentence.citations if scores.get(number, float("-inf")) >= threshold)
         dropped = tuple(
-            Dropped(number, "not supported" if number in scores else "no such document")
+            DroppedCitation(number, "not supported" if number in scores else "no such document")
             for number in sentence.citations
-            if number not in kept
+            if number not in citations
         )
-        found = attribute and not kept
-        if found:
+        is_attributed = attribute and not citations
+        if is_attributed:
             reaching = [number for number, score in scores.items() if score >= threshold]
-            kept = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:1])
-        checked.append(CitedSentence(sentence.text, kept, dropped, found and bool(kept)))
+            citations = tuple(sorted(reaching, key=lambda number: (-scores[number], number))[:1])
+        checked.append(CitedSentence(sentence.text, citations, dropped, is_attributed and bool(citations)))
     return tuple(checked)
 
 
@@ -148,19 +148,19 @@ def extract_figures(text: str) -> frozenset[str]:
     return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
 
 
-def has_supported_figures(sentence: str, known: Collection[str]) -> bool:
+def has_supported_figures(sentence: str, texts: Collection[str]) -> bool:
     """Return whether the texts contain every number of a sentence.
 
     Similarity of embeddings does not detect a wrong number.
     """
-    given = frozenset().union(*(extract_figures(text) for text in known))
-    return extract_figures(sentence) <= given
+    figures = frozenset().union(*(extract_figures(text) for text in texts))
+    return extract_figures(sentence) <= figures
 
 
 def is_verbatim_in(text: str, document: str) -> bool:
     """Return whether a document contains a text word for word, regardless of case and punctuation."""
-    wanted, given = (_plain(item) for item in (text, document))
-    return bool(wanted) and f" {wanted} " in f" {given} "
+    plain_text, plain_document = (_plain(item) for item in (text, document))
+    return bool(plain_text) and f" {plain_text} " in f" {plain_document} "
 
 
 def _plain(text: str) -> str:
@@ -181,11 +181,11 @@ def join_sentences(sentences: Sequence[CitedSentence], tokens: int, *, markers: 
 
     The first sentence is cut if it is too long by itself. A token counts as 3 characters, a marker as 3 tokens.
     """
-    left = 3 * tokens
+    remaining = 3 * tokens
     parts: list[str] = []
     for sentence in sentences:
         cited = sentence.citations if markers else ()
-        room = left - _MARKER_CHARACTERS * len(cited) - bool(parts)
+        room = remaining - _MARKER_CHARACTERS * len(cited) - bool(parts)
         if len(sentence.text) > room:
             if not parts:
                 cut = sentence.text[: max(room, 0)]
@@ -193,5 +193,5 @@ def join_sentences(sentences: Sequence[CitedSentence], tokens: int, *, markers: 
                 parts.append(add_markers(CitedSentence(text, cited)))
             break
         parts.append(add_markers(CitedSentence(sentence.text, cited)))
-        left = room - len(sentence.text)
+        remaining = room - len(sentence.text)
     return " ".join(parts)

@@ -112,27 +112,27 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
     Raises:
         ComputationError: The answer contains no number.
     """
-    found = _QUANTITY.search(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
-    if found is None:
+    match = _QUANTITY.search(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    if match is None:
         raise ComputationError(f"no number in {text!r}")
-    low, high = _parse_ends(found)
+    low, high = _parse_ends(match)
     value = {"low": min(low, high), "high": max(low, high), "middle": (low + high) / 2}[bound]
-    unit = (found["unit"] or "").strip()
+    unit = (match["unit"] or "").strip()
     if unit.lower() in ("to", "and", "or", "in", "at", "by", "from", "of", "years old"):
         unit = ""
-    quantity = Quantity(value, _UNIT_WORDS.get(unit, unit), (found["sign"] or "").strip())
-    rest = _REST.match(found.string, found.end()) if unit and low == high else None
+    quantity = Quantity(value, _UNIT_WORDS.get(unit, unit), (match["sign"] or "").strip())
+    rest = _REST.match(match.string, match.end()) if unit and low == high else None
     return quantity if rest is None else _add_rest(quantity, rest["number"], rest["unit"])
 
 
-def _parse_ends(found: re.Match[str]) -> tuple[float, float]:
+def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
     """Return the two ends of a range, alike for a single number; "7 to 8 million" says the scale of both."""
-    low = _number(found["low"])
-    scale, high_scale = (_SCALES.get((found[name] or "").lower(), 1.0) for name in ("scale", "high_scale"))
-    high = _number(found["high"]) if found["high"] else low
-    shared = found["high"] and not found["scale"] and low < high
-    low *= (high_scale if shared else scale) * (-1 if found["minus"] else 1)
-    return low, high * high_scale * (-1 if found["high_minus"] else 1) if found["high"] else low
+    low = _number(match["low"])
+    scale, high_scale = (_SCALES.get((match[name] or "").lower(), 1.0) for name in ("scale", "high_scale"))
+    high = _number(match["high"]) if match["high"] else low
+    shared = match["high"] and not match["scale"] and low < high
+    low *= (high_scale if shared else scale) * (-1 if match["minus"] else 1)
+    return low, high * high_scale * (-1 if match["high_minus"] else 1) if match["high"] else low
 
 
 def _add_rest(first: Quantity, number: str, unit: str) -> Quantity:
@@ -152,8 +152,8 @@ def replace_number_words(text: str) -> str:
     return _IN_WORDS.sub(_figures, text)
 
 
-def _figures(found: re.Match[str]) -> str:
-    words = found.group()
+def _figures(match: re.Match[str]) -> str:
+    words = match.group()
     if words.lower() == "one":  # seldom a number: "one of the oldest"
         return words
     apart = " and ".join(parse_number_words(part) or part for part in words.split(" and "))  # "between two and three"
@@ -211,10 +211,10 @@ def parse_duration(text: str) -> tuple[float, float, Span]:
     """
     plain = _RANGE.sub(r"\1 to ", text)
     low, high = parse_quantity(plain, "low"), parse_quantity(plain, "high")
-    found = _SPAN.fullmatch(low.unit)
-    if found is None:
+    match = _SPAN.fullmatch(low.unit)
+    if match is None:
         raise ComputationError(f"no time in days, weeks, months or years: {text!r}")
-    span: Span = found["span"].lower()  # type: ignore[assignment]
+    span: Span = match["span"].lower()  # type: ignore[assignment]
     return low.value, high.value, span
 
 
@@ -265,11 +265,11 @@ def select_facts(condition: Condition, facts: Sequence[str]) -> list[int]:
 
 def _meets_date(condition: Condition, fact: str) -> bool:
     fine, coarse = _parse_date(condition.limit), _parse_date(fact)
-    known = min(_count_parts(fine), _count_parts(coarse))
-    limit, said = (_parts(fine)[:known], _parts(coarse)[:known])
-    if limit == said and _count_parts(coarse) < _count_parts(fine):
+    num_parts = min(_count_parts(fine), _count_parts(coarse))
+    limit, value = (_parts(fine)[:num_parts], _parts(coarse)[:num_parts])
+    if limit == value and _count_parts(coarse) < _count_parts(fine):
         raise ComputationError(f"{fact!r} does not say whether it is {condition}")
-    return {"before": said < limit, "after": said > limit, "since": said >= limit, "until": said <= limit}[
+    return {"before": value < limit, "after": value > limit, "since": value >= limit, "until": value <= limit}[
         condition.test
     ]
 
@@ -295,23 +295,23 @@ def _count_parts(day: Day) -> int:
 
 def _meets_number(condition: Condition, fact: str) -> bool:
     limit = parse_quantity(condition.limit)
-    said = _convert(parse_quantity(fact), limit)
+    value = _convert(parse_quantity(fact), limit)
     return {
-        "more than": said > limit.value,
-        "less than": said < limit.value,
-        "at least": said >= limit.value,
-        "at most": said <= limit.value,
+        "more than": value > limit.value,
+        "less than": value < limit.value,
+        "at least": value >= limit.value,
+        "at most": value <= limit.value,
     }[condition.test]
 
 
 def _meets_words(condition: Condition, fact: str) -> bool:
-    wanted = condition.limit.casefold()
-    if wanted in ("yes", "no"):
-        found = _YES.match(fact)
-        if found is None:
+    limit = condition.limit.casefold()
+    if limit in ("yes", "no"):
+        match = _YES.match(fact)
+        if match is None:
             raise ComputationError(f"neither yes nor no: {fact!r}")
-        return found.group(1).casefold() == wanted
-    return re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", fact.casefold()) is not None
+        return match.group(1).casefold() == limit
+    return re.search(rf"(?<!\w){re.escape(limit)}(?!\w)", fact.casefold()) is not None
 
 
 def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
@@ -381,7 +381,7 @@ def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
     else:
         quantities = [parse_quantity(fact) for fact in facts]
         keys = [(_convert(each, quantities[0]),) for each in quantities]
-    found = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
-    if keys[found[0]] == keys[found[1]]:
+    order = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
+    if keys[order[0]] == keys[order[1]]:
         raise ComputationError("they are alike")
-    return found
+    return order

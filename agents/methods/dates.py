@@ -71,25 +71,25 @@ def parse_day(text: str) -> Day:
         ValueError: The text contains no date, or the day does not exist.
     """
     if (iso := _ISO.search(text)) is not None:
-        return _checked(Day(int(iso[1]), int(iso[2]), int(iso[3])))
-    found = _DATE.search(text)
-    year = _YEAR.search(found.group() if found is not None and _YEAR.search(found.group()) else text)
-    if found is None and year is None:
+        return _check_day(Day(int(iso[1]), int(iso[2]), int(iso[3])))
+    match = _DATE.search(text)
+    year = _YEAR.search(match.group() if match is not None and _YEAR.search(match.group()) else text)
+    if match is None and year is None:
         raise ValueError(f"no date in {text!r}")
     number = 0
     if year is not None:
         number = int(year["year"] or year["early"] or year["after"])
         number = -number if year["era"] in ("BC", "BCE") else number
-    if found is None:
+    if match is None:
         return Day(number)
-    words = found.group()
+    words = match.group()
     month = _MONTH.search(words)
     assert month is not None  # a date has one
     day = _DAY.search(words)
-    return _checked(Day(number, _NAMES[month.group(1).lower()], int(re.sub(r"\D", "", day.group(1))) if day else 0))
+    return _check_day(Day(number, _NAMES[month.group(1).lower()], int(re.sub(r"\D", "", day.group(1))) if day else 0))
 
 
-def _checked(day: Day) -> Day:
+def _check_day(day: Day) -> Day:
     longest = calendar.monthrange(day.year if day.year > 0 else 2000, day.month)[1] if 1 <= day.month <= 12 else 0
     if day.day > longest or not longest:
         raise ValueError(f"there is no day {day.day} in month {day.month}")
@@ -102,9 +102,9 @@ def is_date(text: str) -> bool:
     In "5,630 in 2018" and "1480 kg" it counts something.
     """
     figure = re.search(r"\d", text)
-    found = _DATE.search(text)
-    if figure is None or (found is not None and found.start() <= figure.start()):
-        return found is not None
+    match = _DATE.search(text)
+    if figure is None or (match is not None and match.start() <= figure.start()):
+        return match is not None
     year = _YEAR.search(text)
     return year is not None and year.start() <= figure.start() and bool(_NOTHING_COUNTED.match(text[year.end() :]))
 
@@ -147,15 +147,15 @@ def measure_span(first: Day, second: Day, span: Span) -> int:
     low, high = sorted((first, second))
     if not low.year or not high.year:
         raise ValueError("a date without its year")
-    known = ("year", "month", "day")
-    finest = min(known.index(day.span) for day in (low, high))
-    if finest < known.index("day" if span == "week" else span):
+    units = ("year", "month", "day")
+    finest = min(units.index(day.span) for day in (low, high))
+    if finest < units.index("day" if span == "week" else span):
         raise ValueError(f"{low} and {high} are not both known to the {span}")
-    if known[finest] == "year" or low.year < 0:
+    if units[finest] == "year" or low.year < 0:
         if span != "year":
             raise ValueError(f"{low} is out of the calendar")
         return high.year - low.year - (low.year < 0 < high.year)  # there was no year 0
-    start, end = (datetime.date(day.year, day.month, day.day if known[finest] == "day" else 1) for day in (low, high))
+    start, end = (datetime.date(day.year, day.month, day.day if units[finest] == "day" else 1) for day in (low, high))
     if span in ("day", "week"):
         return (end - start).days // (7 if span == "week" else 1)
     gap = relativedelta(end, start)

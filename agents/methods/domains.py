@@ -34,9 +34,9 @@ class Domain(BaseModel):
 
 def find_domain(label: str) -> str | None:
     """Find the domain that a data set's label names, in full or in part (``local`` for ``sightseeing (local)``)."""
-    wanted = " ".join(label.casefold().split())
+    plain_label = " ".join(label.casefold().split())
     for name in load_domains():
-        if wanted and wanted in (name, *(part.strip() for part in name.rstrip(")").split("("))):
+        if plain_label and plain_label in (name, *(part.strip() for part in name.rstrip(")").split("("))):
             return name
     return None
 

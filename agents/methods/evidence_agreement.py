@@ -54,8 +54,8 @@ def average_similarities(similarity: Matrix) -> Matrix:
 
 def select_top(scores: Sequence[float] | Matrix, k: int) -> list[int]:
     """Return the indices of the k highest scores, best first. The earlier of equal scores wins; NaN is left out."""
-    known = [place for place, score in enumerate(scores) if not np.isnan(score)]
-    return sorted(known, key=lambda place: -scores[place])[:k]
+    places = [place for place, score in enumerate(scores) if not np.isnan(score)]
+    return sorted(places, key=lambda place: -scores[place])[:k]
 
 
 def _unit(vectors: Matrix) -> Matrix:
@@ -125,9 +125,9 @@ def prune(graph: nx.Graph[str]) -> nx.Graph[str]:
 
     All nodes are judged on the whole graph, so the order of the paper's loop cannot matter.
     """
-    kept: nx.Graph[str] = graph.copy()
-    kept.remove_nodes_from([node for node in graph if is_weakly_tied(graph, node)])
-    return kept
+    pruned_graph: nx.Graph[str] = graph.copy()
+    pruned_graph.remove_nodes_from([node for node in graph if is_weakly_tied(graph, node)])
+    return pruned_graph
 
 
 def sum_degrees(graph: nx.Graph[str], items: int) -> list[int | None]:

@@ -96,8 +96,11 @@ class Gate(LinearHead):
             f"{json.dumps(name)}: {json.dumps(dict(zip(_COLUMNS.values(), row, strict=True)))}"
             for name, *row in numbers
         ]
-        left = {"features", *_COLUMNS, "classes", "intercept"}
-        fields = {"intercept": self.intercept[0], **self.model_dump(mode="json", exclude_none=True, exclude=left)}
+        excluded_fields = {"features", *_COLUMNS, "classes", "intercept"}
+        fields = {
+            "intercept": self.intercept[0],
+            **self.model_dump(mode="json", exclude_none=True, exclude=excluded_fields),
+        }
         lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items() if value != {}]
         table = ",\n    ".join(signals)
         write_whole(path, "{\n  " + ",\n  ".join([f'"signals": {{\n    {table}\n  }}', *lines]) + "\n}\n")

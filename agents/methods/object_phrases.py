@@ -94,7 +94,7 @@ def extract_object_phrases(question: str, limit: int) -> list[str]:
     Returns:
         Names of at most three words, in the question's spelling.
     """
-    found: list[tuple[int, str]] = []
+    ranked_phrases: list[tuple[int, str]] = []
     for phrase, demonstrative, rest in _find_phrases(question):
         if _IN_PICTURE.match(rest):
             rank = 0
@@ -102,8 +102,8 @@ def extract_object_phrases(question: str, limit: int) -> list[str]:
             rank = 1
         else:
             rank = 3 if re.match(r"^\W*of\b", rest) else 2
-        found.append((rank, phrase))
-    return list(dict.fromkeys(phrase for _, phrase in sorted(found, key=lambda entry: entry[0])))[:limit]
+        ranked_phrases.append((rank, phrase))
+    return list(dict.fromkeys(phrase for _, phrase in sorted(ranked_phrases, key=lambda entry: entry[0])))[:limit]
 
 
 def find_pointed_phrase(question: str) -> str | None:

@@ -34,13 +34,13 @@ class Price:
 
     label: str
     amount: str  # with its sign, a decimal point and no other mark
-    per: str | None  # the unit that it is the price of: "KG"; None for a piece
+    unit: str | None  # the unit that it is the price of: "KG"; None for a piece
 
 
 def attach_labels(lines: Sequence[TextLine]) -> list[str]:
     """Put each bare figure of a photo behind its label: left of it in its row, else the nearest above it."""
     labels = [line for line in lines if _FIGURE.fullmatch(line.text) is None]
-    taken: dict[int, list[str]] = {}
+    numbers_by_label: dict[int, list[str]] = {}
     alone: list[tuple[int, str]] = []
     for place, line in enumerate(lines):
         if _FIGURE.fullmatch(line.text) is None:
@@ -49,21 +49,23 @@ def attach_labels(lines: Sequence[TextLine]) -> list[str]:
         if owner is None:
             alone.append((place, line.text))
         else:
-            taken.setdefault(id(owner), []).append(line.text)
-    said = [
-        (place, " ".join([line.text, *taken.get(id(line), [])])) for place, line in enumerate(lines) if line in labels
+            numbers_by_label.setdefault(id(owner), []).append(line.text)
+    labelled_lines = [
+        (place, " ".join([line.text, *numbers_by_label.get(id(line), [])]))
+        for place, line in enumerate(lines)
+        if line in labels
     ]
-    return [text for _, text in sorted([*said, *alone])]
+    return [text for _, text in sorted([*labelled_lines, *alone])]
 
 
-def split_sentence(said: str) -> list[str]:
+def split_sentence(sentence: str) -> list[str]:
     """Split a model's sentence about text in a photo into lines.
 
     Lines are the parts between semicolons or in quotation marks, else the clauses.
     """
-    quoted = [text for pair in _QUOTED.findall(said) for text in pair if text.strip()]
-    between = r"[;\n]" if ";" in said else r"\n|,\s|\band\b"
-    return quoted or [part for each in re.split(between, said) if (part := each.strip(" ."))]
+    quoted = [text for pair in _QUOTED.findall(sentence) for text in pair if text.strip()]
+    between = r"[;\n]" if ";" in sentence else r"\n|,\s|\band\b"
+    return quoted or [part for each in re.split(between, sentence) if (part := each.strip(" ."))]
 
 
 def _find_label(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
@@ -91,7 +93,7 @@ def parse_prices(lines: Sequence[str]) -> list[Price]:
 
     Nor is the price of several ("2 for $5"). Prices that share a label are ambiguous.
     """
-    found = []
+    prices = []
     for line in lines:
         label, end = "", 0
         for price in _PRICE.finditer(line) if _OFFER.search(line) is None else ():
@@ -102,9 +104,9 @@ def parse_prices(lines: Sequence[str]) -> list[Price]:
             if _LETTERS.search(between) and (label or end == 0):  # where prices stand first, none has a label
                 label = between
             end = price.end()
-            per = None if (price["per"] or "").lower() in _PIECES else price["per"]
-            found.append(Price(label, f"{sign}{_read_amount(price, sign)}", per))
-    return found
+            unit = None if (price["per"] or "").lower() in _PIECES else price["per"]
+            prices.append(Price(label, f"{sign}{_read_amount(price, sign)}", unit))
+    return prices
 
 
 def _read_amount(price: re.Match[str], sign: str) -> str:
@@ -141,10 +143,10 @@ def find_calculation(lines: Sequence[str], *, bare: bool = False) -> str | None:
         lines: Text in the photo.
         bare: Whether "24/7" and "555-1234" count too, which are mostly hours, dates and telephone numbers.
     """
-    found = [
+    calculations = [
         line for line in lines if (signs := parse_calculation(line)) and (bare or _WORKED.search(f"{signs};{line}"))
     ]
-    return found[0] if len(found) == 1 else None
+    return calculations[0] if len(calculations) == 1 else None
 
 
 def read_number_column(lines: Sequence[str]) -> list[str]:

@@ -209,8 +209,8 @@ def _asks_more(question: str) -> bool:
     if _COMPARED.search(question):
         return _is_visible(question)
     on_label = _ACCORDING.search(question) is not None
-    for found in _CLAUSE.finditer(question):
-        clause, before = found["clause"], question[: found.start()]
+    for match in _CLAUSE.finditer(question):
+        clause, before = match["clause"], question[: match.start()]
         after = _is_visible(before) and not (_is_visible(clause) or _MEANS.search(clause))
         if after and (not on_label or _ABOUT_AN_ANSWER.search(clause)):
             return True
@@ -223,8 +223,8 @@ def _is_visible(text: str) -> bool:
 
 def parse_named_number(question: str) -> int | None:
     """Return how many objects a question names ("these two", "both", "of the three"); None if it gives no number."""
-    found = _NUMBERED.search(question)
-    return None if found is None else _NUMBERS[(found["number"] or found["both"]).lower()]
+    match = _NUMBERED.search(question)
+    return None if match is None else _NUMBERS[(match["number"] or match["both"]).lower()]
 
 
 def is_about_several(question: str) -> bool:

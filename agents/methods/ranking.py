@@ -39,31 +39,31 @@ def fuse(
 
 
 def score_by_question(
-    chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
-    asked: Callable[[Turn], Sequence[str]],
+    turn_chunks: Sequence[tuple[Turn, Sequence[Evidence]]],
+    list_questions: Callable[[Turn], Sequence[str]],
     model: Reranker | MultimodalReranker | None,
 ) -> list[tuple[Turn, list[tuple[Evidence, tuple[float, ...]]]]]:
     """Score each turn's chunks against each text that the turn asks, in one call for the batch.
 
     Args:
-        chunks: The turns, each with its chunks.
-        asked: Returns the texts that a turn asks; a multi-hop question asks several.
+        turn_chunks: The turns, each with its chunks.
+        list_questions: Returns the texts that a turn asks; a multi-hop question asks several.
         model: The reranker; one that sees is shown the turn's photo. None scores every chunk 1.
 
     Returns:
         The turns in order, each with its chunks in order and, for every chunk, one score a text.
     """
-    of_turns = [(turn, found, asked(turn)) for turn, found in chunks]
+    entries = [(turn, chunks, list_questions(turn)) for turn, chunks in turn_chunks]
     pairs = [
         MultimodalPair(question, turn.image, format_passage(chunk))
-        for turn, found, questions in of_turns
-        for chunk in found
+        for turn, chunks, questions in entries
+        for chunk in chunks
         for question in questions
     ]
     scores = iter(_score(model, pairs))
     return [
-        (turn, [(chunk, tuple(float(next(scores)) for _ in questions)) for chunk in found])
-        for turn, found, questions in of_turns
+        (turn, [(chunk, tuple(float(next(scores)) for _ in questions)) for chunk in chunks])
+        for turn, chunks, questions in entries
     ]
 
 

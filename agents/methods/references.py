@@ -111,7 +111,7 @@ class Pointing:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedQuery:
     """A query that stands alone."""
 
     question: str  # the query with the names that its pronouns stand for
@@ -149,7 +149,7 @@ def _find_names(text: str) -> Iterator[tuple[str, str]]:
             yield before, " ".join(words)
 
 
-def _names_of_query(query: str) -> list[str]:
+def _find_query_names(query: str) -> list[str]:
     rest = query.split(" ", 1)
     return extract_names(rest[1]) if len(rest) > 1 else []
 
@@ -161,25 +161,25 @@ def _is_circumstance(query: str, name: str) -> bool:
 
 def _find_place(answer: str) -> str | None:
     """Return the last name after ``in``, ``of`` or ``to``, because answers give places so."""
-    found = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
-    return found[-1].strip(" .") if found else None
+    names = re.findall(rf"\b(?:in|of|to|near|from|is|called|named) (?:the )?({_NAME.pattern})", answer)
+    return names[-1].strip(" .") if names else None
 
 
-def _find_person(answer: str, known: Collection[str]) -> str | None:
+def _find_person(answer: str, query_names: Collection[str]) -> str | None:
     """Return the name that is likeliest a person's: by whom, or who is shown; else the first one that is no place."""
-    names = [(before, name) for before, name in _find_names(answer) if name.lower() not in known]
+    names = [(before, name) for before, name in _find_names(answer) if name.lower() not in query_names]
     likely = [name for before, name in names if _LIKENESS.search(before) or _MADE_BY.search(before)]
     others = (name for before, name in names if not _AWAY_FROM.search(before))
     return next(iter(likely), None) or next(others, None)
 
 
 def _antecedent(query: str, answer: str, topic: str | None, *, personal: bool) -> str | None:
-    known = {word.lower() for word in _names_of_query(query)}
+    query_names = {word.lower() for word in _find_query_names(query)}
     if topic:
-        known.add(topic.lower())
+        query_names.add(topic.lower())
     if personal:
-        return _find_person(answer, known)
-    candidates = [name for name in extract_names(answer) if name.lower() not in known]
+        return _find_person(answer, query_names)
+    candidates = [name for name in extract_names(answer) if name.lower() not in query_names]
     if _NAMED.search(query):
         place = _find_place(answer)
         if place is not None:
@@ -198,7 +198,7 @@ def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
     return pattern.sub(put, query, count=1)
 
 
-def _recall_person(query: str, last_answer: str, before: Resolved, *, is_she: bool) -> str | None:
+def _recall_person(query: str, last_answer: str, before: ResolvedQuery, *, is_she: bool) -> str | None:
     """Return whom "he" or "she" means: whom the dialog is about, unless that one was called otherwise; else a name of the last answer."""
     recalled, other = (before.she, before.he) if is_she else (before.he, before.she)
     named = _antecedent(query, last_answer, before.topic, personal=True)
@@ -207,10 +207,10 @@ def _recall_person(query: str, last_answer: str, before: Resolved, *, is_she: bo
     return named or recalled or before.topic
 
 
-def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
+def _step(query: str, last_answer: str, before: ResolvedQuery) -> ResolvedQuery:
     topic = before.topic
     if _IMAGE.search(query):
-        return Resolved(query, None)
+        return ResolvedQuery(query, None)
     thing = before.thing if before.person else topic
     if _NAMED.search(query):
         personal = _PERSON_KINDS.search(query) is not None
@@ -218,30 +218,30 @@ def _step(query: str, last_answer: str, before: Resolved) -> Resolved:
             topic if personal and before.person else _antecedent(query, last_answer, topic, personal=personal) or topic
         )
         if name is None:
-            return Resolved(query, None, sure=False)
-        return Resolved(_replace(_NAMED, query, name), name, person=personal, thing=thing if personal else None)
+            return ResolvedQuery(query, None, sure=False)
+        return ResolvedQuery(_replace(_NAMED, query, name), name, person=personal, thing=thing if personal else None)
     if (pronoun := _PERSON.search(query)) is not None:
         is_she = pronoun.group().lower() in ("she", "her")
         name = _recall_person(query, last_answer, before, is_she=is_she)
         if name is None:
-            return Resolved(query, None, sure=_PERSON_INSIDE.search(query) is not None)
+            return ResolvedQuery(query, None, sure=_PERSON_INSIDE.search(query) is not None)
         he, she = (before.he, name) if is_she else (name, before.she)
-        return Resolved(_replace(_PERSON, query, name), name, person=True, he=he, she=she, thing=thing)
+        return ResolvedQuery(_replace(_PERSON, query, name), name, person=True, he=he, she=she, thing=thing)
     if _THING.search(query):
         if before.person and _SINGLE_THING.search(query):
             topic, before = thing, replace(before, person=False)
         return replace(
             before, question=query if topic is None else _replace(_THING, query, topic), topic=topic, sure=True
         )
-    named = [name for name in _names_of_query(query) if not _is_circumstance(query, name)]
+    named = [name for name in _find_query_names(query) if not _is_circumstance(query, name)]
     if len(named) == 1 and _COMPARED.search(query):
         named = []  # with what the dialog is about
     if named:
-        return Resolved(query, named[-1], person=_WHO_IS.search(query) is not None, thing=thing)
+        return ResolvedQuery(query, named[-1], person=_WHO_IS.search(query) is not None, thing=thing)
     return replace(before, question=query, sure=topic is None)
 
 
-def resolve(query: str, history: Sequence[Message]) -> Resolved:
+def resolve(query: str, history: Sequence[Message]) -> ResolvedQuery:
     """Replace the references of a query that its dialog explains.
 
     Args:
@@ -249,15 +249,15 @@ def resolve(query: str, history: Sequence[Message]) -> Resolved:
         history: The dialog, oldest message first. Malformed messages are skipped.
     """
     if not history:
-        return Resolved(query, None)
-    state, pointing = Resolved("", None), Pointing()
+        return ResolvedQuery(query, None)
+    state, pointing = ResolvedQuery("", None), Pointing()
     answer = ""
     for message in history:
         content = message.get("content")
         if not isinstance(content, str):
             continue
         if message.get("role") == "user":
-            state = _step(content, answer, state) if answer else Resolved(content, None)
+            state = _step(content, answer, state) if answer else ResolvedQuery(content, None)
             pointing = pointing.follow(content) if state.needs_image else pointing
         elif message.get("role") == "assistant":
             answer = content

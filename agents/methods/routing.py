@@ -93,7 +93,7 @@ FEATURE_NAMES = tuple(TraceFeatures.model_fields)
 def compute_features(question: str, draft: Draft | None, domain: str | None) -> TraceFeatures:
     """Compute the features of a standalone question, its draft and its domain."""
     kind = classify_question(question)
-    asked = {
+    question_features = {
         "asks_text": kind.text,
         "asks_calculation": kind.calculation,
         "asks_visible": kind.visible,
@@ -103,12 +103,12 @@ def compute_features(question: str, draft: Draft | None, domain: str | None) -> 
         "self_contained_domain": domain in _SELF_CONTAINED_DOMAINS,
     }
     if draft is None:
-        return TraceFeatures(**asked)
+        return TraceFeatures(**question_features)
     answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
     both = f"{reasoning} {answer}"
     probabilities = summarise_probabilities(draft.logprobs)
     return TraceFeatures(
-        **asked,
+        **question_features,
         has_draft=True,
         answer_unknown=bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer)),
         reasoning_unknown=bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning)),
@@ -137,11 +137,11 @@ def _fails(question: str, answer: str, both: str) -> bool:
 
     It failed if it is empty, asks back, repeats the question, refuses, refers elsewhere, or contains a placeholder.
     """
-    said = answer.strip(" .?!").lower()
+    bare_answer = answer.strip(" .?!").lower()
     return (
-        not said
+        not bare_answer
         or answer.rstrip().endswith("?")
-        or said == question.strip(" .?!").lower()
+        or bare_answer == question.strip(" .?!").lower()
         or bool(_FAILURE.search(both))
     )
 
@@ -149,8 +149,8 @@ def _fails(question: str, answer: str, both: str) -> bool:
 def _names_something(answer: str, question: str, object_name: str | None) -> bool:
     if object_name and object_name.lower() in answer.lower():
         return True
-    asked = question.lower()
-    return any(word.lower() not in asked for word in _CAPITALISED.findall(answer))
+    lower_question = question.lower()
+    return any(word.lower() not in lower_question for word in _CAPITALISED.findall(answer))
 
 
 def route_by_rules(features: TraceFeatures) -> Route:
@@ -165,8 +165,8 @@ def route_by_rules(features: TraceFeatures) -> Route:
     4. Otherwise the draft should be checked: ``verify``. So should names of recognised things, because a model that names a wrong species
        sounds no less sure.
     """
-    shown = features.asks_text or features.asks_calculation or features.asks_visible
-    self_contained = shown and not features.asks_open_world
+    is_in_photo = features.asks_text or features.asks_calculation or features.asks_visible
+    self_contained = is_in_photo and not features.asks_open_world
     if not features.has_draft:
         return "direct" if self_contained and not features.asks_now else "rag"
     if features.answer_unknown or features.reasoning_unknown or features.failure_pattern:
@@ -185,7 +185,7 @@ class TrainedRouter(LinearHead):
     features: tuple[str, ...]
 
     @model_validator(mode="after")
-    def _known(self) -> Self:
+    def _check_names(self) -> Self:
         known_names(self.features, FEATURE_NAMES, "features")
         known_names(self.classes, get_args(Route), "branches")
         return self

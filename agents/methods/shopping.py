@@ -44,13 +44,13 @@ def plan_shopping(question: str, prices: Sequence[Price]) -> Plan | None:
         return None
     bought: list[tuple[str, Price]] = []
     for item in _split_items(tokens, prices):
-        found = _find_prices(item, prices)
-        if not found and not _names_thing(item):
+        item_prices = _find_prices(item, prices)
+        if not item_prices and not _names_thing(item):
             continue
-        count = _count_item(item, found[0]) if len(found) == 1 else None
-        if count is None or any(price is found[0] for _, price in bought):
+        count = _count_item(item, item_prices[0]) if len(item_prices) == 1 else None
+        if count is None or any(price is item_prices[0] for _, price in bought):
             return None
-        bought.append((count, found[0]))
+        bought.append((count, item_prices[0]))
     return _add_up(bought) if bought else None
 
 
@@ -131,26 +131,26 @@ def _count_item(item: Sequence[str], price: Price) -> str | None:
     later = [_read_count(word) for word in item[first:] if word not in shared]
     if _PARTS & {word.lower() for word in item[:first]} or any(count not in (None, "1") for count in later):
         return None
-    return _count_before(item[:first], price.per)
+    return _count_before(item[:first], price.unit)
 
 
-def _count_before(words: Sequence[str], per: str | None) -> str | None:
+def _count_before(words: Sequence[str], price_unit: str | None) -> str | None:
     """Return the number of things that the words before a name ask for; None if the price is for another unit."""
-    said, unit = "1", None
+    count, unit = "1", None
     for word in reversed(words[-_WORDS_BEFORE:]):
         if _MASS.match(word):
             unit = word
             continue
         number = _read_count(word)
         if number is not None:
-            said = number
+            count = number
             break
     if unit is None:
-        return said if per is None or said == "1" else None
-    if per is None or not _MASS.match(per):
+        return count if price_unit is None or count == "1" else None
+    if price_unit is None or not _MASS.match(price_unit):
         return None
     try:
-        return said if compute("difference", [f"1 {unit.lower()}", f"1 {per.lower()}"]).value == 0 else None
+        return count if compute("difference", [f"1 {unit.lower()}", f"1 {price_unit.lower()}"]).value == 0 else None
     except ComputationError:
         return None
 

@@ -45,9 +45,9 @@ def count_votes(answer: str, question: str, votes: Sequence[Vote]) -> SourceVote
 
     Refusals do not vote.
     """
-    heard = [vote for vote in votes if says_something(vote.answer)]
-    supporting = sum(vote.votes for vote in heard if is_same_claim(vote.answer, answer, question))
-    others = [vote for vote in heard if not is_same_claim(vote.answer, answer, question)]
+    claims = [vote for vote in votes if says_something(vote.answer)]
+    supporting = sum(vote.votes for vote in claims if is_same_claim(vote.answer, answer, question))
+    others = [vote for vote in claims if not is_same_claim(vote.answer, answer, question)]
     groups = [
         (sum(vote.votes for vote in others if is_same_claim(vote.answer, each.answer, question)), each.answer)
         for each in others

@@ -103,7 +103,7 @@ class AskStep:
 
     def about(self, answers: Sequence[str]) -> str:
         """Insert the answers (of steps 1, 2, ...) into the question."""
-        return _REFERENCE.sub(lambda found: answers[int(found.group(1)) - 1], self.question)
+        return _REFERENCE.sub(lambda match: answers[int(match.group(1)) - 1], self.question)
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class ComputeStep:
 
 def parse_reference(operand: str) -> int | None:
     """Return the number of the step that an operand refers to; None for a number of the question."""
-    found = _REFERENCE.fullmatch(operand)
-    return int(found.group(1)) if found else None
+    match = _REFERENCE.fullmatch(operand)
+    return int(match.group(1)) if match else None
 
 
 def list_references(count: int) -> tuple[str, ...]:
@@ -182,26 +182,26 @@ class Plan:
 def _format_step(step: Step) -> str:
     if isinstance(step, AskStep):
         return f"ask: {step.question}"
-    written = f"compute: {step.operation} {' '.join(step.operands)}"
-    return written if step.condition is None else f"{written} {step.condition}"
+    text = f"compute: {step.operation} {' '.join(step.operands)}"
+    return text if step.condition is None else f"{text} {step.condition}"
 
 
 def parse_plan(text: str) -> Plan:
     """Parse the steps of a reply. A step that needs a missing step is left out, and so is every step that needs it."""
     steps: list[Step] = []
-    number_of: dict[int, int] = {}  # as written to as kept
-    for written, found in enumerate(_LINE.finditer(text), start=1):
-        step = _step(found["kind"].lower(), found["rest"].strip(), number_of)
+    new_numbers: dict[int, int] = {}  # as written to as kept
+    for line_number, match in enumerate(_LINE.finditer(text), start=1):
+        step = _step(match["kind"].lower(), match["rest"].strip(), new_numbers)
         if step is not None and len(steps) < MAX_STEPS:
             steps.append(step)
-            number_of[written] = len(steps)
+            new_numbers[line_number] = len(steps)
     return Plan(tuple(steps))
 
 
-def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
-    if not {int(number) for number in _REFERENCE.findall(rest)} <= number_of.keys():
+def _step(kind: str, rest: str, new_numbers: dict[int, int]) -> Step | None:
+    if not {int(number) for number in _REFERENCE.findall(rest)} <= new_numbers.keys():
         return None
-    rest = _REFERENCE.sub(lambda found: f"[{number_of[int(found.group(1))]}]", rest)
+    rest = _REFERENCE.sub(lambda match: f"[{new_numbers[int(match.group(1))]}]", rest)
     if kind == "ask":
         return AskStep(rest)
     operation, _, operands = rest.partition(" ")
@@ -217,13 +217,13 @@ def _step(kind: str, rest: str, number_of: dict[int, int]) -> Step | None:
     return ComputeStep(name, parts)  # type: ignore[arg-type]
 
 
-def _count(written: str) -> ComputeStep | None:
+def _count(count_text: str) -> ComputeStep | None:
     """Parse a count; None if it counts fewer than two facts or has no condition."""
-    found = _COUNTED.fullmatch(written)
-    condition = parse_condition(found["condition"]) if found is not None else None
-    if found is None or condition is None:
+    match = _COUNTED.fullmatch(count_text)
+    condition = parse_condition(match["condition"]) if match is not None else None
+    if match is None or condition is None:
         return None
-    facts = tuple(dict.fromkeys(re.findall(r"\[\d\]", found["facts"])))
+    facts = tuple(dict.fromkeys(re.findall(r"\[\d\]", match["facts"])))
     return ComputeStep("count", facts, condition) if len(facts) > 1 else None
 
 
@@ -234,9 +234,9 @@ def parse_condition(text: str) -> Condition | None:
         None if the words are no condition, or compare a date or a number to something else.
     """
     for test, pattern in _CONDITIONS.items():
-        if (found := pattern.fullmatch(text.strip(" .;,\n"))) is None:
+        if (match := pattern.fullmatch(text.strip(" .;,\n"))) is None:
             continue
-        limit = found["limit"].strip(" \"'")
+        limit = match["limit"].strip(" \"'")
         if not limit or len(limit) > _MAX_LIMIT or "[" in limit:
             return None
         return Condition(test, limit) if _fits(test, limit) else None
@@ -311,20 +311,20 @@ def remove_qualifier(thing: str) -> str:
 def _names(ask: AskStep, things: Sequence[str]) -> bool:
     """Return whether a step names its subject: a thing or text of the photo, an earlier answer, or a proper name."""
     words = {word for thing in things for word in thing.lower().split() if len(word) > _SHORT_WORD}
-    asked = ask.question.lower().replace("?", " ").split()
-    return bool(ask.needs or words & set(asked) or _PROPER.search(ask.question))
+    question_words = ask.question.lower().replace("?", " ").split()
+    return bool(ask.needs or words & set(question_words) or _PROPER.search(ask.question))
 
 
 def _add_comparison(plan: Plan, question: str) -> Plan:
     """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place."""
-    wanted = find_comparison(question)
+    comparison = find_comparison(question)
     last = plan.steps[-1]
-    if wanted is None:
+    if comparison is None:
         return plan
     if isinstance(last, ComputeStep):
-        return Plan((*plan.steps[:-1], replace(last, operation=wanted))) if last.operation in _NUMBERS else plan
+        return Plan((*plan.steps[:-1], replace(last, operation=comparison))) if last.operation in _NUMBERS else plan
     if len(plan.asks) > 1 and plan.independent:
-        return Plan((*plan.steps, ComputeStep(wanted, list_references(len(plan.steps)))))
+        return Plan((*plan.steps, ComputeStep(comparison, list_references(len(plan.steps)))))
     return plan
 
 

@@ -57,20 +57,22 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str
     if step.operation == "value":
         return f"{step.operands[0].partition('=')[0].strip()} = {calculate(step.operands[0])}"
     if step.condition is not None:
-        kept = [_find_thing(plan, step.operands[place], things) for place in select_facts(step.condition, facts)]
-        return _format_count(question, kept, len(facts))
+        counted_names = [
+            _find_thing(plan, step.operands[place], things) for place in select_facts(step.condition, facts)
+        ]
+        return _format_count(question, counted_names, len(facts))
     if step.operation in ("sum", "difference", "product", "ratio"):
         return _compute_dates(question, step, facts) or _compute_numbers(question, step, facts)
     best, *rest = rank_facts(step.operation, facts)
     names = [_find_thing(plan, operand, things) for operand in step.operands]
-    said = names[best]
+    text = names[best]
     if asks_yes_or_no(question):
-        said = f"{'Yes' if best == _find_subject(question, names) else 'No'}: {said}"
+        text = f"{'Yes' if best == _find_subject(question, names) else 'No'}: {text}"
     if _BY_HOW_MUCH.search(question):
         pair = [facts[best], facts[rest[0]]]
         dated = step.operation in ("earlier", "later")
-        said += f", by {_measure_time(question, *map(parse_day, pair)) if dated else compute('difference', pair)}"
-    return said
+        text += f", by {_measure_time(question, *map(parse_day, pair)) if dated else compute('difference', pair)}"
+    return text
 
 
 def _find_fact(plan: Plan, operand: str, values: dict[int, str]) -> str:
@@ -92,22 +94,22 @@ def _find_subject(question: str, names: Sequence[str]) -> int:
     """
     subject, _, others = question.lower().partition(" than ")
     patterns = [rf"\b{re.escape(name.lower())}\b" for name in names]
-    named = {place: found.start() for place, each in enumerate(patterns) if (found := re.search(each, subject))}
+    named = {place: match.start() for place, each in enumerate(patterns) if (match := re.search(each, subject))}
     if named:
         return min(named, key=lambda place: named[place])
     return next((place for place, each in enumerate(patterns) if re.search(each, others) is None), 0)
 
 
-def _format_count(question: str, names: Sequence[str], of: int) -> str:
+def _format_count(question: str, names: Sequence[str], total: int) -> str:
     """Format a count with the names that it counts, led by yes or no, or as names alone, as the question asks."""
     named = " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
     if _WHICH.match(question):
-        return named or f"None of the {of}"
-    said = f"{len(names)} of the {of}{f': {named}' if names else ''}"
+        return named or f"None of the {total}"
+    text = f"{len(names)} of the {total}{f': {named}' if names else ''}"
     if not asks_yes_or_no(question):
-        return said
-    holds = len(names) == of if _ALL.search(question) else bool(names)
-    return f"{'Yes' if holds else 'No'}: {said}"
+        return text
+    holds = len(names) == total if _ALL.search(question) else bool(names)
+    return f"{'Yes' if holds else 'No'}: {text}"
 
 
 def _compute_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> str | None:
@@ -122,8 +124,8 @@ def _compute_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> st
             if _LATEST.search(question)
             else (first, last)
         )
-        said = str(first) if first == last else f"{first} to {last}"
-        return f"about {said}" if about and first == last else said
+        text = str(first) if first == last else f"{first} to {last}"
+        return f"about {text}" if about and first == last else text
     if step.operation != "difference" or len(facts) != 2 or not all(map(is_date, facts)):
         return None
     try:
@@ -137,10 +139,10 @@ def _compute_dates(question: str, step: ComputeStep, facts: Sequence[str]) -> st
 
 def _measure_time(question: str, first: Day, second: Day) -> str:
     """Measure the time between two dates, in the unit that the question names or in the largest that it fills."""
-    asked = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
+    unit = next((span for span in _SPANS if re.search(rf"\b{span}s?\b", question, re.IGNORECASE)), None)
     try:
-        if asked is not None:
-            return _format_span(measure_span(first, second, asked), asked)
+        if unit is not None:
+            return _format_span(measure_span(first, second, unit), unit)
         spans: tuple[Span, ...] = ("year", "month", "day") if first.day and second.day else ("year",)
         lengths = [(measure_span(first, second, span), span) for span in spans]
     except ValueError as error:
@@ -153,10 +155,10 @@ def _format_span(count: int, span: Span) -> str:
 
 
 def _compute_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
-    found = compute(step.operation, facts, _choose_bound(question))
+    quantity = compute(step.operation, facts, _choose_bound(question))
     if step.operation == "ratio" and _WHOLE.search(question):
-        found = Quantity(float(math.ceil(round(found.value, 9))))  # as many as are needed are whole
-    return str(found)
+        quantity = Quantity(float(math.ceil(round(quantity.value, 9))))  # as many as are needed are whole
+    return str(quantity)
 
 
 def _find_thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
@@ -168,17 +170,19 @@ def _find_thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
     if (number := parse_reference(operand)) is None:
         return operand
     step = plan.steps[number - 1]
-    asked = step.question if isinstance(step, AskStep) else operand
-    named = [name for name in map(remove_qualifier, things) if name.lower() in asked.lower()]
-    return max(named, key=len) if named else _find_own_words(asked, [each.question for each in plan.asks])
+    question = step.question if isinstance(step, AskStep) else operand
+    named = [name for name in map(remove_qualifier, things) if name.lower() in question.lower()]
+    return max(named, key=len) if named else _find_own_words(question, [each.question for each in plan.asks])
 
 
-def _find_own_words(asked: str, questions: Sequence[str]) -> str:
+def _find_own_words(own_question: str, questions: Sequence[str]) -> str:
     """Return the words of a question that similar questions do not share.
 
     It is A for "What does A weigh?" beside "What does B weigh?".
     """
-    words, *others = (one.rstrip(" ?").split() for one in (asked, *(each for each in questions if each != asked)))
+    words, *others = (
+        one.rstrip(" ?").split() for one in (own_question, *(each for each in questions if each != own_question))
+    )
     alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
     start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)
     own = words[start : len(words) - end] if others else []

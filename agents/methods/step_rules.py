@@ -151,21 +151,21 @@ def plan_printed(question: str, lines: Sequence[str]) -> Plan | None:
 
 def plan_count(question: str, things: Sequence[str]) -> Plan | None:
     """Plan a count of the things shown that fulfil a condition: ask the same about each, then count."""
-    found = next((each for pattern in _COUNTS if (each := pattern.match(question))), None)
+    match = next((each for pattern in _COUNTS if (each := pattern.match(question))), None)
     number = parse_named_number(question)
-    if found is None or not 2 <= (number or len(things)) <= min(len(things), MAX_COUNTED):
+    if match is None or not 2 <= (number or len(things)) <= min(len(things), MAX_COUNTED):
         return None  # of a single kind ("how many of these live ...") or of things that were not found
     if number is None and _MADE_IN_NUMBERS.search(question):
         return None
-    asked = _parse_count(found["verb"].lower(), found["rest"].strip())
-    if asked is None:
+    parts = _parse_count(match["verb"].lower(), match["rest"].strip())
+    if parts is None:
         return None
-    about, condition = asked
-    shown = [remove_qualifier(thing) for thing in things[: number or MAX_COUNTED]]
-    if len(set(shown)) < len(shown):
+    about, condition = parts
+    names = [remove_qualifier(thing) for thing in things[: number or MAX_COUNTED]]
+    if len(set(names)) < len(names):
         return None
     return Plan(
-        (*(AskStep(about(thing)) for thing in shown), ComputeStep("count", list_references(len(shown)), condition))
+        (*(AskStep(about(thing)) for thing in names), ComputeStep("count", list_references(len(names)), condition))
     )
 
 
@@ -234,14 +234,14 @@ def plan_date(question: str, things: Sequence[str]) -> Plan | None:
 
     It applies to photos of a single thing.
     """
-    found = _DATED.match(question)
-    if found is None or len(things) != 1:
+    match = _DATED.match(question)
+    if match is None or len(things) != 1:
         return None
-    subject, verb, outcome = found["subject"], found["verb"].lower(), found["outcome"].strip()
+    subject, verb, outcome = match["subject"], match["verb"].lower(), match["outcome"].strip()
     outcome = re.sub("^be ", "are " if subject.lower() == "they" else "is ", outcome)
     until = f"{subject} {verb} {outcome}" if verb in ("is", "are", "can", "could") else f"{subject} {outcome}"
     thing = remove_qualifier(things[0])
     term = next((term for term, words in _TERMS.items() if words.search(outcome)), None)
-    asked = f"{thing}: how long does it take from when {found['start'].strip()} until {until}?"
-    asked = asked if term is None else f"How long is the {term} of {thing}?"
-    return Plan((AskStep(asked), ComputeStep("sum", (found["date"].rstrip("."), "[1]"))))
+    step_question = f"{thing}: how long does it take from when {match['start'].strip()} until {until}?"
+    step_question = step_question if term is None else f"How long is the {term} of {thing}?"
+    return Plan((AskStep(step_question), ComputeStep("sum", (match["date"].rstrip("."), "[1]"))))

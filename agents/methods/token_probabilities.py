@@ -51,7 +51,7 @@ def compute_yes_probability(first_token_probs: Mapping[str, float] | None) -> fl
     if not first_token_probs:
         return None
     words = _words(first_token_probs)
-    yes, no = (sum(words[word] for word in words if word.lower() == said) for said in ("yes", "no"))
+    yes, no = (sum(words[word] for word in words if word.lower() == verdict) for verdict in ("yes", "no"))
     return yes / (yes + no) if yes + no > 0 else None
 
 

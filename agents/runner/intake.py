@@ -88,7 +88,7 @@ class OpenedPhotos:
     """Pictures that took long to decode, and errors of those that could not be, by dialog; the oldest are forgotten first."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Image.Image | str] = OrderedDict()
+        self._cache: OrderedDict[bytes, Image.Image | str] = OrderedDict()
 
     def get(self, key: bytes) -> Image.Image | None:
         """Return the picture, or None if it is not known.
@@ -96,24 +96,24 @@ class OpenedPhotos:
         Raises:
             ValueError: It could not be decoded.
         """
-        known = self._known.get(key)
-        if isinstance(known, str):
-            raise ValueError(known)
-        return known
+        cached = self._cache.get(key)
+        if isinstance(cached, str):
+            raise ValueError(cached)
+        return cached
 
     def keep(self, key: bytes, result: Image.Image | Exception) -> None:
         """Remember a picture, or in words an error: its traceback would hold the file and all that was opened of it."""
-        self._known.pop(key, None)
+        self._cache.pop(key, None)
         if isinstance(result, Exception):
             kind = "" if type(result) is ValueError else f"{type(result).__name__}: "
-            self._known[key] = f"{kind}{result}"[:_MAX_REASON]
+            self._cache[key] = f"{kind}{result}"[:_MAX_REASON]
         else:
-            self._known[key] = result
-        while len(self._known) > 1 and (len(self._known) > _MAX_OPENED or self._pixels() > _OPENED_PIXELS):
-            self._known.popitem(last=False)
+            self._cache[key] = result
+        while len(self._cache) > 1 and (len(self._cache) > _MAX_OPENED or self._pixels() > _OPENED_PIXELS):
+            self._cache.popitem(last=False)
 
     def _pixels(self) -> int:
-        return sum(each.width * each.height for each in self._known.values() if isinstance(each, Image.Image))
+        return sum(each.width * each.height for each in self._cache.values() if isinstance(each, Image.Image))
 
 
 def is_file(identity: bytes) -> bool:
@@ -195,8 +195,8 @@ def tidy(text: Any) -> str:
 
 
 def _messages(history: Any) -> tuple[Message, ...]:
-    found = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
-    return tuple(found if len(found) <= MAX_MESSAGES else [found[0], *found[1 - MAX_MESSAGES :]])
+    messages = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
+    return tuple(messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[1 - MAX_MESSAGES :]])
 
 
 def _message(value: Any) -> Message | None:
@@ -218,13 +218,13 @@ def _coerce_to_list(value: Any) -> list[Any]:
     Returns:
         [] for text and non-iterables; the items so far if iterating raises.
     """
-    found: list[Any] = []
+    items: list[Any] = []
     if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
-        return found
+        return items
     try:
-        found.extend(value)
+        items.extend(value)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 - an iterable of the evaluator's may raise anything; what it gave is answered
-        _log.exception("an argument ended early, after %d items", len(found))
-    return found
+        _log.exception("an argument ended early, after %d items", len(items))
+    return items

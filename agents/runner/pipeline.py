@@ -110,14 +110,14 @@ class Pipeline:
         """
         context = dataclasses.replace(self.context, deadline=deadline, shorten=shorten)
         seconds = deadline.left()
-        done = list(turns)
+        current_turns = list(turns)
         for stage in self.stages:
             if deadline.cancelled:
                 raise CallCancelledError
             if watch is not None:
-                watch(stage.in_words(done))
-            done = self.run_stage(stage, done, context, seconds)
-        return done
+                watch(stage.in_words(current_turns))
+            current_turns = self.run_stage(stage, current_turns, context, seconds)
+        return current_turns
 
     def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
         """Run one stage within its time, and close its trace entry on each turn.
@@ -137,12 +137,12 @@ class Pipeline:
         inside = [function for each in hanging if (function := where(each, _PASSING_ON))]
         if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
             return _close(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
-        left = context.deadline.left()
+        remaining = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
         grace, last_seconds = _GRACE_SHARE * margin, _LAST_SHARE * margin
-        if not last and left < -grace:
+        if not last and remaining < -grace:
             return _close(turns, stage, 0.0, "skipped", "time", "no time left")
-        planned = plan(stage, self.stages[place + 1 :], self._times, len(turns), left, seconds)
+        planned = plan(stage, self.stages[place + 1 :], self._times, len(turns), remaining, seconds)
         if planned.reason is not None:
             self._times.decay(stage.name, len(turns))
         if planned.mode == "skipped":
@@ -218,9 +218,9 @@ class Failure:
 def _describe_failure(error: BaseException) -> Failure:
     """Describe what a stage raised; the type of the error gives the kind."""
     fault = Unanswered.STAGE
-    for kinds, known in _FAULTS:
+    for kinds, kind_fault in _FAULTS:
         if isinstance(error, kinds):
-            fault = known
+            fault = kind_fault
             break
     return Failure(scrub(f"{type(error).__name__}: {error}")[:_MAX_REASON], fault)
 

@@ -32,11 +32,11 @@ class RequestImages:
         Raises:
             OSError: The picture cannot be written.
         """
-        known = self._names.get(id(image))
-        if known is None:
-            known = self._names[id(image)] = image, pixels_digest(image)
-            self._keep(*known)
-        return known[1]
+        entry = self._names.get(id(image))
+        if entry is None:
+            entry = self._names[id(image)] = image, pixels_digest(image)
+            self._keep(*entry)
+        return entry[1]
 
     def _keep(self, image: Image.Image, name: str) -> None:
         if self._folder is None or (path := self._folder / f"{name}.png").exists():

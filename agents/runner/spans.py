@@ -71,9 +71,9 @@ class SpanWriter:
                 span.fail(stage.reason or stage.status)
             for call in stage.calls:
                 is_last = call is [each for each in stage.calls if each.kind == call.kind][-1]
-                found = _find_documents(stage) if is_last else ()
+                documents = _find_documents(stage) if is_last else ()
                 with _Open(self._tracer, call.name, _KINDS[call.kind], call.began, call.seconds, span.context) as inner:
-                    inner.tell({"crag.batch.size": size, **_describe_call(call, found)})
+                    inner.tell({"crag.batch.size": size, **_describe_call(call, documents)})
                     if call.error is not None:
                         inner.fail(call.error)
             for exchange in stage.exchanges:
@@ -175,41 +175,43 @@ def _find_documents(stage: StageRecord) -> Sequence[Document]:
     return evidence or pictures or pages
 
 
-def _describe_call(call: BatchCall, found: Sequence[Document]) -> Attributes:
+def _describe_call(call: BatchCall, documents: Sequence[Document]) -> Attributes:
     about: dict[str, Any] = {"crag.call.items": call.size}
     if call.kind == "embedding":
         about[SpanAttributes.EMBEDDING_MODEL_NAME] = call.model
     elif call.kind == "reranker":
         about[RerankerAttributes.RERANKER_MODEL_NAME] = call.model
-        about |= _list_documents(RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS, found)
+        about |= _list_documents(RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS, documents)
     elif call.kind == "retriever":
-        about |= _list_documents(SpanAttributes.RETRIEVAL_DOCUMENTS, found)
+        about |= _list_documents(SpanAttributes.RETRIEVAL_DOCUMENTS, documents)
     else:
         about |= {SpanAttributes.TOOL_NAME: call.name, "crag.model": call.model}
     return about
 
 
-def _list_documents(prefix: str, found: Sequence[Document]) -> dict[str, Any]:
+def _list_documents(prefix: str, documents: Sequence[Document]) -> dict[str, Any]:
     names = DocumentAttributes.DOCUMENT_ID, DocumentAttributes.DOCUMENT_CONTENT, DocumentAttributes.DOCUMENT_SCORE
     return {
         f"{prefix}.{place}.{name}": value
-        for place, document in enumerate(found[:_MAX_DOCUMENTS])
+        for place, document in enumerate(documents[:_MAX_DOCUMENTS])
         for name, value in zip(names, document, strict=True)
     }
 
 
 def _describe_exchange(exchange: Exchange) -> Attributes:
-    read, written = exchange.usage or (None, exchange.tokens)
+    input_tokens, output_tokens = exchange.usage or (None, exchange.tokens)
     sampling = {"max_tokens": exchange.max_tokens, "temperature": exchange.temperature, "seed": exchange.seed}
-    given = {name: value for name, value in sampling.items() if value is not None}
+    parameters = {name: value for name, value in sampling.items() if value is not None}
     reply = SentMessage("assistant", exchange.reply)
     return {
         SpanAttributes.LLM_MODEL_NAME: exchange.model,
         SpanAttributes.LLM_FINISH_REASON: exchange.finish_reason,
-        SpanAttributes.LLM_INVOCATION_PARAMETERS: json.dumps(given),
-        SpanAttributes.LLM_TOKEN_COUNT_PROMPT: read,
-        SpanAttributes.LLM_TOKEN_COUNT_COMPLETION: written,
-        SpanAttributes.LLM_TOKEN_COUNT_TOTAL: None if read is None or written is None else read + written,
+        SpanAttributes.LLM_INVOCATION_PARAMETERS: json.dumps(parameters),
+        SpanAttributes.LLM_TOKEN_COUNT_PROMPT: input_tokens,
+        SpanAttributes.LLM_TOKEN_COUNT_COMPLETION: output_tokens,
+        SpanAttributes.LLM_TOKEN_COUNT_TOTAL: None
+        if input_tokens is None or output_tokens is None
+        else input_tokens + output_tokens,
         SpanAttributes.OUTPUT_VALUE: exchange.reply,
         "crag.llm.form": exchange.form,
         "crag.llm.readable": exchange.readable,

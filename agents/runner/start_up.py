@@ -63,8 +63,8 @@ class StartUp:
         An agent as it is submitted has no use without its chat models: each question would be answered by "I don't know", and the
         submission be scored all the same.
         """
-        wanted = frozenset(roles)
-        missing = StartUp(tuple(step for step in self.failures if step.role in wanted), self.seconds).fault
+        role_set = frozenset(roles)
+        missing = StartUp(tuple(step for step in self.failures if step.role in role_set), self.seconds).fault
         if missing is not None:
             raise ModelError(
                 f'The agent cannot be submitted without its chat model ({missing}). Every answer would be "I don\'t know". '
@@ -81,8 +81,8 @@ class StartUp:
 
     def __str__(self) -> str:
         steps = sorted(self.steps, key=lambda step: -step.seconds)
-        taken = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in steps)
-        return f"start-up took {self.seconds:.1f} of {LIMIT_SECONDS:.0f} s: {taken}"
+        durations = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in steps)
+        return f"start-up took {self.seconds:.1f} of {LIMIT_SECONDS:.0f} s: {durations}"
 
 
 def start_up(
@@ -90,18 +90,18 @@ def start_up(
 ) -> StartUp:
     """Load the models of known roles, engines last, and send a blank turn through the stages; failures are noted and logged, not raised."""
     began = time.perf_counter()
-    known = [role for role in roles if role in models.specifications]
-    known.sort(key=lambda role: models.specifications[role].get("kind") == _ENGINE)
+    known_roles = [role for role in roles if role in models.specifications]
+    known_roles.sort(key=lambda role: models.specifications[role].get("kind") == _ENGINE)
     steps = []
-    for number, role in enumerate(known, 1):
+    for number, role in enumerate(known_roles, 1):
         steps.append(_load(models, role))
-        _log.info("%d of %d: %s, %.1f s", number, len(known), steps[-1].name, steps[-1].seconds)
+        _log.info("%d of %d: %s, %.1f s", number, len(known_roles), steps[-1].name, steps[-1].seconds)
     steps += [Step(f"blank turn: {name}", seconds) for name, seconds in (blank_turn() if blank_turn else ())]
-    done = StartUp(tuple(steps), time.perf_counter() - began)
-    for step in done.failures:
+    result = StartUp(tuple(steps), time.perf_counter() - began)
+    for step in result.failures:
         _log.warning("start-up: %s failed: %s", step.name, step.error)
-    _log.log(logging.INFO if done.in_time else logging.ERROR, "%s", done)
-    return done
+    _log.log(logging.INFO if result.in_time else logging.ERROR, "%s", result)
+    return result
 
 
 def _load(models: ModelSet, role: str) -> Step:

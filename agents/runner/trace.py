@@ -119,7 +119,7 @@ class Reduction:
             queries=(),
             evidence=tuple(replace(each, text="", title="", url="") for each in record.evidence),
             answers={},
-            checks={name: said for name, said in record.checks.items() if not isinstance(said, str)},
+            checks={name: result for name, result in record.checks.items() if not isinstance(result, str)},
             decision=None
             if decision is None
             else replace(
@@ -221,7 +221,9 @@ def _build_line(
         batch=batch,
         turn=index,
         photo=plain(turn.image) if has_requests else None,
-        history=tuple(SentMessage(said["role"], said["content"]) for said in turn.history) if has_requests else (),
+        history=tuple(SentMessage(message["role"], message["content"]) for message in turn.history)
+        if has_requests
+        else (),
     )
     return well_formed(plain.clean(json.dumps(plain(reduction.reduce(record).as_json()), ensure_ascii=False)))
 

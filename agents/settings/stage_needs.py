@@ -32,7 +32,7 @@ def list_chat_roles(settings: Settings, prompts: PromptLibrary) -> tuple[str, ..
 
 
 def _chat_roles(stage: Stage, prompts: PromptLibrary) -> list[str]:
-    return [prompts[ask.prompt].settings.model for ask in stage.asks()]
+    return [prompts[ask.prompt].settings.model for ask in stage.list_asks()]
 
 
 def find_searches(settings: Settings) -> tuple[bool, bool]:

@@ -42,7 +42,7 @@ class Answer(Stage):
     when_short = "the direct prompts, where `direct_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def asks(self) -> tuple[Ask[Candidate | None], ...]:
+    def list_asks(self) -> tuple[Ask[Candidate | None], ...]:
         """With evidence and without; then those with less time."""
         names = (*self._prompts(short=False), *self._prompts(short=True))
         return tuple(Ask(name, ANSWER) for name in dict.fromkeys(names))
@@ -64,9 +64,11 @@ class Answer(Stage):
             if self.options.give_draft and turn.route != "rag" and turn.draft is not None:
                 turn.candidate = convert_draft(turn.draft)
                 turn.note(reply=turn.draft.answer, drafted=True)
-        asked = [turn for turn in unanswered if turn.candidate is None]
-        questions = [Question(with_evidence if turn.shown else without, turn.values, (turn,)) for turn in asked]
-        for turn, answer in zip(asked, context.put(questions), strict=True):
+        remaining_turns = [turn for turn in unanswered if turn.candidate is None]
+        questions = [
+            Question(with_evidence if turn.shown else without, turn.values, (turn,)) for turn in remaining_turns
+        ]
+        for turn, answer in zip(remaining_turns, context.put(questions), strict=True):
             if answer.failed:
                 turn.error = f"answer: {answer.error}"
             else:

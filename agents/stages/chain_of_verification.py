@@ -17,18 +17,18 @@ class VerificationChain(Stage):
 
     fills = ("chain",)
     doing = "checking the answer part by part"
-    asked = (ASK,)
+    asks = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``chain`` of the turns that have an answer to verify."""
         concerned = select_answered(turns)
-        questions = [Question(ASK, {**turn.values, "answer": said.text}, (turn,)) for turn, said in concerned]
+        questions = [Question(ASK, {**turn.values, "answer": candidate.text}, (turn,)) for turn, candidate in concerned]
         for (turn, _), answer in zip(concerned, context.put(questions), strict=True):
             if answer.failed:
                 continue
             chain = turn.chain = answer.value
-            found = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
+            findings = [f"{it.question}: {'supported' if it.supported else 'unsupported'}" for it in chain.findings]
             turn.record(checks={"chain of verification": chain.confidence})
-            turn.note(reasoning=chain.reasoning, findings=found)
+            turn.note(reasoning=chain.reasoning, findings=findings)

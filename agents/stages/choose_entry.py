@@ -7,7 +7,7 @@ from agents.stage import Context, Stage
 from agents.turn import Turn
 
 
-def asks(entries: int) -> Ask[int | None]:
+def build_ask(entries: int) -> Ask[int | None]:
     """Return the question which of so many entries it is."""
     return Ask("entry_choice", entry_choice(entries))
 
@@ -21,7 +21,7 @@ class ChooseEntry(Stage):
     min_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
     doing = "choosing what the photo shows"
-    asked = (asks(MAX_ENTRIES),)
+    asks = (build_ask(MAX_ENTRIES),)
     picture_notes = frozenset({"chosen"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -29,7 +29,7 @@ class ChooseEntry(Stage):
         concerned = [turn for turn in turns if turn.entries]
         questions = [
             Question(
-                asks(len(turn.entries)),
+                build_ask(len(turn.entries)),
                 {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS},
                 (turn,),
             )

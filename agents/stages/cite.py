@@ -88,8 +88,10 @@ class Cite(Stage):
         concerned: Sequence[tuple[Turn, Sequence[CitedSentence], Sequence[Evidence]]], context: Context
     ) -> Mapping[tuple[str, str], float]:
         """Score each distinct pair of a sentence and a part of a document with the reranker."""
-        together = ((said, parts(document)) for _, said, documents in concerned for document in documents)
-        pairs = list(dict.fromkeys((each.text, part) for said, read in together for each in said for part in read))
+        together = ((sentences, parts(document)) for _, sentences, documents in concerned for document in documents)
+        pairs = list(
+            dict.fromkeys((each.text, part) for sentences, read in together for each in sentences for part in read)
+        )
         if not pairs:
             return {}
         return dict(zip(pairs, (float(score) for score in context.models.reranker.score(pairs)), strict=True))

@@ -30,7 +30,7 @@ class CitedAnswer(Stage):
     kind = "answers"
     min_seconds, wanted_seconds = 2.0, 4.0
 
-    def asks(self) -> tuple[Ask[Candidate | None], ...]:
+    def list_asks(self) -> tuple[Ask[Candidate | None], ...]:
         """Return the prompt of the method."""
         return (Ask(PROMPTS[self.options.method], CITED_ANSWER),)
 
@@ -47,7 +47,7 @@ class CitedAnswer(Stage):
             if classify_document(chunk) == "image" and chunk.url and chunk not in turn.knowledge
         ]
         pictures = context.search.pictures(urls, context.fetch, context.deadline) if urls else {}
-        (ask,) = self.asks()
+        (ask,) = self.list_asks()
         for turn, answer in context.ask_each(ask, turns, lambda turn: self._values(turn, context, pictures)):
             if answer.failed:
                 turn.error = turn.error or f"cited_answer: {answer.error}"
@@ -58,14 +58,16 @@ class CitedAnswer(Stage):
     def _values(turn: Turn, context: Context, pictures: dict[str, Image.Image]) -> dict[str, Any]:
         chunks = select_documents(turn.evidence)
         texts = [dataclasses.replace(chunk, text=turn.knowledge.get(chunk, chunk.text)) for chunk in chunks]
-        shown: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
+        numbered_pictures: dict[int, tuple[list[int], Image.Image]] = {}  # attributes of one entity share its picture
         for number, chunk in enumerate(chunks, start=1):
             if chunk not in turn.knowledge and (picture := pictures.get(chunk.url)) is not None:
-                shown.setdefault(id(picture), ([], picture))[0].append(number)
-        labels = [("".join(f"[{number}]" for number in numbers), picture) for numbers, picture in shown.values()]
+                numbered_pictures.setdefault(id(picture), ([], picture))[0].append(number)
+        labels = [
+            ("".join(f"[{number}]" for number in numbers), picture) for numbers, picture in numbered_pictures.values()
+        ]
         return {
             **turn.values,
             **context.show(turn.image, labels),
             "documents": texts,
-            "pictures": [numbers for numbers, _ in shown.values()],
+            "pictures": [numbers for numbers, _ in numbered_pictures.values()],
         }

@@ -36,8 +36,8 @@ class Pool:
 
     def add(self, items: Sequence[Evidence]) -> None:
         """Put in what is not there yet."""
-        known = {(item.title, item.text): item for item in reversed([*self.items, *items])}
-        self.items = list(reversed(known.values()))
+        distinct = {(item.title, item.text): item for item in reversed([*self.items, *items])}
+        self.items = list(reversed(distinct.values()))
 
 
 class CoherenceStage(Stage):
@@ -71,14 +71,14 @@ class CoherenceStage(Stage):
         for pool in pools:
             pool.add([*pictures(pool.turn.image_hits, pool.turn), *pool.turn.evidence])
         searched = self._repeat_retrieval(pools, context)
-        chosen = self._most_relevant(pools, context)
+        selections = self._most_relevant(pools, context)
         if options.second == "graph":
-            kept = self._by_graph(chosen, context)
+            rankings = self._by_graph(selections, context)
         elif options.second == "pairwise":
-            kept = [self._by_likeness(items, vectors) for items, vectors in chosen]
+            rankings = [self._by_likeness(items, vectors) for items, vectors in selections]
         else:
-            kept = [[(item, None) for item in items] for items, _ in chosen]
-        for pool, (items, _), ranking, again in zip(pools, chosen, kept, searched, strict=True):
+            rankings = [[(item, None) for item in items] for items, _ in selections]
+        for pool, (items, _), ranking, again in zip(pools, selections, rankings, searched, strict=True):
             turn = pool.turn
             turn.evidence = tuple(item for item, _ in ranking)
             turn.record(evidence=convert_to_record(turn.evidence))
@@ -102,23 +102,23 @@ class CoherenceStage(Stage):
         by_image = [pool.turn for pool, modalities in short if modalities & {"image", "table"}]
         images = [turn.image for turn in by_image if turn.image is not None]
         k, provided = _PICTURES * _WIDEN, [turn.provided for turn in by_image]
-        found = context.search.search_images(images, k, provided, context.deadline) if images else []
-        results = dict(zip(map(id, by_image), found, strict=True))
+        all_results = context.search.search_images(images, k, provided, context.deadline) if images else []
+        results = dict(zip(map(id, by_image), all_results, strict=True))
         parts = []
         for pool, modalities in short:
-            turn, seen = pool.turn, results.get(id(pool.turn))
+            turn, image_results = pool.turn, results.get(id(pool.turn))
             part = Turn(turn.query, turn.image, provided=turn.provided, question=turn.question, queries=turn.queries)
             part.tools = Tools(text="text" in modalities)
-            if seen is not None:
-                part.entity, part.image_hits = turn.entity, seen.hits
-                turn.note(image_search_error=seen.error)
-                turn.mark_fault(Unanswered.SEARCH if seen.error is not None else None)
+            if image_results is not None:
+                part.entity, part.image_hits = turn.entity, image_results.hits
+                turn.note(image_search_error=image_results.error)
+                turn.mark_fault(Unanswered.SEARCH if image_results.error is not None else None)
             parts.append(part)
         context.gather(parts, widen=_WIDEN)
         for (pool, _), part in zip(short, parts, strict=True):
             # The picture's own sentence says the name.
-            known = [chunk for chunk in part.evidence if chunk.key != "name"]
-            pool.add([*pictures(part.image_hits, pool.turn), *known])
+            chunks = [chunk for chunk in part.evidence if chunk.key != "name"]
+            pool.add([*pictures(part.image_hits, pool.turn), *chunks])
             pool.turn.note(web_search_error=part.get_note("search_error"))
             pool.turn.mark_fault(part.fault)
 
@@ -135,7 +135,7 @@ class CoherenceStage(Stage):
             return [([], np.zeros((0, 0))) for _ in pools]
         encoded = np.asarray(context.models.text_encoder.encode([*questions, *texts]), dtype=np.float64)
         rest = encoded[len(questions) :]
-        found = []
+        selections = []
         for question, items in zip(encoded, candidates, strict=False):
             vectors, rest = rest[: len(items)], rest[len(items) :]
             relevance = compute_similarities(question[None], vectors, options.metric)[0]
@@ -144,8 +144,8 @@ class CoherenceStage(Stage):
                 own = [place for place, item in enumerate(items) if classify_modality(item) == modality]
                 places += [own[best] for best in select_top(relevance[own], options.k)]
             places = [places[best] for best in select_top(relevance[places], len(places))]
-            found.append(([items[place] for place in places], vectors[places]))
-        return found
+            selections.append(([items[place] for place in places], vectors[places]))
+        return selections
 
     def _by_likeness(self, items: Sequence[Evidence], vectors: Matrix) -> list[tuple[Evidence, float | None]]:
         """Stage 2, method A: the k items with the highest mean likeness to all others."""
@@ -153,22 +153,22 @@ class CoherenceStage(Stage):
         return [(items[place], float(scores[place])) for place in select_top(scores, self.options.k)]
 
     def _by_graph(
-        self, chosen: Sequence[tuple[list[Evidence], Matrix]], context: Context
+        self, selections: Sequence[tuple[list[Evidence], Matrix]], context: Context
     ) -> list[list[tuple[Evidence, float | None]]]:
         """Return the k items of the highest degree in the pruned graph (stage 2, method B); the more relevant of equal ones wins.
 
         Items whose entities were all pruned are dropped, unless none would be left.
         """
-        names = iter(context.models.entity_finder.find([item.text for items, _ in chosen for item in items]))
-        kept: list[list[tuple[Evidence, float | None]]] = []
-        for items, _ in chosen:
+        names = iter(context.models.entity_finder.find([item.text for items, _ in selections for item in items]))
+        rankings: list[list[tuple[Evidence, float | None]]] = []
+        for items, _ in selections:
             sources = [TitledText(classify_modality(item), (item.title, *next(names)), item.text) for item in items]
             degrees = sum_degrees(prune(build_graph(sources)), len(items))
             tied = [place for place, degree in enumerate(degrees) if degree is not None] or list(range(len(items)))
             scores = np.asarray([degrees[place] or 0 for place in tied], dtype=np.float64)
             best = select_top(scores, self.options.k)
-            kept.append([(items[tied[place]], float(scores[place])) for place in best])
-        return kept
+            rankings.append([(items[tied[place]], float(scores[place])) for place in best])
+        return rankings
 
 
 def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
@@ -184,14 +184,14 @@ def pictures(hits: Sequence[ImageHit], turn: Turn) -> Iterator[Evidence]:
             if entity.name in seen:
                 continue
             seen.add(entity.name)
-            shown = entity.name == turn.entity.name
-            text = f"This is {entity.name}." if shown else f"A picture like this one shows {entity.name}."
+            is_recognised = entity.name == turn.entity.name
+            text = f"This is {entity.name}." if is_recognised else f"A picture like this one shows {entity.name}."
             yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY)
 
 
 def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
     """Return the modalities with fewer than ``k`` items that can still be searched for."""
-    turn, held = pool.turn, [classify_modality(item) for item in pool.items]
+    turn, item_modalities = pool.turn, [classify_modality(item) for item in pool.items]
     possible: set[Modality] = set()
     if (
         context.search.can_search_images(turn.provided)
@@ -202,4 +202,4 @@ def shortage(pool: Pool, k: int, context: Context) -> set[Modality]:
         possible |= {"image", "table"}
     if context.search.can_search_web(turn.provided) and turn.tools.text:
         possible.add("text")
-    return {modality for modality in possible if held.count(modality) < k}
+    return {modality for modality in possible if item_modalities.count(modality) < k}

@@ -14,13 +14,17 @@ class Consistency(Stage):
 
     fills = ("consistent",)
     doing = "comparing two answers"
-    asked = (ASK,)
+    asks = (ASK,)
     kind = "verifies"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``consistent`` of the turns that have an answer from the evidence and one without it."""
-        both = [(turn, turn.parametric, found) for turn, found in select_answered(turns) if turn.parametric is not None]
+        both = [
+            (turn, turn.parametric, candidate)
+            for turn, candidate in select_answered(turns)
+            if turn.parametric is not None
+        ]
         questions = [
             Question(ASK, {**turn.values, "first": first.text, "second": second.text}, (turn,))
             for turn, first, second in both

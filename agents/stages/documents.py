@@ -38,19 +38,22 @@ class DocumentsStage(Stage):
         """Replace ``evidence``: at most K documents for each query, each once, best first."""
         options = self.options
         limit = _CHUNKS_WHEN_SHORT if context.short else None
-        asked: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
+        tasks: list[tuple[Turn, Sequence[str], list[Evidence]]] = []
         for turn in turns:
             chunks = [it for it in turn.evidence[:limit] if options.modality in ("both", classify_document(it))]
-            asked.append((turn, turn.queries or (turn.question,), chunks))
+            tasks.append((turn, turn.queries or (turn.question,), chunks))
         pairs = [
-            (query, format_passage(chunk)) for _, queries, chunks in asked for query in queries for chunk in chunks
+            (query, format_passage(chunk)) for _, queries, chunks in tasks for query in queries for chunk in chunks
         ]
         scores = iter(context.models.reranker.score(pairs))
-        for turn, queries, chunks in asked:
+        for turn, queries, chunks in tasks:
             scored = [[chunk.with_score(float(next(scores))) for chunk in chunks] for _ in queries]
             # NaN equals nothing, not even itself.
-            ordered = [sort_by_score(chunk for chunk in found if chunk.score == chunk.score) for found in scored]
-            turn.evidence = tuple(_fuse([found[: options.k] for found in ordered]))
+            ordered = [
+                sort_by_score(chunk for chunk in scored_chunks if chunk.score == chunk.score)
+                for scored_chunks in scored
+            ]
+            turn.evidence = tuple(_fuse([scored_chunks[: options.k] for scored_chunks in ordered]))
             ranking = dict.fromkeys(chunk.url for chunk in _fuse(ordered))
             modalities = [classify_document(chunk) for chunk in turn.evidence]
             counts = {"text": modalities.count("text"), "image": modalities.count("image")}

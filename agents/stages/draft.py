@@ -22,19 +22,19 @@ class DraftStage(Stage):
     fills = ("draft",)
     doing = "drafting an answer"
     when_short = f"no examples, {_STEPS_WHEN_SHORT} steps"
-    asked = (ASK,)
+    asks = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``draft``."""
         domains = load_domains()
-        shown = {
+        limits = {
             "max_examples": 0 if context.short else _EXAMPLES,
             "max_steps": _STEPS_WHEN_SHORT if context.short else _MAX_STEPS,
         }
 
         def values(turn: Turn) -> dict[str, Any]:
-            return {**turn.values, **shown, "domain": domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN])}
+            return {**turn.values, **limits, "domain": domains.get(turn.domain or "", domains[_FALLBACK_DOMAIN])}
 
         for turn, answer in context.ask_each(ASK, turns, values):
             if not answer.failed:

@@ -9,7 +9,7 @@ from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn
 
-Asked = Question[Candidate | None]
+CandidateQuestion = Question[Candidate | None]
 
 _SEED = 0  # of the second answer where there is no evidence
 
@@ -31,7 +31,7 @@ class DualAnswer(Stage):
     options: Options
     fills = ("candidate", "parametric", "shown")
     doing = "writing an answer with and without evidence"
-    asked = (WITH_EVIDENCE, WITHOUT)
+    asks = (WITH_EVIDENCE, WITHOUT)
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 2.0
 
@@ -44,10 +44,10 @@ class DualAnswer(Stage):
             errors = [answer.error for answer in (with_evidence, without) if answer.failed]
             if errors:
                 turn.error = turn.error or f"dual_answer: {errors[0]}"
-            answers = {FROM_EVIDENCE: _said(turn.candidate), OWN_KNOWLEDGE: _said(turn.parametric)}
+            answers = {FROM_EVIDENCE: _get_text(turn.candidate), OWN_KNOWLEDGE: _get_text(turn.parametric)}
             turn.record(evidence=convert_to_record(turn.shown), answers=answers)
 
-    def _pair(self, turn: Turn, context: Context) -> tuple[Asked, Asked]:
+    def _pair(self, turn: Turn, context: Context) -> tuple[CandidateQuestion, CandidateQuestion]:
         """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
         turn.shown = context.evidence(turn, self.options.k)
         alone = {**turn.values, "entity": None, "evidence": ()}
@@ -58,5 +58,5 @@ class DualAnswer(Stage):
         return Question(WITH_EVIDENCE, turn.values, (turn,)), without
 
 
-def _said(candidate: Candidate | None) -> str | None:
+def _get_text(candidate: Candidate | None) -> str | None:
     return candidate.text if candidate is not None else None

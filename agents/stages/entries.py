@@ -16,8 +16,8 @@ _ENTRIES_WHEN_SHORT = 2
 
 def entry_text(hit: ImageHit) -> str:
     """Build the text T of an entry: the attributes of its entities as sentences."""
-    known = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
-    return " ".join(write_attribute(key, name, value) for name, key, value in known)
+    attributes = ((entity.name, *fact) for entity in hit.entities for fact in facts(entity.attributes))
+    return " ".join(write_attribute(key, name, value) for name, key, value in attributes)
 
 
 class EntriesStage(Stage):

@@ -17,7 +17,7 @@ class EntriesAnswer(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)
     doing = "writing an answer"
-    asked = (ASK,)
+    asks = (ASK,)
     kind = "answers"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

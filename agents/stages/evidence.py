@@ -51,9 +51,9 @@ class EvidenceStage(Stage):
         limit = min(options.k, _CHUNKS_WHEN_SHORT) if context.short else options.k
         for turn in turns:
             named = list_entities(turn, options.k_entities * context.widen, options.min_score)
-            known = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
-            read = [chunk for hit in turn.web_hits for chunk in chunk_page(hit, cut, self._title(hit))]
-            ordered = deduplicate([*known, *read])
+            attribute_chunks = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
+            page_chunks = [chunk for hit in turn.web_hits for chunk in chunk_page(hit, cut, self._title(hit))]
+            ordered = deduplicate([*attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 

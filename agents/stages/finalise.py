@@ -14,7 +14,7 @@ from agents.decision.min_lead import MinLead
 from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.signals import SIGNALS, as_recorded, read_signals
+from agents.decision.signals import SIGNALS, convert_to_signals, read_signals
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import join_sentences
@@ -83,9 +83,9 @@ class Finalise(Stage):
         for turn in turns:
             candidate = turn.candidate
             signals = read_signals(turn, context.search.uses_provided(turn.provided))
-            turn.record(signals=as_recorded(signals))
+            turn.record(signals=convert_to_signals(signals))
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
-            reason, is_doubt = self._withheld(turn, values, context)
+            reason, is_doubt = self._explain_withholding(turn, values, context)
             text = self._cut_answer(turn, candidate, context) if candidate is not None else ""
             if reason is None and not text:
                 reason = _explain_nothing(turn)
@@ -110,7 +110,9 @@ class Finalise(Stage):
                 checks={"gate": decision.probability},
             )
 
-    def _withheld(self, turn: Turn, signals: Mapping[str, float], context: Context) -> tuple[str | None, bool]:
+    def _explain_withholding(
+        self, turn: Turn, signals: Mapping[str, float], context: Context
+    ) -> tuple[str | None, bool]:
         """Return why the candidate is withheld, by the first rule that says so, and whether that rule is a fitted one."""
         if turn.candidate is None:
             return _explain_nothing(turn), False

@@ -9,7 +9,7 @@ from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn
 
 
-def asks(entries: int) -> Ask[FourSteps]:
+def build_ask(entries: int) -> Ask[FourSteps]:
     """Return the question with all four steps over so many entries."""
     return Ask("four_steps", four_steps(entries))
 
@@ -20,14 +20,14 @@ class FourStepsStage(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")
     doing = "writing an answer"
-    asked = (asks(MAX_ENTRIES),)
+    asks = (build_ask(MAX_ENTRIES),)
     kind = "answers"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``, ``chosen`` (with ``entity``) and ``candidate``; a reply cut before its end gives its latest answer."""
         questions = [
             Question(
-                asks(len(turn.entries)),
+                build_ask(len(turn.entries)),
                 {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS},
                 (turn,),
             )
@@ -41,18 +41,18 @@ class FourStepsStage(Stage):
 
     @staticmethod
     def _take(turn: Turn, replied: Answer[FourSteps]) -> None:
-        said, reply = replied.value, replied.reply
+        steps, reply = replied.value, replied.reply
         statistics = summarise_probabilities(reply.logprobs)
         confidence = statistics.mean if statistics else None
-        if said.parametric:
-            turn.parametric = Candidate(said.parametric, confidence, reply.logprobs)
-        if said.entry is not None:
-            turn.choose(said.entry)
-        answer = said.final or said.external or said.parametric
+        if steps.parametric:
+            turn.parametric = Candidate(steps.parametric, confidence, reply.logprobs)
+        if steps.entry is not None:
+            turn.choose(steps.entry)
+        answer = steps.final or steps.external or steps.parametric
         if answer:
             turn.candidate = Candidate(answer, confidence, reply.logprobs)
         turn.record(
             entity=turn.chosen.title if turn.chosen else None,
-            answers={OWN_KNOWLEDGE: said.parametric, FROM_EVIDENCE: said.external, RECONCILED: said.final},
+            answers={OWN_KNOWLEDGE: steps.parametric, FROM_EVIDENCE: steps.external, RECONCILED: steps.final},
         )
-        turn.note(prki=prki(said.parametric, said.external))
+        turn.note(prki=prki(steps.parametric, steps.external))

@@ -23,8 +23,8 @@ _BOXES_WHEN_SHORT = 1
 
 _KEPT_BOXES, _KEPT_MASKS = 256, 16  # photos; six masks of one take some 7 MB
 
-Wanted = TypeVar("Wanted", bound=Hashable)
-Seen = TypeVar("Seen")
+Query = TypeVar("Query", bound=Hashable)
+Result = TypeVar("Result")
 
 
 class Ground(Stage):
@@ -75,7 +75,7 @@ class Ground(Stage):
                     limit=_BOXES_WHEN_SHORT if context.short else _MAX_BOXES,
                 )
             )
-            turn.record(boxes=tuple(_found(region) for region in turn.regions))
+            turn.record(boxes=tuple(_convert_region(region) for region in turn.regions))
         if self.options.masks:
             boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
             outlined = look_once(self._outlined, photos, boxes, context.models.segmenter.segment)
@@ -84,28 +84,28 @@ class Ground(Stage):
 
 
 def look_once(
-    kept: Remembered[tuple[str, tuple[Wanted, ...]], list[Seen]],
+    cache: Remembered[tuple[str, tuple[Query, ...]], list[Result]],
     photos: Sequence[tuple[str, Image.Image]],
-    wanted: Sequence[tuple[Wanted, ...]],
-    look: Callable[[Sequence[Image.Image], Sequence[Sequence[Wanted]]], list[list[Seen]]],
-) -> list[list[Seen]]:
+    queries: Sequence[tuple[Query, ...]],
+    look: Callable[[Sequence[Image.Image], Sequence[Sequence[Query]]], list[list[Result]]],
+) -> list[list[Result]]:
     """Return what a model sees in each photo, in one call for all that is not kept: a dialog asks of its photo again and again.
 
     Args:
-        kept: What was seen before.
+        cache: What was seen before.
         photos: Each photo with the key of its pixels.
-        wanted: What is looked for in each.
+        queries: What is looked for in each.
         look: The model's method.
     """
-    asked = {(key, own): image for (key, image), own in zip(photos, wanted, strict=True)}
+    images = {(key, own): image for (key, image), own in zip(photos, queries, strict=True)}
 
-    def see(new: Sequence[tuple[str, tuple[Wanted, ...]]]) -> dict[tuple[str, tuple[Wanted, ...]], list[Seen]]:
-        return dict(zip(new, look([asked[one] for one in new], [own for _, own in new]), strict=True))
+    def see(new: Sequence[tuple[str, tuple[Query, ...]]]) -> dict[tuple[str, tuple[Query, ...]], list[Result]]:
+        return dict(zip(new, look([images[one] for one in new], [own for _, own in new]), strict=True))
 
-    found = kept.get_all(asked, see)
-    return [found[key, own] for (key, _), own in zip(photos, wanted, strict=True)]
+    results = cache.get_all(images, see)
+    return [results[key, own] for (key, _), own in zip(photos, queries, strict=True)]
 
 
-def _found(region: Detection) -> BoxFound:
+def _convert_region(region: Detection) -> BoxFound:
     left, top, right, bottom = (round(side) for side in astuple(region.box))
     return BoxFound(left, top, right, bottom, region.phrase, round(region.score, 3))

@@ -14,7 +14,7 @@ from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn, View, select_with_image
 
 _CROPS_WHEN_SHORT = 1
-_Asked = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
+_Search = tuple[Turn, Detection | None, Image.Image]  # a turn's whole picture, or a crop of it
 _MAX_CROPS = 32  # of a picture where windows are searched too (task 2's winner), the detector's first
 _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes of ground
 
@@ -50,23 +50,23 @@ class ImageSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``views``, ``image_hits``, ``entity`` and ``entity_score`` of the turns whose picture is to be searched."""
         options = self.options
-        asked: list[_Asked] = []
+        searches: list[_Search] = []
         for turn, image in select_with_image(turns):
             if turn.tools.image and context.search.can_search_images(turn.provided):
                 crops = self._crops(turn, image, context.short) if context.search.image_enabled else ()
-                asked += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
-        asked = self._matching(asked, context)
-        asked += [
+                searches += [(turn, None, image), *((turn, region, crop(image, region.box)) for region in crops)]
+        searches = self._matching(searches, context)
+        searches += [
             (turn, region, cut_out(turn.image, region))
-            for turn, region, _ in asked
+            for turn, region, _ in searches
             if turn.image is not None and region is not None and region.mask is not None
         ]
         lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
         searched: set[int] = set()  # turns with at least one search that did not fail
-        images, provided = [image for _, _, image in asked], [turn.provided for turn, _, _ in asked]
-        found = context.search.search_images(images, options.k, provided, context.deadline) if asked else []
-        for (turn, region, _), results in zip(asked, found, strict=True):
+        images, provided = [image for _, _, image in searches], [turn.provided for turn, _, _ in searches]
+        all_results = context.search.search_images(images, options.k, provided, context.deadline) if searches else []
+        for (turn, region, _), results in zip(searches, all_results, strict=True):
             lists.setdefault(id(turn), {}).setdefault(region, []).append(results.hits)
             if results.error is not None:
                 errors[id(turn)] = results.error
@@ -91,14 +91,14 @@ class ImageSearch(Stage):
         """Return the model that decides whether a crop belongs to the question, if the options ask for that."""
         return ("matcher",) if self.options.min_match else ()
 
-    def _matching(self, asked: list[_Asked], context: Context) -> list[_Asked]:
+    def _matching(self, searches: list[_Search], context: Context) -> list[_Search]:
         """Keep the whole pictures, and those crops that match their question."""
-        crops = [(turn.question, image) for turn, region, image in asked if region is not None]
+        crops = [(turn.question, image) for turn, region, image in searches if region is not None]
         if not self.options.min_match or not crops:
-            return asked
+            return searches
         questions, images = zip(*crops, strict=True)
         likely = iter(context.models.matcher.match(images, questions))
-        return [one for one in asked if one[1] is None or next(likely) > self.options.min_match]
+        return [one for one in searches if one[1] is None or next(likely) > self.options.min_match]
 
     def _crops(self, turn: Turn, image: Image.Image, short: bool) -> Sequence[Detection]:
         """Return the boxes of the detector, and windows; with them no two boxes that show the same (non-maximum suppression)."""
@@ -113,10 +113,10 @@ def _mean(lists: Sequence[tuple[ImageHit, ...]], k: int) -> tuple[ImageHit, ...]
 
     A list that lacks a picture counts with the cosine of its last one.
     """
-    known = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
+    all_scores = [{hit.index: hit.score for hit in own} for own in lists if own]  # none of a search that failed
     hits = {hit.index: hit for own in lists for hit in own}
     merged = [
-        replace(hit, score=fmean(scores.get(index, min(scores.values())) for scores in known))
+        replace(hit, score=fmean(scores.get(index, min(scores.values())) for scores in all_scores))
         for index, hit in hits.items()
     ]
     return tuple(sorted(merged, key=lambda hit: -hit.score)[:k])

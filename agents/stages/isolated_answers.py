@@ -24,7 +24,7 @@ class IsolatedAnswers(Stage):
 
     fills = ("votes",)
     doing = "asking each source alone"
-    asked = (ALONE,)
+    asks = (ALONE,)
     signals = (LEAD,)
     min_seconds, wanted_seconds = 1.0, 2.0
 
@@ -40,12 +40,14 @@ class IsolatedAnswers(Stage):
             for source, chunks in sources.items():
                 values = {**turn.values, "evidence": chunks, "history": ()}
                 questions.append((turn, source, Question(ALONE, values, (turn,))))
-        for (turn, source, asked), answer in zip(questions, context.put([each for *_, each in questions]), strict=True):
+        for (turn, source, question), answer in zip(
+            questions, context.put([each for *_, each in questions]), strict=True
+        ):
             if answer.failed:
                 turn.error = turn.error or f"isolated_answers: {answer.error}"
             elif answer.value is not None:
                 turn.record(answers={f"alone: {source}": answer.value.text})
-                texts = (f"{chunk.title} {chunk.text}" for chunk in asked.values["evidence"])
+                texts = (f"{chunk.title} {chunk.text}" for chunk in question.values["evidence"])
                 if is_supported_by(answer.value.text, turn.question, texts):
                     votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
         for turn, candidate in select_answered(turns):

@@ -18,7 +18,7 @@ class KnowledgeStage(Stage):
 
     fills = ("knowledge",)
     doing = "reading the documents"
-    asked = (ASK,)
+    asks = (ASK,)
     min_seconds, wanted_seconds = 2.0, 4.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
@@ -26,8 +26,8 @@ class KnowledgeStage(Stage):
 
         So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
         """
-        shown = (chunk for turn in turns for chunk in select_documents(turn.evidence))
-        distinct = {(chunk.title, chunk.text): chunk for chunk in shown}
+        chunks = (chunk for turn in turns for chunk in select_documents(turn.evidence))
+        distinct = {(chunk.title, chunk.text): chunk for chunk in chunks}
         if not distinct or not context.deadline.allows(_ANSWER_SECONDS * len(turns)):
             return
         urls = [chunk.url for chunk in distinct.values() if classify_document(chunk) == "image" and chunk.url]
@@ -46,8 +46,10 @@ class KnowledgeStage(Stage):
             for key, chunk in distinct.items()
         ]
         answers = context.put(questions, context.deadline.sooner(_ANSWER_SECONDS * len(turns)))
-        said = {key: answer.value for key, answer in zip(distinct, answers, strict=True)}
+        texts_by_key = {key: answer.value for key, answer in zip(distinct, answers, strict=True)}
         for turn in turns:
-            found = {chunk: said.get((chunk.title, chunk.text)) for chunk in select_documents(turn.evidence)}
-            turn.knowledge = {chunk: knowledge for chunk, knowledge in found.items() if knowledge is not None}
+            texts_by_chunk = {
+                chunk: texts_by_key.get((chunk.title, chunk.text)) for chunk in select_documents(turn.evidence)
+            }
+            turn.knowledge = {chunk: knowledge for chunk, knowledge in texts_by_chunk.items() if knowledge is not None}
             turn.note(documents=len(turn.knowledge), knowledge=list(turn.knowledge.values()))

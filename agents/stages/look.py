@@ -47,7 +47,7 @@ class LookFirst(Stage):
     seconds_to_ask = 4.0  # with less, even half a reply would take the time of the searches
     picture_notes = frozenset({"text", "object", "name", "queries"})
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that looks."""
         return (ASK,) if self.options.by == "model" else ()
 
@@ -61,7 +61,7 @@ class LookFirst(Stage):
             turn.look = judge_by_rules(turn)
         if self.roles() and not context.short:
             self._read([turn for turn, _ in select_with_image(turns)], context)
-        if self.asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
+        if self.list_asks() and (not context.short or context.deadline.allows(self.seconds_to_ask)):
             self._ask([turn for turn, _ in select_with_image(turns)], context)
         for turn in turns:
             look = turn.look or Look(None)
@@ -71,20 +71,22 @@ class LookFirst(Stage):
     def _read(turns: Sequence[Turn], context: Context) -> None:
         pictures = [turn.image for turn in turns if turn.image is not None]
         for turn, lines in zip(turns, context.models.text_reader.read(pictures) if pictures else (), strict=True):
-            asked = turn.naming([words]) if (words := written_words(lines, guarded=context.guarded)) else turn.question
-            if turn.look is not None and asked != turn.question:
-                turn.look = replace(turn.look, queries=(asked,))
+            query = turn.naming([words]) if (words := written_words(lines, guarded=context.guarded)) else turn.question
+            if turn.look is not None and query != turn.question:
+                turn.look = replace(turn.look, queries=(query,))
 
     @staticmethod
     def _ask(turns: Sequence[Turn], context: Context) -> None:
         for turn, answer in context.ask_each(ASK, turns):
-            said, rules = answer.value, turn.look or Look(None)
+            first_look, rules = answer.value, turn.look or Look(None)
             turn.look = replace(
-                said.look, needs=said.look.needs or rules.needs, object=said.look.object or rules.object
+                first_look.look,
+                needs=first_look.look.needs or rules.needs,
+                object=first_look.look.object or rules.object,
             )
-            turn.summary, turn.draft = said.text, said.draft
-            turn.record(answers={DRAFT: said.draft.answer if said.draft else None})
-            turn.note(text=said.text or None)
+            turn.summary, turn.draft = first_look.text, first_look.draft
+            turn.record(answers={DRAFT: first_look.draft.answer if first_look.draft else None})
+            turn.note(text=first_look.text or None)
 
 
 def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:

@@ -28,13 +28,13 @@ class ModalityAnswers(Stage):
     options: Options
     fills = ("candidate", "shown")
     doing = "writing an answer from each kind of evidence"
-    asked = (ALONE, WITHOUT, FUSE)
+    asks = (ALONE, WITHOUT, FUSE)
     kind = "answers"
     min_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
-        asked: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
+        modality_questions: list[tuple[Turn, Modality | None, Question[Candidate | None]]] = []
         for turn in turns:
             turn.shown = context.evidence(turn, self.options.k)
             turn.record(evidence=convert_to_record(turn.shown))
@@ -42,18 +42,22 @@ class ModalityAnswers(Stage):
             for chunk in turn.shown:
                 groups.setdefault(classify_modality(chunk), []).append(chunk)
             for modality, chunks in groups.items():
-                asked.append((turn, modality, Question(ALONE, {**turn.values, "evidence": chunks}, (turn,))))
+                modality_questions.append(
+                    (turn, modality, Question(ALONE, {**turn.values, "evidence": chunks}, (turn,)))
+                )
             if not groups:
-                asked.append((turn, None, Question(WITHOUT, turn.values, (turn,))))
-        found: dict[int, list[tuple[Modality | None, Candidate]]] = {}
-        for (turn, kind, _), answer in zip(asked, context.put([question for *_, question in asked]), strict=True):
+                modality_questions.append((turn, None, Question(WITHOUT, turn.values, (turn,))))
+        candidates_by_turn: dict[int, list[tuple[Modality | None, Candidate]]] = {}
+        for (turn, kind, _), answer in zip(
+            modality_questions, context.put([question for *_, question in modality_questions]), strict=True
+        ):
             if answer.failed:
                 turn.error = turn.error or f"modality_answers: {answer.error}"
             elif answer.value is not None:
-                found.setdefault(id(turn), []).append((kind, answer.value))
+                candidates_by_turn.setdefault(id(turn), []).append((kind, answer.value))
         differing: list[tuple[Turn, list[tuple[Modality | None, Candidate]]]] = []
         for turn in turns:
-            every = found.get(id(turn), [])
+            every = candidates_by_turn.get(id(turn), [])
             turn.record(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
             plausible = [(kind, it) for kind, it in every if says_something(it.text)]
             turn.candidate = select_most_trusted([it for _, it in plausible or every])

@@ -43,7 +43,7 @@ class Objects(Stage):
     when_short = "rules alone"
     seconds_to_ask = 3.0
 
-    def asks(self) -> tuple[Ask[list[str]], ...]:
+    def list_asks(self) -> tuple[Ask[list[str]], ...]:
         """Return the prompts that list the objects and choose one; none unless a model does it."""
         if self.options.by != "model":
             return ()
@@ -53,11 +53,11 @@ class Objects(Stage):
         """Fill ``target`` of the turns whose picture is to be searched."""
         concerned = [turn for turn, _ in select_with_image(turns) if turn.tools.image]
         for turn in concerned:
-            looked = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
-            said = f"{turn.question} {turn.pointing}"
-            phrases = short([*looked, *extract_object_phrases(said, self.options.k)])
-            kind = find_kind(find_pointed_phrase(said) or "")
-            turn.target = Target(phrases, phrases[0] if phrases else None, find_position(said), kind)
+            look_objects = [turn.look.object] if self.options.by == "look" and turn.look and turn.look.object else []
+            text = f"{turn.question} {turn.pointing}"
+            phrases = short([*look_objects, *extract_object_phrases(text, self.options.k)])
+            kind = find_kind(find_pointed_phrase(text) or "")
+            turn.target = Target(phrases, phrases[0] if phrases else None, find_position(text), kind)
         if self.options.by == "model" and not context.short:
             self._ask(concerned, context)
         for turn in concerned:
@@ -66,7 +66,7 @@ class Objects(Stage):
     def _ask(self, turns: Sequence[Turn], context: Context) -> None:
         limit = self.options.k
         several: list[Turn] = []
-        listing, choosing = self.asks()
+        listing, choosing = self.list_asks()
         for turn, answer in context.ask_each(listing, turns, lambda turn: {**turn.values, "limit": limit}):
             names = short(answer.value)
             if names:

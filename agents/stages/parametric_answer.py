@@ -15,7 +15,7 @@ class ParametricAnswer(Stage):
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)
     doing = "writing an answer without evidence"
-    asked = (ASK,)
+    asks = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``parametric``."""

@@ -46,7 +46,7 @@ class Queries(Stage):
     doing = "writing search queries"
     when_short = f"{_QUERIES_WHEN_SHORT} query, unsplit"
 
-    def asks(self) -> tuple[Ask[list[str]], ...]:
+    def list_asks(self) -> tuple[Ask[list[str]], ...]:
         """Return the prompts that split the question and revise the queries, if a model does so."""
         if self.options.split != "model":
             return ()
@@ -65,13 +65,13 @@ class Queries(Stage):
                 entity=options.fuse_entity, summary=options.fuse_summary, minimum=self._surest(turn)
             )
             if split == "rules" and turn.needs_image:
-                shown = turn.shown_entities(options.min_score) or (None,)
-                turn.hops = tuple(hop for entity in shown for hop in write_hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *self._looked(turn), *turn.hops], limit)
+                entities = turn.shown_entities(options.min_score) or (None,)
+                turn.hops = tuple(hop for entity in entities for hop in write_hop_questions(turn.question, entity))
+            turn.queries = _unique([main, *self._list_look_queries(turn), *turn.hops], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
-            names = ", ".join(self._recognised(turn))
+            names = ", ".join(self._list_recognised_names(turn))
             turn.queries = _unique([*turn.queries, names and f"{names} : {turn.question}"], options.k + 1)
         for turn in concerned:
             turn.record(queries=turn.queries)
@@ -86,12 +86,12 @@ class Queries(Stage):
                 **turn.values,
                 "reasoning": turn.draft.reasoning if turn.draft else "",
                 "entity": turn.entity_name if sure else None,
-                "names": self._recognised(turn),
+                "names": self._list_recognised_names(turn),
                 "limit": options.k,
             }
 
-        found = self._written(turns, values, context)
-        for turn, own in zip(turns, found, strict=True):
+        query_lists = self._write_queries(turns, values, context)
+        for turn, own in zip(turns, query_lists, strict=True):
             turn.queries = _unique(
                 [*turn.queries, *own] if options.keep_question else own or turn.queries,
                 options.k,
@@ -102,7 +102,7 @@ class Queries(Stage):
         guessed = turn.look is not None and turn.look.name is not None
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
-    def _looked(self, turn: Turn) -> tuple[str, ...]:
+    def _list_look_queries(self, turn: Turn) -> tuple[str, ...]:
         """Return the queries of a first look.
 
         If nothing in the photo has a name, the question with what the photo shows is added (CRUISE, eq. 2).
@@ -114,20 +114,20 @@ class Queries(Stage):
         described = turn.search_text(entity=False, summary=True)
         return (*look.queries, described) if nameless and turn.needs_image else look.queries
 
-    def _written(
+    def _write_queries(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
     ) -> list[list[str]]:
         """Return the queries that the model writes for each turn, revised in a second call if the preset says so."""
-        ask, *revising = self.asks()
-        found = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
+        ask, *revising = self.list_asks()
+        query_lists = [answer.value for answer in context.put([Question(ask, values(turn), (turn,)) for turn in turns])]
         for second in revising:
-            written = [(turn, own) for turn, own in zip(turns, found, strict=True) if own]
-            asked = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in written]
-            revised = iter(context.put(asked))
-            found = [(next(revised).value or own) if own else own for own in found]
-        return found
+            turn_queries = [(turn, own) for turn, own in zip(turns, query_lists, strict=True) if own]
+            questions = [Question(second, {**values(turn), "queries": own}, (turn,)) for turn, own in turn_queries]
+            revised = iter(context.put(questions))
+            query_lists = [(next(revised).value or own) if own else own for own in query_lists]
+        return query_lists
 
-    def _recognised(self, turn: Turn) -> tuple[str, ...]:
+    def _list_recognised_names(self, turn: Turn) -> tuple[str, ...]:
         """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]

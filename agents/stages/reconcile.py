@@ -16,20 +16,20 @@ class Reconcile(Stage):
 
     fills = ("candidate",)
     doing = "deciding between two answers"
-    asked = (ASK,)
+    asks = (ASK,)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``candidate``, the retrieved answer, by the reconciled one."""
         disagreeing: list[tuple[Turn, Candidate, Candidate]] = []
         for turn in turns:
             own, retrieved = turn.parametric, turn.candidate
-            said = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
-            differ = prki(said["parametric"], said["retrieved"])
-            turn.record(answers={OWN_KNOWLEDGE: said["parametric"], FROM_EVIDENCE: said["retrieved"]})
+            texts = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
+            differ = prki(texts["parametric"], texts["retrieved"])
+            turn.record(answers={OWN_KNOWLEDGE: texts["parametric"], FROM_EVIDENCE: texts["retrieved"]})
             turn.note(prki=differ)
             if differ and own is not None and retrieved is not None:
                 disagreeing.append((turn, own, retrieved))
-            elif says_something(said["parametric"]) and not says_something(said["retrieved"]):
+            elif says_something(texts["parametric"]) and not says_something(texts["retrieved"]):
                 turn.candidate = own
         questions = [
             Question(ASK, {**_values(turn, context), "own": own.text, "retrieved": retrieved.text}, (turn,))

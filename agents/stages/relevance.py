@@ -30,24 +30,28 @@ class Relevance(Stage):
     fills = ("evidence",)
     gathers = True
     doing = "choosing relevant evidence"
-    asked = (ASK,)
+    asks = (ASK,)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``evidence`` by the chunks that are relevant; a turn none of whose chunks was judged keeps its ranking."""
         limit = min(self.options.k_judged, _CHUNKS_WHEN_SHORT) if context.short else self.options.k_judged
-        shown = [(turn, chunk) for turn in turns for chunk in turn.evidence[:limit]]
-        answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in shown])
+        pairs = [(turn, chunk) for turn in turns for chunk in turn.evidence[:limit]]
+        answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in pairs])
         for turn in turns:
-            said = [(chunk, one.value) for (of, chunk), one in zip(shown, answers, strict=True) if of is turn]
-            judged = [chunk.with_score(probability) for chunk, probability in said if probability is not None]
+            chunk_probabilities = [
+                (chunk, one.value) for (other, chunk), one in zip(pairs, answers, strict=True) if other is turn
+            ]
+            judged = [
+                chunk.with_score(probability) for chunk, probability in chunk_probabilities if probability is not None
+            ]
             if judged:
-                turn.evidence = self._kept(turn, judged)
+                turn.evidence = self._select_chunks(turn, judged)
             turn.record(evidence=convert_to_record(turn.evidence[:limit]))
             turn.note(judged=len(judged))
 
-    def _kept(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    def _select_chunks(self, turn: Turn, chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
         options = self.options
         best = sort_by_score(chunks)
         passing = sum((chunk.score or 0.0) >= options.threshold for chunk in best)

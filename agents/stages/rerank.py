@@ -42,13 +42,13 @@ class Rerank(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Replace ``evidence`` by at most k chunks that reach the threshold, best first; several objects alternate."""
         options, limit = self.options, _CHUNKS_WHEN_SHORT if context.short else None
-        asked_of = [(turn, turn.evidence[:limit]) for turn in turns]
+        turn_chunks = [(turn, turn.evidence[:limit]) for turn in turns]
 
         def list_questions(turn: Turn) -> Sequence[str]:
             return turn.hops or (turn.search_text(entity=options.fuse_entity, summary=options.fuse_summary),)
 
-        for turn, found in score_by_question(asked_of, list_questions, context.models.reranker):
-            scored = [(chunk, take_best(values)) for chunk, values in found]
+        for turn, chunk_scores in score_by_question(turn_chunks, list_questions, context.models.reranker):
+            scored = [(chunk, take_best(values)) for chunk, values in chunk_scores]
             threshold = self._threshold([value for _, value in scored])
             # NaN reaches no threshold.
             best = sort_by_score(chunk.with_score(value) for chunk, value in scored if value >= threshold)

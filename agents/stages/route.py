@@ -40,7 +40,7 @@ class RouteStage(Stage):
     fills = ("route", "needs_external", "real_time", "tools")
     doing = "choosing a way to answer"
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the small model that gives the flags."""
         return (ASK,) if self.options.flags == "model" else ()
 

@@ -44,7 +44,7 @@ Same = Mapping[Detection | None, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Found:
+class Choice:
     """An entity, the cosine of the picture that named it, and the handicap of the crop that was searched."""
 
     entity: Entity
@@ -57,15 +57,15 @@ class Found:
         return self.score - self.handicap
 
 
-def found_in(view: View, handicap: float = 0.0) -> list[Found]:
+def list_choices(view: View, handicap: float = 0.0) -> list[Choice]:
     """List the entities of a view's hits, best first."""
-    return [Found(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
+    return [Choice(entity, hit.score, handicap) for hit in view.hits for entity in hit.entities]
 
 
-def candidates(turn: Turn, size_weight: float = 0.0) -> list[Found]:
+def candidates(turn: Turn, size_weight: float = 0.0) -> list[Choice]:
     """Rank the entities of all views by their weight, each entity once."""
-    found = [[each] for view in turn.views for each in found_in(view, size_weight * smallness(turn, view))]
-    return [each for each, _ in fuse(found, key=lambda each: each.entity.name, score=lambda each: each.weight)]
+    lists = [[each] for view in turn.views for each in list_choices(view, size_weight * smallness(turn, view))]
+    return [each for each, _ in fuse(lists, key=lambda each: each.entity.name, score=lambda each: each.weight)]
 
 
 def smallness(turn: Turn, view: View) -> float:
@@ -85,13 +85,13 @@ def entities_by_view(turn: Turn, names: Container[str], limit: int, same: Same) 
     for view in turn.views:
         named = [(hit.score, entity) for hit in view.hits for entity in hit.entities if entity.name in names]
         named = [each for each in named if each[1].name in same.get(view.region, ())] or named
-        best.append([max(named, key=lambda found: found[0])] if named else [])
-    fused = fuse(best, key=lambda found: found[1].name, score=lambda found: found[0])
+        best.append([max(named, key=lambda entry: entry[0])] if named else [])
+    fused = fuse(best, key=lambda entry: entry[1].name, score=lambda entry: entry[0])
     sure = frozenset().union(*same.values())
     ordered = sorted((entity for (_, entity), _ in fused), key=lambda entity: entity.name not in sure)
     if turn.entity is not None:
-        chosen = turn.entity
-        ordered = [chosen, *(entity for entity in ordered if entity.name != chosen.name)]
+        main_entity = turn.entity
+        ordered = [main_entity, *(entity for entity in ordered if entity.name != main_entity.name)]
     return tuple(ordered[: parse_named_number(turn.question) or limit])
 
 
@@ -158,7 +158,7 @@ class SelectEntity(Stage):
 
             self._features = PictureFeatures()
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that chooses."""
         return (ASK,) if self.options.by == "model" else ()
 
@@ -172,13 +172,13 @@ class SelectEntity(Stage):
         size_weight = options.size_weight if options.by == "rules" else 0.0
         ranked = [(turn, candidates(turn, size_weight)) for turn, _ in select_with_image(turns) if turn.views]
         misfits = self._find_misfits(ranked, context)
-        found = [
+        turn_choices = [
             (turn, [each for each in choices if each.entity.name not in misfits[id(turn)]][:MAX_CHOICES])
             for turn, choices in ranked
         ]
-        for turn, _ in found:
+        for turn, _ in turn_choices:
             turn.entity, turn.entity_score, turn.nearest, turn.entities = None, 0.0, None, ()
-        named = [(turn, choices) for turn, choices in found if choices]
+        named = [(turn, choices) for turn, choices in turn_choices if choices]
         same: dict[int, Same] = {}
         if options.by == "model":
             likely = [(turn, self._likely(turn, choices, context)) for turn, choices in named]
@@ -190,7 +190,7 @@ class SelectEntity(Stage):
                     for key, own in self._compare(named, context, self._features).items()
                 }
             self._weigh(named, context, same, misfits)
-        for turn, choices in found:
+        for turn, choices in turn_choices:
             own = same.get(id(turn), {})
             self._recognise(turn, choices, own, self._minimum(turn, context))
             turn.record(entity=turn.entity_name, nearest=turn.nearest)
@@ -202,24 +202,24 @@ class SelectEntity(Stage):
             )
 
     def _find_misfits(
-        self, ranked: Sequence[tuple[Turn, Sequence[Found]]], context: Context
+        self, ranked: Sequence[tuple[Turn, Sequence[Choice]]], context: Context
     ) -> dict[int, frozenset[str]]:
         """Return by turn the names of the entities, among its best, that are of another kind than its question names."""
         limit = self.options.max_misfit
         names: dict[int, frozenset[str]] = {id(turn): frozenset() for turn, _ in ranked}
         if self.options.by != "rules" or limit is None:
             return names
-        asked = [
+        comparisons = [
             (turn, choice.entity, turn.target.kind)
             for turn, choices in ranked
             for choice in choices[:_MAX_DESCRIBED]
             if turn.target.kind is not None
         ]
-        if not asked:
+        if not comparisons:
             return names
-        kinds, texts = [kind for _, _, kind in asked], [describe(entity) for _, entity, _ in asked]
-        found = find_misfits(kinds, texts, context.models.text_encoder, limit)
-        for (turn, entity, _), is_misfit in zip(asked, found, strict=True):
+        kinds, texts = [kind for _, _, kind in comparisons], [describe(entity) for _, entity, _ in comparisons]
+        misfits = find_misfits(kinds, texts, context.models.text_encoder, limit)
+        for (turn, entity, _), is_misfit in zip(comparisons, misfits, strict=True):
             if is_misfit:
                 names[id(turn)] |= {entity.name}
         return names
@@ -232,28 +232,28 @@ class SelectEntity(Stage):
         """
         return -1.0 if context.search.uses_provided(turn.provided) else self.options.min_score
 
-    def _likely(self, turn: Turn, choices: Sequence[Found], context: Context) -> list[Found]:
+    def _likely(self, turn: Turn, choices: Sequence[Choice], context: Context) -> list[Choice]:
         minimum = self._minimum(turn, context)
         return [choice for choice in choices if choice.score >= minimum]
 
-    def _recognise(self, turn: Turn, choices: Sequence[Found], same: Same, minimum: float) -> None:
+    def _recognise(self, turn: Turn, choices: Sequence[Choice], same: Same, minimum: float) -> None:
         """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
         sure = frozenset().union(*same.values())
-        chosen, score = turn.entity, turn.entity_score
-        if chosen is not None and score < minimum and chosen.name not in sure:
+        best_entity, score = turn.entity, turn.entity_score
+        if best_entity is not None and score < minimum and best_entity.name not in sure:
             turn.entity, turn.entity_score = None, 0.0
         if self.options.k > 1 and is_about_several(turn.question):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
             turn.entities = entities_by_view(turn, sure.union(recognised), self.options.k, same)
-            if chosen is not None and turn.entity is None and turn.entities:
+            if best_entity is not None and turn.entity is None and turn.entities:
                 turn.entity = turn.entities[0]
                 turn.entity_score = recognised.get(turn.entity.name, choices[0]).score
         if turn.entity is None and not turn.entities and choices:
-            nearest = (choices[0].entity, choices[0].score) if chosen is None else (chosen, score)
+            nearest = (choices[0].entity, choices[0].score) if best_entity is None else (best_entity, score)
             turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
     def _compare(
-        self, named: Sequence[tuple[Turn, list[Found]]], context: Context, known: PictureFeatures
+        self, named: Sequence[tuple[Turn, list[Choice]]], context: Context, feature_cache: PictureFeatures
     ) -> dict[int, Same]:
         """Return which choices each view of each turn shows, by pictures of the cache, as long as there is time.
 
@@ -262,27 +262,28 @@ class SelectEntity(Stage):
         pictures = {
             id(turn): own
             for turn, choices in named
-            if context.deadline.allows(self.min_seconds) and (own := self._pictures(turn, choices, context, known))
+            if context.deadline.allows(self.min_seconds)
+            and (own := self._pictures(turn, choices, context, feature_cache))
         }
-        shown = [
+        turn_photos = [
             (turn, picture_key(turn.image), turn.image)
             for turn, _ in named
             if turn.image is not None and id(turn) in pictures
         ]
-        photos = known.of_photos({key: image for _, key, image in shown})
-        return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in shown}
+        photos = feature_cache.of_photos({key: image for _, key, image in turn_photos})
+        return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in turn_photos}
 
     def _pictures(
-        self, turn: Turn, choices: Sequence[Found], context: Context, known: PictureFeatures
+        self, turn: Turn, choices: Sequence[Choice], context: Context, feature_cache: PictureFeatures
     ) -> list[tuple[Features, set[str]]]:
         """Return the features of the index's pictures of the choices, each with the names that it stands for, most alike first."""
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
-        found = known.of(
+        features_by_url = feature_cache.of(
             list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
         )
-        return [(features, named[url]) for url, features in found.items()]
+        return [(features, named[url]) for url, features in features_by_url.items()]
 
     def _same(self, turn: Turn, photo: Features, pictures: Sequence[tuple[Features, set[str]]]) -> Same:
         """Return the names that the pictures stand for which show the same as each view of a photo."""
@@ -292,29 +293,29 @@ class SelectEntity(Stage):
         return {
             region: frozenset(
                 name
-                for found, names in matches
-                if found.inliers(region.box if region is not None else None) >= self.options.min_inliers
+                for picture_matches, names in matches
+                if picture_matches.inliers(region.box if region is not None else None) >= self.options.min_inliers
                 for name in names
             )
             for region in (view.region for view in turn.views)
         }
 
     @staticmethod
-    def _ask(found: Sequence[tuple[Turn, list[Found]]], context: Context) -> None:
-        def values(one: tuple[Turn, list[Found]]) -> dict[str, Any]:
+    def _ask(turn_choices: Sequence[tuple[Turn, list[Choice]]], context: Context) -> None:
+        def values(one: tuple[Turn, list[Choice]]) -> dict[str, Any]:
             turn, choices = one
             target = {"target": turn.target.phrase, "position": turn.target.position}
             return {**turn.values, **target, "entities": [describe(choice.entity) for choice in choices]}
 
-        questions = [Question(ASK, values(one), one[:1]) for one in found]
-        for (turn, choices), answer in zip(found, context.put(questions), strict=True):
+        questions = [Question(ASK, values(one), one[:1]) for one in turn_choices]
+        for (turn, choices), answer in zip(turn_choices, context.put(questions), strict=True):
             number = answer.value
             if number is not None and 1 <= number <= len(choices):
                 turn.entity, turn.entity_score = choices[number - 1].entity, choices[number - 1].score
 
     def _weigh(
         self,
-        found: Sequence[tuple[Turn, list[Found]]],
+        turn_choices: Sequence[tuple[Turn, list[Choice]]],
         context: Context,
         same: Mapping[int, Same],
         misfits: Mapping[int, frozenset[str]],
@@ -327,7 +328,7 @@ class SelectEntity(Stage):
         73 by the words.
         """
         choosable = []
-        for turn, choices in found:
+        for turn, choices in turn_choices:
             if len({choice.score for choice in choices}) == 1:
                 turn.entity, turn.entity_score = choices[0].entity, choices[0].score
             else:
@@ -357,12 +358,12 @@ def is_named(turn: Turn, entity: Entity) -> bool:
     return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
-def _only(names: Container[str], choices: list[Found]) -> list[Found]:
+def _only(names: Container[str], choices: list[Choice]) -> list[Choice]:
     """Keep the choices with these names, or all choices if none has one."""
     return [choice for choice in choices if choice.entity.name in names] or choices
 
 
-def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Found]:
+def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Choice]:
     """Return what was found in the crop at the position that the question names.
 
     Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
@@ -376,13 +377,13 @@ def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset(
     if position is None or turn.image is None:
         return []
     best_regions = turn.regions[:_PLACE_REGIONS]
-    shown = [
-        (measure_offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), found))
+    crops = [
+        (measure_offset(view.region.box, position, *turn.image.size), _only(same.get(view.region, ()), choices))
         for view in turn.views
         if view.region is not None
         and view.region in best_regions
-        and (found := [each for each in found_in(view) if each.entity.name not in misfits])
+        and (choices := [each for each in list_choices(view) if each.entity.name not in misfits])
     ]
-    nearest = min((away for away, _ in shown), default=0.0)
-    near = [found for away, found in shown if away <= nearest + _PLACE_TOLERANCE]
-    return max(near, key=lambda found: found[0].score, default=[])
+    nearest = min((away for away, _ in crops), default=0.0)
+    near = [choices for away, choices in crops if away <= nearest + _PLACE_TOLERANCE]
+    return max(near, key=lambda choices: choices[0].score, default=[])

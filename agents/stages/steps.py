@@ -35,7 +35,7 @@ _PRINTED = "Text in the photo"  # title of it as evidence
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedText:
     """Text in a photo: its lines, figures behind their labels, and the OCR's confidence in the least sure of them, 0 to 1."""
 
     lines: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Run:
 
     turn: Turn
     plan: Plan
-    printed: Printed = Printed()
+    printed: PrintedText = PrintedText()
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
     alternatives: bool = False  # whether its steps ask the same in several ways, so that the first answer counts
@@ -63,8 +63,8 @@ class Run:
     @property
     def is_stuck(self) -> bool:
         """True if a step, of alternatives each, has no answer that asserts anything, or if one follows an order."""
-        said = [_asserts(answer) for answer in self.answers.values()]
-        return self.led or (bool(said) and not any(said) if self.alternatives else not all(said))
+        assertions = [_asserts(answer) for answer in self.answers.values()]
+        return self.led or (bool(assertions) and not any(assertions) if self.alternatives else not all(assertions))
 
     def settle(self) -> None:
         """Keep the first answered one of alternatives."""
@@ -77,9 +77,10 @@ class Run:
     @property
     def texts(self) -> list[str]:
         """Answers by step; empty for a step that computes or was not asked yet."""
-        found = (self.answers.get(place) for place in range(len(self.plan.steps)))
+        answers = (self.answers.get(place) for place in range(len(self.plan.steps)))
         return [
-            answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else "" for answer in found
+            answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else ""
+            for answer in answers
         ]
 
 
@@ -103,7 +104,7 @@ class Steps(Stage):
     options: Options
     fills = ("candidate", "shown")
     doing = "answering step by step, where it takes steps"
-    asked = (PLANNING, ASKING)
+    asks = (PLANNING, ASKING)
     signals = (TAKEN,)
     kind = "answers"
     when_short = "what is printed is computed, all else answered in one prompt"
@@ -118,15 +119,15 @@ class Steps(Stage):
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
         for turn in turns:
             turn.record(signals=TAKEN.entry(0))
-        runs = self._planned(turns, context)
+        runs = self._plan_turns(turns, context)
         for depth in range(max((len(run.plan.levels()) for run in runs), default=0)):
             self._level([run for run in runs if depth < len(run.plan.levels()) and not run.is_stuck], depth, context)
         for run in runs:
             self._conclude(run)
 
-    def _planned(self, turns: Sequence[Turn], context: Context) -> list[Run]:
+    def _plan_turns(self, turns: Sequence[Turn], context: Context) -> list[Run]:
         runs, unsure = [], []
-        for turn, printed in zip(turns, self._printed(turns, context), strict=True):
+        for turn, printed in zip(turns, self._read_printed_text(turns, context), strict=True):
             searched = turn.route != "direct" and turn.tools.text and not context.short
             plan = plan_by_rules(turn.question, _names(turn), printed.lines)
             if plan is not None:
@@ -137,9 +138,9 @@ class Steps(Stage):
                 runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=True))
             elif searched and needs_steps(turn.question):
                 unsure.append((turn, printed))
-        return runs + self._written(unsure, context)
+        return runs + self._write_plans(unsure, context)
 
-    def _written(self, unsure: Sequence[tuple[Turn, Printed]], context: Context) -> list[Run]:
+    def _write_plans(self, unsure: Sequence[tuple[Turn, PrintedText]], context: Context) -> list[Run]:
         """Return the plans that the model writes, if they can be used."""
         runs = []
         questions = [
@@ -157,48 +158,50 @@ class Steps(Stage):
                 runs.append(Run(turn, plan, printed))
         return runs
 
-    def _printed(self, turns: Sequence[Turn], context: Context) -> list[Printed]:
+    def _read_printed_text(self, turns: Sequence[Turn], context: Context) -> list[PrintedText]:
         """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
-        asked = [(turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)]
+        turn_images = [
+            (turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)
+        ]
         if self.options.photo_text == "ocr":
-            read = context.models.text_reader.read([image for _, image in asked]) if asked else []
+            read = context.models.text_reader.read([image for _, image in turn_images]) if turn_images else []
             texts = [
-                Printed(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
+                PrintedText(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
                 for lines in read
             ]
         else:
-            texts = [Printed(tuple(split_sentence(turn.summary))) for turn, _ in asked]
-        found: dict[int, Printed] = {}
-        for (turn, _), printed in zip(asked, texts, strict=True):
+            texts = [PrintedText(tuple(split_sentence(turn.summary))) for turn, _ in turn_images]
+        printed_by_turn: dict[int, PrintedText] = {}
+        for (turn, _), printed in zip(turn_images, texts, strict=True):
             if context.guarded:  # in one piece: an order may go over several lines
                 plain = neutral("\n".join(printed.lines), citations=False)
-                printed = Printed(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
-            found[id(turn)] = printed
+                printed = PrintedText(tuple(line for line in plain.split("\n") if line.strip()), printed.sure)
+            printed_by_turn[id(turn)] = printed
             turn.note(text=list(printed.lines) or None)
-        return [found.get(id(turn), Printed()) for turn in turns]
+        return [printed_by_turn.get(id(turn), PrintedText()) for turn in turns]
 
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Gather evidence for the steps of one level of all turns, and ask them, in one call each."""
-        asked = [
+        step_parts = [
             (run, place, make_part(run.turn, step.about(run.texts)))
             for run in runs
             for place in run.plan.levels()[depth]
             if isinstance(step := run.plan.steps[place], AskStep)
         ]
-        if not asked or not context.deadline.allows(_LEVEL_SECONDS):
+        if not step_parts or not context.deadline.allows(_LEVEL_SECONDS):
             return
-        context.gather([part for _, _, part in asked])
+        context.gather([part for _, _, part in step_parts])
         questions = []
-        for run, place, part in asked:
+        for run, place, part in step_parts:
             run.turn.note(search_error=part.get_note("search_error"))
             run.turn.mark_fault(part.fault)
             read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
             image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
-            told = run.printed.evidence if image is None else ()
-            run.evidence[place] = shown = context.evidence(part, STEP_CHUNKS, told)
-            values = {"question": part.question, "evidence": shown, "image": image}
+            photo_chunks = run.printed.evidence if image is None else ()
+            run.evidence[place] = chunks = context.evidence(part, STEP_CHUNKS, photo_chunks)
+            values = {"question": part.question, "evidence": chunks, "image": image}
             questions.append(Question(ASKING, values, (run.turn,)))
-        for (run, place, part), answer in zip(asked, context.put(questions), strict=True):
+        for (run, place, part), answer in zip(step_parts, context.put(questions), strict=True):
             run.answers[place] = answer
             if context.guarded and answer.value is not None:
                 shown_to_it = ((chunk.title, chunk.text) for chunk in run.evidence[place])
@@ -208,11 +211,11 @@ class Steps(Stage):
         """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step has no answer."""
         run.settle()
         turn, plan, texts = run.turn, run.plan, run.texts
-        said = [answer.value for answer in run.answers.values() if answer.value is not None]
+        candidates = [answer.value for answer in run.answers.values() if answer.value is not None]
         if not run.is_stuck and len(run.answers) < len(plan.asks):
             return  # there was no time for all of them: the next stage answers in one prompt
-        weakest = min(said, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, run.printed.sure))
-        doubts = [one.idk for one in said if one.idk is not None]
+        weakest = min(candidates, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, run.printed.sure))
+        doubts = [one.idk for one in candidates if one.idk is not None]
         text = IDK
         if not run.is_stuck:
             try:
@@ -234,8 +237,8 @@ class Steps(Stage):
             for place, step in enumerate(plan.steps)
             if isinstance(step, AskStep) and texts[place]
         ]
-        seen = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
-        turn.shown = (*facts, *run.printed.evidence, *deduplicate(seen))
+        top_chunks = [chunk for chunks in run.evidence.values() for chunk in chunks[:2] if chunk.source != "photo"]
+        turn.shown = (*facts, *run.printed.evidence, *deduplicate(top_chunks))
         turn.record(
             signals=TAKEN.entry(len(plan.steps)),
             queries=tuple(step.about(texts) for step in plan.asks),
@@ -273,7 +276,7 @@ def list_things(turn: Turn, limit: int) -> list[str]:
             if any(other.name == entity.name for other in hit.entities)
         ]
         if views:
-            box = max(views, key=lambda found: found[0])[1]
+            box = max(views, key=lambda entry: entry[0])[1]
             centres[entity.name] = (box.left + box.right) / 2
     order = sorted(centres, key=lambda name: centres[name])
     words = {2: ("left", "right"), 3: ("left", "middle", "right")}.get(len(order), ())

@@ -18,7 +18,7 @@ class Summarise(Stage):
     min_seconds, wanted_seconds = 2.0, 4.0
     fills = ("summary",)
     doing = "describing the photo"
-    asked = (ASK,)
+    asks = (ASK,)
     picture_notes = frozenset({"summary"})
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:

@@ -34,7 +34,7 @@ class ToolRouter(Stage):
     when_short = "rules alone"
     seconds_to_ask = 3.0
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that decides."""
         return (ASK,) if self.options.by == "model" else ()
 
@@ -75,12 +75,12 @@ def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     from it, or the question would not be here.
     """
     kind = classify_question(turn.question)
-    looked = turn.look.needs if options.by == "look" and turn.look is not None else None
+    needs = turn.look.needs if options.by == "look" and turn.look is not None else None
     read = (kind.text or kind.calculation) and not kind.open_world
-    if read and looked in (None, "picture"):
+    if read and needs in (None, "picture"):
         return Tools(image=False, text=False)
     drafted = turn.draft is not None and turn.draft.object_name is not None
-    named = drafted if looked is None else looked == "web"
+    named = drafted if needs is None else needs == "web"
     skipped = turn.domain in options.skip_image_domains or (options.skip_packaged and is_about_packaged(turn.question))
-    text = looked in ("web", "both") or turn.needs_external is not False
+    text = needs in ("web", "both") or turn.needs_external is not False
     return Tools(image=turn.needs_image and not named and not skipped, text=text)

@@ -51,21 +51,23 @@ class TwoStageRerank(Stage):
         options = self.options
         k_coarse = min(options.k_coarse, _FINE_WHEN_SHORT) if context.short else options.k_coarse
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
-        asked = attrgetter("evidence_questions")
-        left: list[tuple[Turn, list[Evidence]]] = []
+        list_questions = attrgetter("evidence_questions")
+        coarse_chunks: list[tuple[Turn, list[Evidence]]] = []
         coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the chunks that are left
         coarse_model = context.models.coarse_reranker if options.coarse else None
-        for turn, found in score_by_question(everything, asked, coarse_model):
-            near = [(chunk, values) for chunk, values in found if take_best(values) >= options.coarse_threshold]
+        for turn, chunk_scores in score_by_question(everything, list_questions, coarse_model):
+            near = [(chunk, values) for chunk, values in chunk_scores if take_best(values) >= options.coarse_threshold]
             coarse.append(dict(sorted(near, key=lambda scored: -take_best(scored[1]))[:k_coarse]))
-            left.append((turn, list(coarse[-1])))
+            coarse_chunks.append((turn, list(coarse[-1])))
         fine_model = context.models.fine_reranker if options.fine else None
         minimum = options.fine_threshold * options.coarse_threshold
-        for (turn, found), of_coarse in zip(score_by_question(left, asked, fine_model), coarse, strict=True):
-            both = [(chunk, take_best(fine), multiply_scores(of_coarse[chunk], fine)) for chunk, fine in found]
-            kept = [
+        for (turn, chunk_scores), of_coarse in zip(
+            score_by_question(coarse_chunks, list_questions, fine_model), coarse, strict=True
+        ):
+            both = [(chunk, take_best(fine), multiply_scores(of_coarse[chunk], fine)) for chunk, fine in chunk_scores]
+            chunks = [
                 chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
             ]
-            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(kept))[: options.k])
+            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(chunks))[: options.k])
             turn.record(evidence=convert_to_record(turn.evidence))
-            turn.note(coarse_kept=len(found))
+            turn.note(coarse_kept=len(chunk_scores))

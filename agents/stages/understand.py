@@ -37,7 +37,7 @@ class Understand(Stage):
     doing = "reading the question"
     when_short = "rules alone"
 
-    def asks(self) -> tuple[Ask[Any], ...]:
+    def list_asks(self) -> tuple[Ask[Any], ...]:
         """Return the prompt of the model that rewrites."""
         return (ASK,) if self.options.rewrite == "model" else ()
 

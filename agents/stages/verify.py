@@ -50,7 +50,7 @@ class Verify(Stage):
     when_short = "a verdict of one word, where `verdict_when_short` says so"
     min_seconds, wanted_seconds = 1.0, 2.0
 
-    def asks(self) -> tuple[Ask[Verdict], ...]:
+    def list_asks(self) -> tuple[Ask[Verdict], ...]:
         """Return the prompts that judge, with and without evidence; then those for less time."""
         names = (*self._prompts(short=False), *self._prompts(short=True))
         return tuple(Ask(name, VERDICT) for name in dict.fromkeys(names))
@@ -80,23 +80,29 @@ class Verify(Stage):
             for turn, candidate in concerned
         ]
         for (turn, candidate), answer in zip(concerned, context.put(questions), strict=True):
-            said = answer.value
+            verdict = answer.value
             # The bounds are those of replies of 30 to 60 tokens. On the one token of a verdict they would only say
             # "P(yes) of one spelling is at least 0.7" once more.
-            judging = None if said.one_word else answer.reply.logprobs
+            judging = None if verdict.one_word else answer.reply.logprobs
             by_tokens = self._white_box(candidate, judging)
-            _keep(turn, Verification(by_tokens, said.approves, said.reason, said.p_yes, _as_drafted(turn, candidate)))
+            _keep(
+                turn,
+                Verification(by_tokens, verdict.approves, verdict.reason, verdict.p_yes, _as_drafted(turn, candidate)),
+            )
 
     def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
         """Apply the rule to the token probabilities of an answer and of its judgement; None for an answer that has none."""
-        options, said = self.options, summarise_probabilities(candidate.logprobs)
-        if said is None:
+        options, statistics = self.options, summarise_probabilities(candidate.logprobs)
+        if statistics is None:
             return None
         if options.white_box == "line":
-            return options.weight_min * said.minimum + options.weight_mean * said.mean >= options.white_box_threshold
+            return (
+                options.weight_min * statistics.minimum + options.weight_mean * statistics.mean
+                >= options.white_box_threshold
+            )
         return all(
             each.minimum >= options.min_probability and each.geometric_mean >= options.mean_probability
-            for each in (said, summarise_probabilities(judging))
+            for each in (statistics, summarise_probabilities(judging))
             if each is not None
         )
 
@@ -109,8 +115,12 @@ def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
     return None if differs is None else not differs
 
 
-def _keep(turn: Turn, said: Verification) -> None:
-    turn.verification = said
-    checks = {"token probabilities": said.white_box, "verifier": said.model, "verifier's P(yes)": said.p_yes}
-    turn.record(checks={**checks, "draft": said.draft} if said.draft is not None else checks)
-    turn.note(reason=said.reason)
+def _keep(turn: Turn, verification: Verification) -> None:
+    turn.verification = verification
+    checks = {
+        "token probabilities": verification.white_box,
+        "verifier": verification.model,
+        "verifier's P(yes)": verification.p_yes,
+    }
+    turn.record(checks={**checks, "draft": verification.draft} if verification.draft is not None else checks)
+    turn.note(reason=verification.reason)

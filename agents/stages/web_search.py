@@ -49,30 +49,34 @@ class WebSearch(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""
         limit = _QUERIES_WHEN_SHORT if context.short else None
-        asked = [
+        turn_queries = [
             (turn, query)
             for turn in turns
             if turn.tools.text and context.search.can_search_web(turn.provided)
             for query in (turn.queries[:limit] or (turn.question,))
             if query
         ]
-        if not asked:
+        if not turn_queries:
             return
-        provided = [turn.provided for turn, _ in asked]
-        queries = [query for _, query in asked]
-        found = context.search.search_web(queries, self.options.k * context.widen, provided, context.deadline)
+        provided = [turn.provided for turn, _ in turn_queries]
+        queries = [query for _, query in turn_queries]
+        all_results = context.search.search_web(queries, self.options.k * context.widen, provided, context.deadline)
         errors: dict[int, str] = {}
-        for (turn, _), results in zip(asked, found, strict=True):
+        for (turn, _), results in zip(turn_queries, all_results, strict=True):
             if results.error is not None:
                 errors[id(turn)] = results.error
         ranked: list[list[WebHit]] = []
         for turn in turns:
-            own = [results for (of, _), results in zip(asked, found, strict=True) if of is turn]
+            own = [results for (other, _), results in zip(turn_queries, all_results, strict=True) if other is turn]
             ranked.append(self._best(own))
         texts = self._full_texts(ranked, context) if self.options.pages == "full" else {}
         notes = {url: text.note for url, text in texts.items()}
         for turn, pages in zip(turns, ranked, strict=True):
-            failed = [results.error is not None for (of, _), results in zip(asked, found, strict=True) if of is turn]
+            failed = [
+                results.error is not None
+                for (other, _), results in zip(turn_queries, all_results, strict=True)
+                if other is turn
+            ]
             if failed and all(failed):
                 turn.mark_fault(Unanswered.SEARCH)
             turn.web_hits = tuple(
@@ -81,26 +85,31 @@ class WebSearch(Stage):
                 else replace(hit, page_text=texts[hit.page_url].text)
                 for hit in pages
             )
-            shown = [
+            page_notes = [
                 {"name": hit.page_name, "url": hit.page_url, "score": round(hit.score, 4)} for hit in turn.web_hits
             ]
             left_out = [
-                *(note for (of, _), results in zip(asked, found, strict=True) if of is turn for note in results.notes),
+                *(
+                    note
+                    for (other, _), results in zip(turn_queries, all_results, strict=True)
+                    if other is turn
+                    for note in results.notes
+                ),
                 *(f"{hit.page_url}: {note}" for hit in pages if (note := notes.get(hit.page_url))),
             ]
             turn.note(
-                pages=shown,
+                pages=page_notes,
                 full_texts=sum(bool(hit.page_text) for hit in turn.web_hits),
                 without_text=sum(hit.page_text == "" for hit in turn.web_hits),
                 search_error=errors.get(id(turn)),
                 **({"left_out": left_out} if left_out else {}),
             )
 
-    def _best(self, found: Sequence[Results[WebHit]]) -> list[WebHit]:
+    def _best(self, all_results: Sequence[Results[WebHit]]) -> list[WebHit]:
         """Merge the hits of a turn's queries and keep the best, best first."""
         options = self.options
         one_page: Callable[[WebHit], Hashable] = _identify
-        hits = [hit for results in found for hit in results.hits]
+        hits = [hit for results in all_results for hit in results.hits]
         if options.pages == "snippets":
             hits, one_page = [replace(hit, page_text=None) for hit in hits], attrgetter("page_url", "page_snippet")
         fused = fuse(([hit] for hit in hits), key=one_page, score=attrgetter("score"))

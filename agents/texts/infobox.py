@@ -29,11 +29,11 @@ def is_layout(key: str, value: str) -> bool:
     The caption of a picture is kept, because it describes what is shown. So are coordinates, but not how they are displayed. Keys have
     blanks or underscores, values are plain text.
     """
-    return _drawn(key) or ("." in value and _FILE.fullmatch(value.strip()) is not None)
+    return _is_layout_name(key) or ("." in value and _FILE.fullmatch(value.strip()) is not None)
 
 
 @lru_cache(maxsize=4096)
-def _drawn(key: str) -> bool:
+def _is_layout_name(key: str) -> bool:
     """Return whether the name of an attribute is one of layout; infoboxes of a kind share their names."""
     words = _WORD.findall(key.lower().replace("_", " "))
     if not words:

@@ -78,14 +78,14 @@ def orders_in(sentence: str) -> bool:
     """Return whether the words of a sentence tell its reader what to do or what to answer."""
     folded = " ".join(unicodedata.normalize("NFKC", sentence).lower().split())
     forms = {folded, folded.translate(_LOOK_ALIKES)}
-    forms |= {_MIXED.sub(partial(_unleeted, table), folded) for table in _LEET}
+    forms |= {_MIXED.sub(partial(_replace_leet, table), folded) for table in _LEET}
     forms |= {form.replace("_", " ") for form in forms} | {_HYPHEN.sub("", form) for form in forms}
     if any(order.search(form) for form in forms for order in _ORDERS):
         return True
     return any(_PACKED.search(_BETWEEN_LETTERS.sub("", torn[0])) for torn in _TORN.finditer(folded))
 
 
-def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]], said: Iterable[str] = ()) -> bool:
+def rests_on_orders(answer: str, question: str, chunks: Iterable[tuple[str, str]], texts: Iterable[str] = ()) -> bool:
     """Return whether the evidence contains what an answer adds to its question only in sentences that give orders.
 
     Names and numbers of the answer count, or all its words if it has neither. If nothing contains the answer, it is the model's own.
@@ -93,23 +93,23 @@ def rests_on_orders(answer: str, question: str, shown: Iterable[tuple[str, str]]
     Args:
         answer: The answer.
         question: Its question.
-        shown: Title and text of the evidence.
-        said: Further texts that a model read, such as the conversation.
+        chunks: Title and text of the evidence.
+        texts: Further texts that a model read, such as the conversation.
     """
     added = answer_keywords(answer, question)
     if not added:
         return False
-    ordered: set[str] = set()
-    told = {word for text in said for word in words_in(text)}
-    for title, text in ((title[:_MAX_CHARACTERS], text[:_MAX_CHARACTERS]) for title, text in shown):
+    order_words: set[str] = set()
+    plain_words = {word for text in texts for word in words_in(text)}
+    for title, text in ((title[:_MAX_CHARACTERS], text[:_MAX_CHARACTERS]) for title, text in chunks):
         # A name that gives orders would make one of each sentence that it stands in.
         about = text.replace(title, " ") if len(title) > 2 else text
         for sentence in chain(_SENTENCE.split(title), _SENTENCE.split(about)):
-            (ordered if orders_in(sentence) else told).update(words_in(sentence))
-    return not added & told and bool(added & ordered)
+            (order_words if orders_in(sentence) else plain_words).update(words_in(sentence))
+    return not added & plain_words and bool(added & order_words)
 
 
-def _unleeted(letters: dict[int, int], word: re.Match[str]) -> str:
+def _replace_leet(letters: dict[int, int], word: re.Match[str]) -> str:
     return word[0].translate(letters)
 
 
@@ -120,8 +120,8 @@ def words_in(text: str) -> set[str]:
 
 def answer_keywords(answer: str, question: str) -> set[str]:
     """Return the words that carry an answer: its names and numbers that the question lacks, else its other words."""
-    known = words_in(question) | _LITTLE
+    question_words = words_in(question) | _LITTLE
     words = _WORD.findall(unicodedata.normalize("NFKC", answer))
-    new = [(place, word) for place, word in enumerate(words) if word.lower() not in known]
+    new = [(place, word) for place, word in enumerate(words) if word.lower() not in question_words]
     marked = {word.lower() for place, word in new if any(map(str.isdigit, word)) or (place > 0 and word[0].isupper())}
     return marked or {word.lower() for _, word in new}

@@ -64,10 +64,10 @@ def json_object(reply: str) -> dict[str, Any] | None:
         return None
     text = reply[start : min(start + _MAX_JSON, _MAX_CHARACTERS)]
     text = text[: text.rfind("}") + 1] or text
-    found = _repair(text)
-    if isinstance(found, list):  # several objects in one reply: the first is the answer, the rest is chatter
-        found = next((item for item in found if isinstance(item, dict)), None)
-    return found if isinstance(found, dict) else None
+    content = _repair(text)
+    if isinstance(content, list):  # several objects in one reply: the first is the answer, the rest is chatter
+        content = next((item for item in content if isinstance(item, dict)), None)
+    return content if isinstance(content, dict) else None
 
 
 def _repair(text: str) -> Any:
@@ -100,16 +100,16 @@ def yes_or_no(reply: str) -> bool | None:
         if label and label.group("label").strip() in _REASONS:
             rejected = rejected or _AGAINST.search(line) is not None
             continue
-        said = line[label.end() :] if label else line
-        verdict = _OUTRIGHT.match(said) or _SAID_OF_IT.search(said)
+        statement = line[label.end() :] if label else line
+        verdict = _OUTRIGHT.match(statement) or _SAID_OF_IT.search(statement)
         if verdict is not None:
-            found = verdict.groupdict()
-            if _EITHER.match(said, verdict.end()):
+            groups = verdict.groupdict()
+            if _EITHER.match(statement, verdict.end()):
                 return None
-            if "partial" in (found["no"] or "") or "partly" in (found["no"] or ""):
+            if "partial" in (groups["no"] or "") or "partly" in (groups["no"] or ""):
                 return None
-            return bool(found["yes"] or found.get("certain_yes"))
-        rejected = rejected or _REJECTED.search(said) is not None
+            return bool(groups["yes"] or groups.get("certain_yes"))
+        rejected = rejected or _REJECTED.search(statement) is not None
     return False if rejected else None
 
 
@@ -123,15 +123,15 @@ def read_label(reply: str, label: str) -> str | None:
         None if the label is missing or nothing follows it.
     """
     text = reply[:_MAX_CHARACTERS].replace("*", "")
-    found = re.search(
+    match = re.search(
         rf"^\W{{0,4}}(?:\d{{1,2}}[.)]\W{{0,3}})?{re.escape(label)}[ \t]*:[ \t]*|^#{{1,4}} {{1,3}}{re.escape(label)}[ \t]*$|"
         rf"(?<=[.!?] )(?-i:{re.escape(label.capitalize())}):[ \t]*",
         text,
         re.IGNORECASE | re.MULTILINE,
     )
-    if found is None:
+    if match is None:
         return None
-    rest = text[found.end() :]
+    rest = text[match.end() :]
     end = re.search(r"^\W{0,4}[A-Za-z][A-Za-z -]{1,30}[ \t]*:", rest, re.MULTILINE)
     value = (rest[: end.start()] if end else rest).strip()
     return value or None
@@ -145,10 +145,10 @@ def parse_list(reply: str, limit: int, *, cut: bool = False, max_words: int = _M
     sentences are no items, and neither is the last item of a reply that was ``cut``.
     """
     text = _FENCE.sub("", reply[:_MAX_CHARACTERS])
-    found = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
-    if cut and len(found) > 1:
-        found = found[:-1]
-    by_words = {" ".join(item.lower().split()): item for item in reversed(found) if len(item.split()) <= max_words}
+    items = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
+    if cut and len(items) > 1:
+        items = items[:-1]
+    by_words = {" ".join(item.lower().split()): item for item in reversed(items) if len(item.split()) <= max_words}
     return list(reversed(by_words.values()))[:limit]
 
 
@@ -171,13 +171,13 @@ def _items(line: str) -> list[str]:
     Returns:
         An empty list for a line that announces a list.
     """
-    said = _MARKER.sub("", line.replace("*", "").replace("`", "").strip())
-    quoted = [each for groups in _QUOTED.findall(said) if (each := next(filter(None, groups), "").strip())]
+    text = _MARKER.sub("", line.replace("*", "").replace("`", "").strip())
+    quoted = [each for groups in _QUOTED.findall(text) if (each := next(filter(None, groups), "").strip())]
     if len(quoted) > 1:
         return quoted
-    if said.endswith(":"):
+    if text.endswith(":"):
         return []
-    items = [_MARKER.sub("", part.strip()).strip(" \t\"'“”‘’,") for part in _BETWEEN.split(said)]
+    items = [_MARKER.sub("", part.strip()).strip(" \t\"'“”‘’,") for part in _BETWEEN.split(text)]
     return [item for item in items if any(letter.isalnum() for letter in item)]
 
 
@@ -187,10 +187,10 @@ def number(text: str | None, minimum: float, limit: float) -> float | None:
     Returns:
         None if there is no number, or it is less than ``minimum`` or more than ``limit``.
     """
-    found = _NUMBER.search((text or "")[:_MAX_CHARACTERS])
-    if found is None:
+    match = _NUMBER.search((text or "")[:_MAX_CHARACTERS])
+    if match is None:
         return None
-    value = float(found.group())
+    value = float(match.group())
     return value if minimum <= value <= limit else None
 
 
@@ -214,9 +214,9 @@ def whole_sentences(text: str) -> str:
     Returns:
         An empty text if the cut sentence is the only one.
     """
-    kept: list[str] = []
+    sentences: list[str] = []
     for line in without_controls(text[:_MAX_SPLIT]).splitlines(keepends=True):
-        kept += sentencex.segment("en", line)
-    if kept and not _ENDED.search(kept[-1].strip()[-_END_CHARACTERS:]):
-        kept.pop()
-    return "".join(kept).strip()
+        sentences += sentencex.segment("en", line)
+    if sentences and not _ENDED.search(sentences[-1].strip()[-_END_CHARACTERS:]):
+        sentences.pop()
+    return "".join(sentences).strip()

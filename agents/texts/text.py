@@ -42,17 +42,17 @@ def clean(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
-class _Kept(dict[int, int | None]):
+class _CharacterTable(dict[int, int | None]):
     """Table for ``str.translate`` that looks each character up once."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
-        kept = character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
-        self[code] = code if kept else None
+        is_kept = character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+        self[code] = code if is_kept else None
         return self[code]
 
 
-_KEPT = _Kept()
+_CHARACTERS = _CharacterTable()
 
 
 def without_controls(text: str) -> str:
@@ -60,7 +60,7 @@ def without_controls(text: str) -> str:
 
     Format characters are, for example, zero-width ones, turns of direction and tags.
     """
-    return text if text.isascii() and text.isprintable() else text.translate(_KEPT)
+    return text if text.isascii() and text.isprintable() else text.translate(_CHARACTERS)
 
 
 def looks_like_markup(page: str) -> bool:
@@ -78,7 +78,7 @@ def visible_text(page: str) -> str:
     if not looks_like_markup(page):
         return page[:_MAX_TEXT]
     root = _parse(page)
-    return "" if root is None else "".join(_seen(root))[:_MAX_TEXT]
+    return "" if root is None else "".join(_iterate_texts(root))[:_MAX_TEXT]
 
 
 def without_hidden(page: str) -> str:
@@ -110,7 +110,7 @@ def _parse(page: str) -> markup.HtmlElement | None:
         return None
 
 
-def _seen(root: etree._Element) -> Iterator[str]:
+def _iterate_texts(root: etree._Element) -> Iterator[str]:
     """Yield the texts of a page in their order, with a separator between blocks."""
     between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
     walk = etree.iterwalk(root, events=("start", "end"))

@@ -165,7 +165,7 @@ _NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] =
 }  # fmt: skip
 
 
-def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
+def _render_template(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
     name = template.strip().lower().replace("_", " ")
     if name.startswith(_NOTHING):
         return ""
@@ -185,7 +185,7 @@ def _rendered(template: str, values: Sequence[str], named: Mapping[str, str]) ->
 def _template(template: Template) -> str:
     values = [_text(param.value) for param in template.params if not param.showkey]
     named = {str(param.name).strip(): _text(param.value) for param in template.params if param.showkey}
-    return _rendered(str(template.name), values, named)
+    return _render_template(str(template.name), values, named)
 
 
 def _character(entity: re.Match[str]) -> str:
@@ -199,10 +199,10 @@ def _character(entity: re.Match[str]) -> str:
 
 
 def _simple_template(template: re.Match[str]) -> str:
-    given = template[2].split("|")[1:]
-    pairs = (each.split("=", 1) for each in given if "=" in each)
-    values = [each.strip() for each in given if "=" not in each]
-    return _rendered(template[1], values, {key.strip(): value.strip() for key, value in pairs})
+    arguments = template[2].split("|")[1:]
+    pairs = (each.split("=", 1) for each in arguments if "=" in each)
+    values = [each.strip() for each in arguments if "=" not in each]
+    return _render_template(template[1], values, {key.strip(): value.strip() for key, value in pairs})
 
 
 def _nodes(code: Wikicode) -> Iterator[str]:

@@ -103,7 +103,7 @@ def compare_variants(
     found = {}
     for label, made in settings.items():
         own = run_stages(
-            [dataclasses.replace(turn, records=[], _notes={}, _found={}) for turn in turns], made, after, **parts
+            [dataclasses.replace(turn, records=[], _notes={}, _findings={}) for turn in turns], made, after, **parts
         )
         for turn in own:
             if turn.error is not None:

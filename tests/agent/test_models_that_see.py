@@ -32,7 +32,7 @@ _FROM_SOURCES_ALONE = {
 
 def answering_prompts(config: RunConfig) -> set[str]:
     stages = [stage for stage in create_stages(config.settings) if "candidate" in stage.fills]
-    return {ask.prompt for stage in stages for ask in stage.asks()} - _FROM_SOURCES_ALONE
+    return {ask.prompt for stage in stages for ask in stage.list_asks()} - _FROM_SOURCES_ALONE
 
 
 def words_of(config: RunConfig, name: str) -> str:
@@ -60,7 +60,7 @@ def test_no_answering_prompt_forbids_a_model_that_sees_to_answer_from_the_pictur
 @pytest.mark.parametrize("preset", preset_names())
 def test_a_blind_model_is_asked_by_the_templates_that_are_named(preset: str, profile: str) -> None:
     config = RunConfig.read(preset, profile)
-    names = {ask.prompt for stage in create_stages(config.settings) for ask in stage.asks()}
+    names = {ask.prompt for stage in create_stages(config.settings) for ask in stage.list_asks()}
     assert {name: config.prompts[name].path.stem for name in names} == {name: name for name in names}
     assert _FORBIDS.search(words_of(config, "answer_with_evidence")), "what it was told of the photo is uncertain"
 

@@ -43,7 +43,7 @@ def _forms() -> dict[str, ReplyForm[Any]]:
         ):
             if option in kind.Options.model_fields:
                 stages.append(kind(kind.Options.model_validate({option: value})))
-    return {ask.prompt: ask.form for stage in stages for ask in stage.asks()}
+    return {ask.prompt: ask.form for stage in stages for ask in stage.list_asks()}
 
 
 FORMS = _forms()

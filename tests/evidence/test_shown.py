@@ -22,7 +22,7 @@ _SHOWS_EVIDENCE = re.compile(r"{[{%][^}]*\b(evidence|documents?|entries|entry|ch
 def stages_that_show_evidence() -> list[str]:
     """Return the stages one of whose prompts has a place for evidence."""
     prompts = PromptLibrary(PROMPTS)
-    asked = {name: stage_class(name)().asks() for name in stage_names()}
+    asked = {name: stage_class(name)().list_asks() for name in stage_names()}
     return [
         name
         for name, asks in asked.items()

@@ -157,7 +157,7 @@ def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
     asked.route = "rag"
     run(Finalise, [asked], context(settings()))
     assert asked.answer == IDK
-    assert "no sentence" in str(asked._found["decision"])
+    assert "no sentence" in str(asked._findings["decision"])
 
 
 def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:

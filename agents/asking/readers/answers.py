@@ -31,13 +31,13 @@ def read_candidate(reply: ChatReply) -> Candidate | None:
     """
     if reply.finish_reason == "error":
         return None
-    said = reply.text
-    text = read_label(said, "answer") or read_label(said, "final answer")
-    reason = read_label(said, "reason")
+    reply_text = reply.text
+    text = read_label(reply_text, "answer") or read_label(reply_text, "final answer")
+    reason = read_label(reply_text, "reason")
     begins = text is None  # with the answer itself: the first token of a labelled one is that of the label
     if text is None:
-        first = _BEFORE_REASON.match(said)
-        begun = "" if reason is not None else _PREAMBLE.sub("", said)
+        first = _BEFORE_REASON.match(reply_text)
+        begun = "" if reason is not None else _PREAMBLE.sub("", reply_text)
         text = _ANNOUNCED.sub("", first.group("answer") if first else begun)
     candidate = candidate_from(reply, text, begins=begins)
     return candidate and dataclasses.replace(candidate, reasoning=one_line(reason or ""))
@@ -86,11 +86,11 @@ def long_answer(reply: ChatReply) -> Candidate | None:
     Returns:
         None if the reply only says where to read, or was cut off before its answer.
     """
-    said = reply.text
-    text = read_label(said, "answer")
+    reply_text = reply.text
+    text = read_label(reply_text, "answer")
     begins = text is None  # with the answer itself, not with a label
     if text is None:
-        text = "" if any(read_label(said, step) is not None for step in _STEPS) else said
+        text = "" if any(read_label(reply_text, step) is not None for step in _STEPS) else reply_text
     return candidate_from(reply, text if parse_cited(text) else "", begins=begins)
 
 

@@ -32,30 +32,30 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
     A reply without either is taken as an answer without reasoning, and an empty one as "I don't know". If the deadline or
     the limit of tokens stopped the reply, only whole sentences count as its answer.
     """
-    said = reply.text
-    found = json_object(said) or {}
-    answer = found.get("answer") if isinstance(found.get("answer"), str) else read_label(said, "answer")
-    steps = tuple(one_line(step) for step in _STEP.findall(said))[:max_steps]
+    text = reply.text
+    fields = json_object(text) or {}
+    answer = fields.get("answer") if isinstance(fields.get("answer"), str) else read_label(text, "answer")
+    steps = tuple(one_line(step) for step in _STEP.findall(text))[:max_steps]
     if answer is None:
-        answer = said.strip().split("\n")[-1] if said.strip() and not steps else IDK
+        answer = text.strip().split("\n")[-1] if text.strip() and not steps else IDK
     if was_cut(reply):
         answer = whole_sentences(str(answer))
-    return Draft(steps, _object_name(said), one_line(str(answer)) or IDK, reply.logprobs)
+    return Draft(steps, _object_name(text), one_line(str(answer)) or IDK, reply.logprobs)
 
 
-def _object_name(said: str) -> str | None:
+def _object_name(text: str) -> str | None:
     """Return the object that the first step names, or None if the step says that it cannot."""
-    named = _OBJECT.search(said.replace("*", ""))
-    return None if named is None else known_name(named.group("name"))
+    named = _OBJECT.search(text.replace("*", ""))
+    return None if named is None else extract_name(named.group("name"))
 
 
-def known_name(said: str) -> str | None:
+def extract_name(text: str) -> str | None:
     """Extract the name from what a model says, without the words that follow it.
 
     Returns:
         None if the model says that it knows no name.
     """
-    sentence = next(iter(sentencex.segment("en", said)), "")  # "Dr. Pepper" ends no sentence
+    sentence = next(iter(sentencex.segment("en", text)), "")  # "Dr. Pepper" ends no sentence
     if _UNKNOWN.search(sentence):
         return None
     return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None

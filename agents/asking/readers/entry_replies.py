@@ -44,8 +44,8 @@ def entry_letter(text: str, entries: int) -> int | None:
     The text names it as "Reference C", by a letter at its head, or by a single capital that is no article.
     """
     for pattern in (_NAMED, _FIRST, _ANYWHERE):
-        for found in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
-            index = LETTERS.index(found.group(1).upper()) if found else entries
+        for match in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
+            index = LETTERS.index(match.group(1).upper()) if match else entries
             if index < entries:
                 return index
     return None
@@ -59,14 +59,14 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
     reply = reply.replace("*", "")
     text = _STEP.sub("", reply)
     steps = _by_number(reply)
-    found = [read_label(text, label) for label in LABELS]
-    if not steps and not any(found):
+    parts = [read_label(text, label) for label in LABELS]
+    if not steps and not any(parts):
         bare = one_line(reply)
         bracketed = _BRACKETED.fullmatch(bare)
-        said = _answer(bare)
-        return FourSteps(parametric=said if bracketed else None, final=said)
+        answer = _answer(bare)
+        return FourSteps(parametric=answer if bracketed else None, final=answer)
     parametric, reference, external, final = (
-        value if value is not None else steps.get(number) for number, value in enumerate(found, 1)
+        value if value is not None else steps.get(number) for number, value in enumerate(parts, 1)
     )
     return FourSteps(
         _answer(parametric), entry_letter(reference, entries) if reference else None, _answer(external), _answer(final)
@@ -87,8 +87,8 @@ def _answer(text: str | None) -> str | None:
     if text is None:
         return None
     bracketed = _BRACKETED.search(text)
-    said = one_line(bracketed.group(1) if bracketed else text).strip(" \"'")
-    return said or None
+    answer = one_line(bracketed.group(1) if bracketed else text).strip(" \"'")
+    return answer or None
 
 
 def entry_choice(entries: int) -> ReplyForm[int | None]:
@@ -109,4 +109,4 @@ def four_steps(entries: int) -> ReplyForm[FourSteps]:
     def steps(reply: ChatReply) -> FourSteps:
         return parse_four_steps(whole_lines(reply.text) if was_cut(reply) else reply.text, entries)
 
-    return ReplyForm("four steps", steps, lambda said, _: said.final is not None)
+    return ReplyForm("four steps", steps, lambda value, _: value.final is not None)

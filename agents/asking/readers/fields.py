@@ -11,7 +11,7 @@ def texts_at(key: str, limit: int) -> ReplyForm[list[str]]:
     def parse(reply: ChatReply) -> list[str]:
         return strings((json_object(reply.text) or {}).get(key), limit)
 
-    return ReplyForm(f"JSON: {key}", parse, lambda said, _: bool(said))
+    return ReplyForm(f"JSON: {key}", parse, lambda texts, _: bool(texts))
 
 
 def number_at(key: str) -> ReplyForm[int | None]:
@@ -31,7 +31,7 @@ def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
         content = json_object(reply.text) or {}
         return tuple(value if isinstance(value := content.get(key), bool) else None for key in keys)
 
-    return ReplyForm(f"JSON: {', '.join(keys)}", parse, lambda said, _: None not in said)
+    return ReplyForm(f"JSON: {', '.join(keys)}", parse, lambda truths, _: None not in truths)
 
 
 QUERIES = "queries"
@@ -47,7 +47,7 @@ def queries_form(limit: int) -> ReplyForm[list[str]]:
             return strings(content["queries"], limit)
         return parse_list(reply.text, limit, cut=was_cut(reply))
 
-    return ReplyForm(QUERIES, parse, lambda said, _: bool(said))
+    return ReplyForm(QUERIES, parse, lambda queries, _: bool(queries))
 
 
 _MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
@@ -60,4 +60,4 @@ def paraphrases_form(limit: int) -> ReplyForm[list[str]]:
         text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text
         return parse_list(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
 
-    return ReplyForm("paraphrases", parse, lambda said, _: bool(said))
+    return ReplyForm("paraphrases", parse, lambda paraphrases, _: bool(paraphrases))

@@ -18,8 +18,8 @@ def join_facts(reply: ChatReply) -> str | None:
     Returns:
         None if the reply holds no facts.
     """
-    said = reply.text
-    lines = clean(whole_sentences(said) if was_cut(reply) else said).split("\n")
+    reply_text = reply.text
+    lines = clean(whole_sentences(reply_text) if was_cut(reply) else reply_text).split("\n")
     text = one_line(" ".join(line if line.endswith(_STOPS) else f"{line}." for line in lines if line))
     if reply.finish_reason == "error":
         return None
@@ -39,8 +39,8 @@ def _question(reply: ChatReply) -> str | None:
 
 
 def _is_line(_: object, reply: ChatReply) -> bool:
-    said = reply.text.strip()
-    return bool(said) and "\n" not in said and len(said.split()) <= MAX_LINE_WORDS
+    reply_text = reply.text.strip()
+    return bool(reply_text) and "\n" not in reply_text and len(reply_text.split()) <= MAX_LINE_WORDS
 
 
 SENTENCE = ReplyForm("sentence", lambda reply: one_line(clean(reply.text)), _is_line)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from agents.asking.ask import ReplyForm
-from agents.asking.readers.drafts import known_name
+from agents.asking.readers.drafts import extract_name
 from agents.models.base import ChatReply
 from agents.texts.replies import json_object, strings, was_cut
 from agents.texts.text import one_line
@@ -18,7 +18,7 @@ _LINES = ";"  # what the prompt asks for between lines of text
 
 
 @dataclass(frozen=True)
-class Looked:
+class FirstLook:
     """A first look, the text that was read in the photo, and the answer that the model would give."""
 
     look: Look
@@ -26,26 +26,26 @@ class Looked:
     draft: Draft | None = None  # None where the reply gives no answer
 
 
-def parse_look(reply: ChatReply) -> Looked:
+def parse_look(reply: ChatReply) -> FirstLook:
     """Parse the fields of a reply; one that was cut keeps the fields before the one in which it ends."""
-    found = json_object(reply.text) or {}
+    fields = json_object(reply.text) or {}
     if was_cut(reply) and not reply.text.rstrip().endswith("}"):
-        found = _said_whole(found)
+        fields = _drop_last_value(fields)
 
     def text(key: str) -> str:
-        value: Any = found.get(key)
+        value: Any = fields.get(key)
         return one_line(value) if isinstance(value, str) else ""
 
-    name, answer = known_name(text("name")), text("answer")
+    name, answer = extract_name(text("name")), text("answer")
     # Some models end a query as the prompt has them end the lines of the text
-    said = (query.rstrip(" ;") for query in strings(found.get("queries", []), MAX_QUERIES))
-    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(filter(None, said)))
-    return Looked(look, text("text"), Draft((), name, answer) if answer else None)
+    queries = (query.rstrip(" ;") for query in strings(fields.get("queries", []), MAX_QUERIES))
+    look = Look(_KINDS.get(text("needs").lower()), text("object") or None, name, tuple(filter(None, queries)))
+    return FirstLook(look, text("text"), Draft((), name, answer) if answer else None)
 
 
-def _said_whole(found: dict[str, Any]) -> dict[str, Any]:
+def _drop_last_value(fields: dict[str, Any]) -> dict[str, Any]:
     """Drop the last value of a reply that was cut: half a name or figure is another one. Lists and lines lose their last item alone."""
-    *whole, last = found.items() or [("", "")]
+    *whole, last = fields.items() or [("", "")]
     key, value = last
     if isinstance(value, list):
         return dict([*whole, (key, value[:-1])])
@@ -54,8 +54,13 @@ def _said_whole(found: dict[str, Any]) -> dict[str, Any]:
     return dict(whole)
 
 
-def _says_enough(said: Looked, _: ChatReply) -> bool:
-    return said.look.needs is not None and bool(said.look.object) and said.draft is not None and bool(said.look.queries)
+def _is_complete(first_look: FirstLook, _: ChatReply) -> bool:
+    return (
+        first_look.look.needs is not None
+        and bool(first_look.look.object)
+        and first_look.draft is not None
+        and bool(first_look.look.queries)
+    )
 
 
-LOOK = ReplyForm("look", parse_look, _says_enough)
+LOOK = ReplyForm("look", parse_look, _is_complete)

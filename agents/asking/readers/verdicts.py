@@ -49,19 +49,19 @@ def verdict(reply: ChatReply) -> Verdict:
     """
     if reply.finish_reason == "error":
         return Verdict(None, reply.error or "")
-    said, reason = read_label(reply.text, "response"), read_label(reply.text, "reason")
-    one_word = said is None and reason is None
+    response, reason = read_label(reply.text, "response"), read_label(reply.text, "reason")
+    one_word = response is None and reason is None
     p_yes = compute_yes_probability(reply.first_token_probs) if one_word else None
-    approves = p_yes >= BREAK_EVEN if p_yes is not None else yes_or_no(said if said is not None else reply.text)
+    approves = p_yes >= BREAK_EVEN if p_yes is not None else yes_or_no(response if response is not None else reply.text)
     return Verdict(approves, reason or "", p_yes, one_word)
 
 
-def said_yes(reply: ChatReply) -> float | None:
+def parse_yes_probability(reply: ChatReply) -> float | None:
     """Return P(yes) of a reply; 1 or 0 for its word if the engine gives no probabilities; None for neither word."""
     probability = compute_yes_probability(reply.first_token_probs)
     if probability is None and reply.finish_reason != "error":
-        said = yes_or_no(reply.text)
-        return None if said is None else float(said)
+        is_yes = yes_or_no(reply.text)
+        return None if is_yes is None else float(is_yes)
     return probability
 
 
@@ -75,22 +75,22 @@ def parse_chain(reply: str) -> ChainOfVerification:
         _confidence(text),
         one_line(read_label(text, "reasoning") or ""),
         tuple(
-            SubFinding(one_line(found["question"]).strip("[] "), found["finding"].lower() == "supported")
-            for found in _FINDING.finditer(text)
+            SubFinding(one_line(match["question"]).strip("[] "), match["finding"].lower() == "supported")
+            for match in _FINDING.finditer(text)
         ),
     )
 
 
 def _confidence(text: str) -> float | None:
-    said = read_label(text, "confidence") or read_label(text, "confidence score")
-    if said is None:
+    figure = read_label(text, "confidence") or read_label(text, "confidence score")
+    if figure is None:
         bare = _BARE_NUMBER.match(text)
-        said = bare.group() if bare else None
-    percent = _PERCENT.search(said or "")
+        figure = bare.group() if bare else None
+    percent = _PERCENT.search(figure or "")
     if percent is not None:
         share = float(percent.group(1)) / 100
         return share if share <= 1 else None
-    return number(said, 0.0, 1.0)
+    return number(figure, 0.0, 1.0)
 
 
 def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
@@ -102,12 +102,12 @@ def parse_flags(reply: str) -> tuple[bool | None, bool | None]:
         None in place of a flag that the reply does not give.
     """
     text = _NUMBERING.sub("", reply)
-    said = [read_label(text, label) for label in ("external", "current")]
-    if said == [None, None]:
+    values = [read_label(text, label) for label in ("external", "current")]
+    if values == [None, None]:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) == 2:
-            said = list(lines)
-    external, now = (yes_or_no(value) if value is not None else None for value in said)
+            values = list(lines)
+    external, now = (yes_or_no(value) if value is not None else None for value in values)
     return external, now
 
 
@@ -116,7 +116,7 @@ def _yes_or_no(reply: ChatReply) -> bool | None:
 
 
 YES_NO = ReplyForm("yes or no", _yes_or_no)
-P_YES = ReplyForm("P(yes)", said_yes)
+P_YES = ReplyForm("P(yes)", parse_yes_probability)
 VERDICT = ReplyForm("verdict", verdict, lambda said, _: said.approves is not None)
 CHAIN = ReplyForm(
     "chain of verification", lambda reply: parse_chain(reply.text), lambda said, _: said.confidence is not None
