@@ -23,10 +23,10 @@ class Accuracy(BaseModel):
 
 def parse_structured_verdict(reply: str) -> Verdict | None:
     """Parse a JSON object with ``accuracy``, ignoring text around it; None for no verdict."""
-    found = _JSON_OBJECT.search(reply)
-    said = found.group() if found else reply
+    match = _JSON_OBJECT.search(reply)
+    json_text = match.group() if match else reply
     try:
-        return Verdict(Accuracy.model_validate_json(said).accuracy, said)
+        return Verdict(Accuracy.model_validate_json(json_text).accuracy, json_text)
     except ValidationError:
         return None
 

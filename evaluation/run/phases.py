@@ -83,19 +83,19 @@ def answer_sessions(
 
     sessions = dataset.sessions if sample is None else sample.sessions
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
-    made = generate(
+    generation = generate(
         launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})
-    missing = count_missing_pictures(made.turns, read_run_log(output_dir))
+    missing = count_missing_pictures(generation.turns, read_run_log(output_dir))
     if missing is not None:
         add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
-    if made.interrupted:
-        console.print(f"stopped after {len(made.turns)} of {made.total} turns; continue with --resume")
-    return made
+    if generation.interrupted:
+        console.print(f"stopped after {len(generation.turns)} of {generation.total} turns; continue with --resume")
+    return generation
 
 
 def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
@@ -110,8 +110,8 @@ def print_errors(console: Console, turns: Sequence[AnsweredTurn], traces: Mappin
     causes = Counter(turn.error_cause for turn in turns if turn.error_cause is not None)
     if causes:
         counted = ", ".join(f"{name_cause(cause)}: {number}" for cause, number in causes.most_common())
-        said = filter(None, (explain_error(traces[turn.key]) for turn in turns if turn.key in traces))
-        example = next((f"; such as: {why}" for why in said), "; the reasons are in run_log.jsonl")
+        reasons = filter(None, (explain_error(traces[turn.key]) for turn in turns if turn.key in traces))
+        example = next((f"; such as: {why}" for why in reasons), "; the reasons are in run_log.jsonl")
         console.print(
             f"{causes.total()} of {len(turns)} turns are errors, which scores count by their text, I don't know ({counted}){example}",
             style="red", markup=False, soft_wrap=True,
@@ -167,9 +167,9 @@ def judge_answers(
         JudgeError: The judge is not available.
     """
     source = answers_dir or output_dir
-    known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
+    dataset_facts: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **known,
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **dataset_facts,
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
@@ -206,8 +206,8 @@ def judge_answers(
     failed_keys = {turn.key for turn in turns if turn.error_cause is not None}
     survived = [trace.error for key, trace in part.matched.items() if trace.error and key not in failed_keys]
     if survived:
-        said = f"{len(survived)} turns met an error inside the agent and went on, such as: {survived[0]}"
-        console.print(said, style="red", markup=False)
+        message = f"{len(survived)} turns met an error inside the agent and went on, such as: {survived[0]}"
+        console.print(message, style="red", markup=False)
     return part
 
 
@@ -216,10 +216,10 @@ def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> li
 
     Answers saved by the organiser's code hold the numbers of its ClassLabels.
     """
-    asked = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
+    questions = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
     def labels_of_data(turn: AnsweredTurn) -> dict[str, Any]:
-        said = {name: getattr(asked.get(turn.key), name, None) for name in LABELS}
-        return {name: label for name, label in said.items() if label}
+        labels = {name: getattr(questions.get(turn.key), name, None) for name in LABELS}
+        return {name: label for name, label in labels.items() if label}
 
     return [replace(turn, **labels_of_data(turn)) for turn in turns]

@@ -65,11 +65,11 @@ class Assignment:
         Returns:
             [] if there is nothing for the replica now.
         """
-        held = self._open[replica]
+        sessions = self._open[replica]
         limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
-        while self._waiting and len(held) < limit:
-            held.append(self._waiting.popleft())
-        return [self._left[session][0] for session in held]
+        while self._waiting and len(sessions) < limit:
+            sessions.append(self._waiting.popleft())
+        return [self._left[session][0] for session in sessions]
 
     def mark_answered(self, replica: int) -> None:
         """Record that the replica's latest batch has been answered."""
@@ -96,10 +96,10 @@ class Replica(Placed):
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launch_agent``); return its batch size and what it is made with."""
         config, about = prepare(self._options)
-        made = self._launched = launch_agent(self._options, config, self._build, search)
-        agent = made.agent
+        launched_agent = self._launched = launch_agent(self._options, config, self._build, search)
+        agent = launched_agent.agent
         assert isinstance(agent, BaseAgent)
-        self._asked = OneAgent(agent, made.replies, made.listen)
+        self._asked = OneAgent(agent, launched_agent.replies, launched_agent.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
@@ -166,13 +166,13 @@ class Replicas:
 
     def models(self) -> dict[str, str]:
         """Return the names of the models that the replicas have loaded, by role."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for replica in self._replicas:
             try:
-                found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
+                names |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
             except self._ray.exceptions.RayError as error:
                 log.warning("a replica does not say what models it has: %s", summarise_error(error))
-        return found
+        return names
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """See ``Answering``.
@@ -196,9 +196,9 @@ class Replicas:
             ready, _ = ray.wait([*under_way], timeout=patience) if under_way else ([], [])
             if not ready:
                 raise EvaluationError("no replica is left; the answers made are kept, and --resume asks for the others")
-            number, asked = under_way.pop(ready[0])
+            number, answered_call = under_way.pop(ready[0])
             try:
-                found = ray.get(ready[0])
+                reply = ray.get(ready[0])
             except ray.exceptions.RayTaskError as error:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except (
@@ -212,16 +212,16 @@ class Replicas:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].node.remote()] = number, None
                 continue
-            if isinstance(found, str):  # the replica replied with its node
-                under_way[self._begin(number, found)] = number, None
+            if isinstance(reply, str):  # the replica replied with its node
+                under_way[self._begin(number, reply)] = number, None
                 continue
             free.add(number)
-            if asked is None:
-                self._check_started(found)
+            if answered_call is None:
+                self._check_started(reply)
                 continue
             deaths[number] = 0
             work.mark_answered(number)
-            yield asked, found
+            yield answered_call, reply
 
     def close(self) -> None:
         """End the replicas."""

@@ -63,8 +63,8 @@ class CollectionRunOptions(AgentOptions, RunJudgeOptions, JsonOptions):
 def choose_folder(collection: Path) -> Path:
     """Return a new folder for a run: results/NAME/1, and so on."""
     place = RESULTS / collection.resolve().name
-    taken = [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
-    return place / str(max(taken, default=0) + 1)
+    numbers = [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
+    return place / str(max(numbers, default=0) + 1)
 
 
 def load_questions(collection: Path) -> OwnQuestions:

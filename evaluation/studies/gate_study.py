@@ -145,18 +145,18 @@ def show_study(
 ) -> None:
     """Print the truthfulness of each policy and the AUROC of each signal."""
     about = material.about
-    said = (
+    summary = (
         f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
         f"forbids, {about['right']} of them right; judge {about['judge']}"
     )
-    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    console.print(summary, markup=False, highlight=False, soft_wrap=True)
     cells = [
-        (name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
-        for name, found in rows.items()
+        (name, f"{100 * truthfulness.mean:.1f}%", f"{100 * truthfulness.low:.1f} .. {100 * truthfulness.high:.1f}")
+        for name, truthfulness in rows.items()
     ]
     ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
     ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
-    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(known)) for name, (area, known) in ordered]
+    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(count)) for name, (area, count) in ordered]
     ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
 
 
@@ -172,12 +172,12 @@ def write_study(
     as_json: bool,
 ) -> None:
     """Write what was fitted as PLACE.json, print it if ``as_json``, and plot it."""
-    known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
-    earned = {policy: asdict(found) for policy, found in rows.items()}
-    content = {**material.about, "truthfulness": earned, "auroc": known, **more}
+    aurocs = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
+    earned = {policy: asdict(truthfulness) for policy, truthfulness in rows.items()}
+    content = {**material.about, "truthfulness": earned, "auroc": aurocs, **more}
     write_json(place.with_suffix(".json"), content)
     if as_json:
         print_json(content)
-    drawn = {signal: area for signal, area in known.items() if area is not None}
-    plots = plot_gate(place, probability, material.turns.right, drawn)
+    finite_areas = {signal: area for signal, area in aurocs.items() if area is not None}
+    plots = plot_gate(place, probability, material.turns.right, finite_areas)
     console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
