@@ -34,10 +34,10 @@ class MakeBar(Protocol):
         """Return the bar of a run.
 
         Args:
-            what: What is counted, as the bar says it.
+            description: What is counted, as the bar says it.
             total: Turns of the run.
             there: Turns that were done before.
-            shown: Whether the bar is visible.
+            is_visible: Whether the bar is shown.
         """
 
 
@@ -75,16 +75,16 @@ class StudyBar:
     """One bar over all runs of a study.
 
     Args:
-        what: The bars of runs that it sums up. For bars of another name it only shows that they are at work.
+        description: The bars of runs that it sums up. For bars of another name it only shows that they are at work.
         shares: The size of each run by its name, as known beforehand. The run corrects it when it begins.
-        shown: Whether the bar is visible.
+        is_visible: Whether the bar is shown.
     """
 
     def __init__(self, description: str, shares: Mapping[str, Share], *, is_visible: bool = True) -> None:
         self._what, self._shares = description, dict(shares)
         self._sums = self._sum_shares()
         # The time left is estimated from the mean of the whole study: the latest turns do not predict the next run's speed.
-        self._bar = turn_bar(description, *self._sums, shown=is_visible, smoothing=0)
+        self._bar = turn_bar(description, *self._sums, is_visible=is_visible, smoothing=0)
 
     def __enter__(self) -> Self:
         return self

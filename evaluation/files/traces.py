@@ -46,10 +46,10 @@ def read_traces(path: Path, *, is_required: bool = False) -> dict[Key, TurnRecor
 
     Args:
         path: The file; a missing one has no records.
-        needed: Raise an error if no line can be read.
+        is_required: Raise an error if no line can be read.
 
     Raises:
-        EvaluationError: Records are ``needed``, and no line of the file can be read.
+        EvaluationError: ``is_required``, and no line of the file can be read.
     """
     records: dict[Key, TurnRecord] = {}
     faults: list[RecordError] = []

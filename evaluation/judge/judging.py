@@ -119,7 +119,7 @@ def judge_turns(
         if not reason:
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
             items[position] = JudgeItem(turn.query, turn.ground_truth, turn.agent_response, forms)
-    with bars(JUDGING, len(items), shown=progress) as bar:
+    with bars(JUDGING, len(items), is_visible=progress) as bar:
         for position, verdict in _verdicts(judge, items, workers if judge.parallel else 1):
             judged[position] = replace(
                 judged[position],

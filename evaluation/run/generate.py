@@ -141,7 +141,7 @@ def generate(
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     with (
-        bars(ANSWERS, len(unanswered), len(answers), shown=progress) as bar,
+        bars(ANSWERS, len(unanswered), len(answers), is_visible=progress) as bar,
         _note_kept_answers(),
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(run_log) as costs,
@@ -260,7 +260,7 @@ def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict
 
     Args:
         path: The file of answers; its run log lies beside it.
-        asked: The turns that are asked.
+        turns: The turns that are asked.
     """
     answers: dict[Key, str] = {}
     records, costs = repair(path), read_run_log(path.parent)

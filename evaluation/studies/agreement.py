@@ -224,7 +224,7 @@ def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -
         raise EvaluationError("two raters are needed: name several --judges, or --labels")
     open_turns = count_to_judge(saved.turns, options.rules)
     shares = {name: Share(open_turns) for name in names if name != OWN}
-    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+    with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
         ratings = _verdicts(saved, names, options, sets, bar, console)
     if options.labels is not None:
         ratings["by hand"] = read_labels(options.labels, saved.turns)
@@ -268,7 +268,7 @@ def build_tables(
 
     Args:
         saved: The answers.
-        found: Verdicts by rater.
+        ratings: Verdicts by rater.
         pairs: Agreement of each pair of raters.
         limit: Number of differing answers to show, cut to a line; None: all of them, whole.
     """

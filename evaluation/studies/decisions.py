@@ -113,7 +113,7 @@ class Turns:
         """Return the points of every turn if these candidates are given; their mean is the truthfulness.
 
         Args:
-            given: Which candidates are given, shape (candidates,).
+            is_given: Which candidates are given, shape (candidates,).
         """
         points = np.zeros(len(self.points))
         points[self.gate_decides] = np.where(is_given, self.points[self.gate_decides], 0.0)
@@ -150,7 +150,7 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
-    records = read_traces(run / TRACE, needed=True)
+    records = read_traces(run / TRACE, is_required=True)
     traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
     decided_turns = [
         (judged, record, final) for judged, record in traced if (final := record.decision) and not record.was_cut_short

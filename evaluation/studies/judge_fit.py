@@ -68,7 +68,7 @@ def ask_model(
     sure = {key: verdict.correct for key, item in items.items() if (verdict := judge_if_sure(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
     probabilities: dict[Key, float] = {}
-    with turn_bar("asking", len(keys), shown=progress) as bar:
+    with turn_bar("asking", len(keys), is_visible=progress) as bar:
         for start in range(0, len(keys), model.batch):
             some = keys[start : start + model.batch]
             replies = model.probabilities([items[key] for key in some])
@@ -126,8 +126,8 @@ def fit(
         cut=round(cut, 4),
         auroc=round(float(roc_auc_score([by_hand[key] for key in probabilities], list(probabilities.values()))), 4),
         labels=labels.name,
-        fitted=measured(FITTED_SPLIT, wanted=True),
-        held_out=measured(f"another split than {FITTED_SPLIT}", wanted=False),
+        fitted=measured(FITTED_SPLIT, is_fitted=True),
+        held_out=measured(f"another split than {FITTED_SPLIT}", is_fitted=False),
     )
     held_out, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
     verdicts: dict[str, Mapping[Key, bool]] = {

@@ -170,7 +170,7 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
         return own_entries
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
     shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
-    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+    with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
         entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)

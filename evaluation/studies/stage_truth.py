@@ -111,7 +111,7 @@ def compare_turn(
     Args:
         judged: The turn with its verdict.
         record: Record of the turn.
-        known: Annotation of its question.
+        annotation: Annotation of its question.
         size: Width and height of the photo that the agent got, in pixels; None if its boxes cannot be compared.
     """
     first = best = None
@@ -305,7 +305,7 @@ def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
         (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in FAILURES))
         for label, stages in traced
     ]
-    notes = tuple(f"{name}: {failing_notes}" for name, failing_notes in FAILURES.items())
+    notes = tuple(f"{name}: {failure}" for name, failure in FAILURES.items())
     tables.append(
         ResultTable(
             "First stage that fails, of turns not right", ("Entry", "not right", *FAILURES), failed, notes=notes

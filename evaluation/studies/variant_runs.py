@@ -93,7 +93,7 @@ def run_all(
     check_labels(variants)
     results, failed = [], False
     runs = {variant.label: make_run_options(variant, tasks, options) for variant in variants}
-    with StudyBar(ANSWERS, count_turns(runs.values()), shown=not options.no_progress) as bar:
+    with StudyBar(ANSWERS, count_turns(runs.values()), is_visible=not options.no_progress) as bar:
         for number, variant in enumerate(variants, 1):
             run = runs[variant.label]
             names = [str(folder) for _, folder in run.folders]
