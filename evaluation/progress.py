@@ -81,7 +81,7 @@ class StudyBar:
     """
 
     def __init__(self, description: str, shares: Mapping[str, Share], *, is_visible: bool = True) -> None:
-        self._what, self._shares = description, dict(shares)
+        self._description, self._shares = description, dict(shares)
         self._sums = self._sum_shares()
         # The time left is estimated from the mean of the whole study: the latest turns do not predict the next run's speed.
         self._bar = turn_bar(description, *self._sums, is_visible=is_visible, smoothing=0)
@@ -99,7 +99,7 @@ class StudyBar:
         @contextmanager
         def make(description: str, total: int, there: int = 0, *, is_visible: bool = True) -> Iterator[Bar]:  # noqa: ARG001
             share = Share(total, there)
-            if description == self._what:
+            if description == self._description:
                 self._shares[next(remaining_names)] = share
                 self._bar.set_description_str(label, refresh=False)
                 self.show()

@@ -18,7 +18,7 @@ from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
-_Known = TypeVar("_Known")
+_Value = TypeVar("_Value")
 DatasetType = Literal["single-turn", "multi-turn"]
 HUB_ORGANISATION = "crag-mm-2025"
 _SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.parquet$")
@@ -249,8 +249,8 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
 
 
 def _read_by_interaction(
-    folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], description: str
-) -> dict[str, _Known]:
+    folders: Sequence[Path], name: str, kind: type[dict[str, _Value]], description: str
+) -> dict[str, _Value]:
     """Read a JSON file from the first folder that has it; empty if none has."""
     file = next((file for folder in folders if (file := folder / name).is_file()), None)
     if file is None:

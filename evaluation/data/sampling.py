@@ -17,7 +17,7 @@ class Sample:
     """The sessions of a sample, and the words that say how they were drawn."""
 
     sessions: tuple[Session, ...]
-    told: str
+    description: str
 
 
 def draw_balanced(sessions: Sequence[Session], size: int, seed: int) -> Sample:

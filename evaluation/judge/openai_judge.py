@@ -90,7 +90,7 @@ class OpenAIJudge:
             if answer.failed:
                 return Verdict(False, answer.error or "", failed=True)
             if answer.reply.cached:
-                self.spending.add_kept(answer.reply.usage or (0, 0))
+                self.spending.add_earlier(answer.reply.usage or (0, 0))
             if answer.value is not None:
                 return answer.value
             text = answer.text

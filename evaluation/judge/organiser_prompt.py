@@ -30,7 +30,7 @@ _PLACES = {
 }
 """Our names of what the organiser's variables hold."""
 
-_WANTED = {"query", "ground_truth", "response"}
+_VALUE_NAMES = {"query", "ground_truth", "response"}
 _DEEPEST = 20
 """Most references followed from one expression to the next."""
 
@@ -39,7 +39,7 @@ EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
 """Settings that the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
-"""A message in pieces: text, and names of ``_WANTED`` for what is judged."""
+"""A message in pieces: text, and names of ``_VALUE_NAMES`` for what is judged."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _split_pieces(text: ast.JoinedStr) -> _Pieces | None:
             pieces.append(("value", _PLACES[part.value.id]))
         else:
             return None
-    return tuple(pieces) if {name for kind, name in pieces if kind == "value"} == _WANTED else None
+    return tuple(pieces) if {name for kind, name in pieces if kind == "value"} == _VALUE_NAMES else None
 
 
 def _evaluate_text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:

@@ -86,7 +86,7 @@ class RuleJudge:
             return verdict
         right, reason, key = case.match_accept_forms() if case.accept else case.match_truth()
         against = (
-            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known))
+            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known_words))
             if right
             else ""
         )
@@ -106,7 +106,7 @@ class _Case:
         self.accept = [AnswerText(form) for form in item.accept if form.strip()]
         self.right = (self.truth, *self.accept)
         self.allowed = [quantity for text in (*self.right, self.query) for quantity in text.quantities]
-        self.known = self.query.words.union(*(text.words for text in self.right))
+        self.known_words = self.query.words.union(*(text.words for text in self.right))
         self.is_list = len(_LIST.split(self.truth.plain)) >= 3
         self.asks_for_identity = bool(_IDENTITY_QUESTION.search(self.query.plain))
 
@@ -132,7 +132,9 @@ class _Case:
         if polarity != expected:
             return Verdict(False, "the wrong one of yes and no")
         named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
-        against = self.find_other_figure() or ("names another" if named and right and not named & self.known else "")
+        against = self.find_other_figure() or (
+            "names another" if named and right and not named & self.known_words else ""
+        )
         return Verdict(not against, against or "yes or no as in the ground truth")
 
     def match_accept_forms(self) -> tuple[bool, str, list[str]]:
@@ -228,7 +230,7 @@ class _Case:
                 )  # "red, blue or green"
                 after = joint
                 for item, rest in ((_candidate_words(left, -1), right), (_candidate_words(right, 1), left)):
-                    strange = set(item) - (accepted if joint == "or" else self.known)
+                    strange = set(item) - (accepted if joint == "or" else self.known_words)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
                     if joint and strange and candidate and set(tokenise_content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"

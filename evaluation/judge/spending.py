@@ -62,7 +62,7 @@ class Spending:
         self.limit = limit
         self.requests = 0
         self.unmetered = 0
-        self._now = self._kept = (0, 0)
+        self._now = self._earlier = (0, 0)
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -93,10 +93,10 @@ class Spending:
                 "leave --max-cost out, or take another server"
             )
 
-    def add_kept(self, tokens: tuple[int, int]) -> None:
+    def add_earlier(self, tokens: tuple[int, int]) -> None:
         """Count the tokens of a judgement that an earlier run paid for."""
         with self._lock:
-            self._kept = _add(self._kept, tokens)
+            self._earlier = _add(self._earlier, tokens)
 
     @property
     def dollars(self) -> float:
@@ -110,7 +110,7 @@ class Spending:
             "tokens_read": self._now[0],
             "tokens_written": self._now[1],
             "dollars": self.dollars if self.price is not None else None,
-            "dollars_of_kept_judgements": self.price.cost(*self._kept) if self.price is not None else None,
+            "dollars_of_kept_judgements": self.price.cost(*self._earlier) if self.price is not None else None,
             "prices": self.price.source if self.price is not None else None,
             "requests_without_token_counts": self.unmetered,
         }
@@ -123,7 +123,9 @@ class Spending:
         if self.price is None:
             return f"{report}; the model's price is not known (--judge-price)"
         earlier_cost = (
-            f"; judgements kept from before had cost ${self.price.cost(*self._kept):.4f}" if any(self._kept) else ""
+            f"; judgements kept from before had cost ${self.price.cost(*self._earlier):.4f}"
+            if any(self._earlier)
+            else ""
         )
         return f"{report}: ${self.dollars:.4f}{earlier_cost} ({self.price.source})"
 

@@ -253,9 +253,9 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         ],
         filters=_list_filters(parts),
         filter_values=_filter_values,
-        filter_of=_FILTER_OF,
+        filter_of=_SLICE_FILTERS,
         main_filter="verdict",
-        chosen=_CHOSEN,
+        chosen=_VERDICT_CHOICES,
         words={"miss": "missing"},
         no_photo="no photo",
         total=sum(len(part.turns) for part in parts),
@@ -281,13 +281,13 @@ def _load_templates() -> Environment:
     environment.filters |= {
         "percent": format_percent,
         "bar": _bar_segments,
-        "told": format_value,
+        "format_value": format_value,
         "notes": collect_notes,
     }
     return environment
 
 
-_FILTER_OF = {
+_SLICE_FILTERS = {
     "query category": "category",
     "domain": "domain",
     "dynamism": "dynamism",
@@ -298,12 +298,12 @@ _FILTER_OF = {
 
 _FILTERS: Mapping[str, Slice] = {
     "verdict": lambda judged: judged.verdict,
-    **{name: SLICES[of] for of, name in _FILTER_OF.items()},
+    **{name: SLICES[slice_name] for slice_name, name in _SLICE_FILTERS.items()},
 }
 """Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
 
-_CHOSEN = {"correct": "correct", "miss": "missing", "hallucination": "hallucinations", "error": "errors"}
+_VERDICT_CHOICES = {"correct": "correct", "miss": "missing", "hallucination": "hallucinations", "error": "errors"}
 """Verdicts that keys choose, in their order, and their names."""
 
 _WITH, _WITHOUT = "with its picture", "without its picture"
@@ -318,7 +318,7 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := getter(turn))}) for name, getter in _FILTERS.items()}
     filters = {name: choices for name, choices in values.items() if len(choices) > 1 or name == "verdict"} | {
-        "verdict": [*_CHOSEN]
+        "verdict": [*_VERDICT_CHOICES]
     }
     return filters | ({"question": [_WITH, _WITHOUT]} if any(part.missing for part in parts) else {})
 

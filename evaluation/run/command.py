@@ -102,7 +102,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         for kind, dataset, folder in datasets:
             sample = samples.get(kind)
             if sample is not None:
-                console.print(f"asked of {dataset.name}: {sample.told}", markup=False, soft_wrap=True)
+                console.print(f"asked of {dataset.name}: {sample.description}", markup=False, soft_wrap=True)
             generation = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, sample=sample, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,

@@ -74,7 +74,7 @@ def answer_sessions(
         )
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
     if sample is not None:
-        made_with["sample"] = sample.told
+        made_with["sample"] = sample.description
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
@@ -218,8 +218,8 @@ def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> li
     """
     questions = {(session.session_id, turn.interaction_id): turn for session in sessions for turn in session.turns}
 
-    def labels_of_data(turn: AnsweredTurn) -> dict[str, Any]:
+    def select_labels(turn: AnsweredTurn) -> dict[str, Any]:
         labels = {name: getattr(questions.get(turn.key), name, None) for name in LABELS}
         return {name: label for name, label in labels.items() if label}
 
-    return [replace(turn, **labels_of_data(turn)) for turn in turns]
+    return [replace(turn, **select_labels(turn)) for turn in turns]

@@ -46,18 +46,18 @@ class Assignment:
     """
 
     def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:
-        self._left: dict[int, deque[Slot]] = {}
+        self._remaining: dict[int, deque[Slot]] = {}
         for batch in batches:
             for slot in batch:
-                self._left.setdefault(slot.session, deque()).append(slot)
-        self._waiting = deque(self._left)
+                self._remaining.setdefault(slot.session, deque()).append(slot)
+        self._waiting = deque(self._remaining)
         self._open: list[list[int]] = [[] for _ in range(replicas)]
         self._batch_size = batch_size
 
     @property
     def is_finished(self) -> bool:
         """Whether every turn has been answered."""
-        return not self._left
+        return not self._remaining
 
     def next_batch(self, replica: int) -> list[Slot]:
         """Return the next turn of each dialog of a replica, new dialogs included.
@@ -66,18 +66,18 @@ class Assignment:
             [] if there is nothing for the replica now.
         """
         sessions = self._open[replica]
-        limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
+        limit = min(self._batch_size, math.ceil(len(self._remaining) / len(self._open)))
         while self._waiting and len(sessions) < limit:
             sessions.append(self._waiting.popleft())
-        return [self._left[session][0] for session in sessions]
+        return [self._remaining[session][0] for session in sessions]
 
     def mark_answered(self, replica: int) -> None:
         """Record that the replica's latest batch has been answered."""
         for session in self._open[replica]:
-            self._left[session].popleft()
-            if not self._left[session]:
-                del self._left[session]
-        self._open[replica] = [session for session in self._open[replica] if session in self._left]
+            self._remaining[session].popleft()
+            if not self._remaining[session]:
+                del self._remaining[session]
+        self._open[replica] = [session for session in self._open[replica] if session in self._remaining]
 
     def mark_lost(self, replica: int) -> None:
         """Record the death of a replica: its dialogs wait behind all others, since one may have caused it."""
@@ -99,7 +99,7 @@ class Replica(Placed):
         launched_agent = self._launched = launch_agent(self._options, config, self._build, search)
         agent = launched_agent.agent
         assert isinstance(agent, BaseAgent)
-        self._asked = OneAgent(agent, launched_agent.replies, launched_agent.listen)
+        self._one_agent = OneAgent(agent, launched_agent.replies, launched_agent.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
@@ -110,7 +110,7 @@ class Replica(Placed):
         assert self._launched is not None
         self._launched.warm_up()
         try:
-            return self._launched.keep_up(partial(self._asked.ask, call))
+            return self._launched.keep_up(partial(self._one_agent.ask, call))
         except GoneError as error:
             log.error("%s", error)
             self.leave()

@@ -153,7 +153,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
-    fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
+    fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.thresholds}
     summary = {**fits, "gate": gate.model_dump()}
     write_study(
         options.runs[0] / "calibration",

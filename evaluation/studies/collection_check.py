@@ -21,7 +21,7 @@ from evaluation.studies.collection_runs import (
     CollectionRunOptions,
     choose_folder,
     load_questions,
-    read_asked,
+    read_judged_questions,
 )
 from evaluation.studies.judged_entries import Entry
 from evaluation.studies.result_tables import publish
@@ -87,7 +87,7 @@ def _check(options: CollectionCheckOptions, console: Console) -> int:
     status = evaluate(options.make_run_options(folder), console)
     if status not in (0, TOO_MANY_ERRORS):
         return status
-    judged_questions = read_asked(folder, questions, options.collection)
+    judged_questions = read_judged_questions(folder, questions, options.collection)
     lost = lost_turns.find_lost_turns(judged_questions, str(options.collection))
     content = lost_turns.build_content(judged_questions, lost)
     for table in lost_turns.build_tables(lost, _MAX_CHARACTERS):

@@ -92,7 +92,7 @@ class Turns:
         return self.points[self.gate_decides] > 0
 
     @property
-    def of_glasses(self) -> BoolArray:
+    def is_egocentric_candidate(self) -> BoolArray:
         """Whether each candidate is about a photo of smart glasses."""
         return self.egocentric[self.gate_decides]
 

@@ -149,13 +149,13 @@ class Fit:
 
     Attributes:
         threshold: Threshold of all candidates.
-        of_each: Thresholds of the candidates about photos of smart glasses, and of the others.
+        thresholds: Thresholds of the candidates about photos of smart glasses, and of the others.
     """
 
     model: Pipeline
     strength: float
     threshold: float
-    of_each: tuple[float, float]
+    thresholds: tuple[float, float]
 
 
 def fit(
@@ -165,7 +165,7 @@ def fit(
     names: Sequence[str],
     folds: int,
     seed: int,
-    of_glasses: BoolArray | None = None,
+    is_egocentric: BoolArray | None = None,
     negative_signals: Collection[str] = (),
 ) -> Fit:
     """Fit the regression with the strength and thresholds that cross-validation chooses.
@@ -179,7 +179,7 @@ def fit(
         names: Names of the signals.
         folds: Parts of the cross-validation.
         seed: Seed of the division into parts.
-        of_glasses: Which candidates are about photos of smart glasses, shape (candidates,); None: none of them.
+        is_egocentric: Which candidates are about photos of smart glasses, shape (candidates,); None: none of them.
         negative_signals: Signals that are higher for wrong candidates.
 
     Raises:
@@ -187,21 +187,24 @@ def fit(
     """
     splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
-    def unseen(model: Pipeline) -> FloatArray:
+    def predict_unseen(model: Pipeline) -> FloatArray:
         probabilities: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
         return probabilities
 
     try:
-        tried = {strength: unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
+        tried = {strength: predict_unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
     except ValueError as error:  # without some part all others are right, or all wrong
         raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)
-    glasses = np.zeros_like(right) if of_glasses is None else of_glasses
-    of_each = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
+    glasses = np.zeros_like(right) if is_egocentric is None else is_egocentric
+    thresholds = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
     threshold = choose_threshold(tried[strength], points)
     return Fit(
-        _make_model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
+        _make_model(strength, names, negative_signals).fit(matrix, right),
+        strength,
+        threshold,
+        (thresholds[0], thresholds[1]),
     )
 
 
@@ -213,11 +216,11 @@ def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeat
     Raises:
         EvaluationError: Right or wrong candidates stand in too few sessions.
     """
-    matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.of_glasses
+    matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.is_egocentric_candidate
     probability, areas = np.zeros(len(right)), []
     at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
-        once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
+        once, threshold, thresholds = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
         for others, held_out in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
             fitted = fit(
                 matrix[others],
@@ -231,12 +234,12 @@ def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeat
             )
             once[held_out] = fitted.model.predict_proba(matrix[held_out])[:, 1]
             threshold[held_out] = fitted.threshold
-            of_each[held_out] = np.where(glasses[held_out], *fitted.of_each)
+            thresholds[held_out] = np.where(glasses[held_out], *fitted.thresholds)
         probability += once / repeats
         areas.append(float(roc_auc_score(right, once)))
         at_half += turns.score(once >= BREAK_EVEN) / repeats
         at_fitted += turns.score(once >= threshold) / repeats
-        at_both += turns.score(once >= of_each) / repeats
+        at_both += turns.score(once >= thresholds) / repeats
     return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted, at_both)
 
 
@@ -279,7 +282,7 @@ def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], 
 
 def apply_gate(turns: Turns, gate: Gate) -> BoolArray:
     """Return which candidates a gate gives, shape (candidates,)."""
-    minimum = np.where(turns.of_glasses, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
+    minimum = np.where(turns.is_egocentric_candidate, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
     is_given: BoolArray = predict_probability(turns, gate.probability) >= minimum
     return is_given
 

@@ -112,8 +112,8 @@ class GateStudy:
                 turns, honest.at_fitted
             ),
         }
-        if len(np.unique(turns.of_glasses)) == 2:
-            here = "{:.3f}, {:.3f}".format(*fitted.of_each)
+        if len(np.unique(turns.is_egocentric_candidate)) == 2:
+            here = "{:.3f}, {:.3f}".format(*fitted.thresholds)
             rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = (
                 measure_truthfulness(turns, honest.at_both)
             )
@@ -131,12 +131,19 @@ def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     honest = cross_validate(turns, names, folds=folds, repeats=repeats)
     fitted = fit(
-        turns.matrix(names), turns.right, turns.groups, names, folds, 0, turns.of_glasses, turns.negative_signals
+        turns.matrix(names),
+        turns.right,
+        turns.groups,
+        names,
+        folds,
+        0,
+        turns.is_egocentric_candidate,
+        turns.negative_signals,
     )
     one = bool(honest.at_fitted.mean() > honest.at_half.mean())
     gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
     if gain.low > 0:  # a further parameter has to gain beyond chance
-        return GateStudy(tuple(names), honest, fitted, fitted.of_each[1], fitted.of_each[0])
+        return GateStudy(tuple(names), honest, fitted, fitted.thresholds[1], fitted.thresholds[0])
     return GateStudy(tuple(names), honest, fitted, fitted.threshold if one else BREAK_EVEN, None)
 
 

@@ -108,7 +108,7 @@ def fit(
     )
     judge = sure | {key: probability >= cut for key, probability in probabilities.items()}
 
-    def measured(part: str, is_fitted: bool) -> Tally:
+    def measure(part: str, is_fitted: bool) -> Tally:
         verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is is_fitted}
         agreement = measure_agreement("judge", "hand", verdicts, by_hand)
         if agreement is None:
@@ -126,8 +126,8 @@ def fit(
         cut=round(cut, 4),
         auroc=round(float(roc_auc_score([by_hand[key] for key in probabilities], list(probabilities.values()))), 4),
         labels=labels.name,
-        fitted=measured(FITTED_SPLIT, is_fitted=True),
-        held_out=measured(f"another split than {FITTED_SPLIT}", is_fitted=False),
+        fitted=measure(FITTED_SPLIT, is_fitted=True),
+        held_out=measure(f"another split than {FITTED_SPLIT}", is_fitted=False),
     )
     held_out, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
     verdicts: dict[str, Mapping[Key, bool]] = {

@@ -212,11 +212,11 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     times = make_time_columns(results) if timed else make_turn_columns(results)
     notes += describe_failures(results)
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
-    tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in build_paired_tables("Entry", results)]
+    tests = [replace(table, notes=(*table.notes, _CHOICE_NOTE)) for table in build_paired_tables("Entry", results)]
     return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]
 
 
-_CHOSEN = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
+_CHOICE_NOTE = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
 
 
 def _build_slice_tables(board: Board) -> Iterator[ResultTable]:

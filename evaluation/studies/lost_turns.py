@@ -22,8 +22,8 @@ _MAX_CHARACTERS = 90
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A judged turn with what is known of it.
+class JudgedQuestion:
+    """A question of a collection with its judged turn.
 
     Attributes:
         record: Its record, or None.
@@ -49,7 +49,7 @@ class Asked:
 class LostTurn:
     """A lost turn: why, in detail, and what would mend it."""
 
-    asked: Asked
+    question: JudgedQuestion
     reason: Reason
     detail: str
     mend: str
@@ -57,10 +57,10 @@ class LostTurn:
     @property
     def key(self) -> Key:
         """Identifier of the turn."""
-        return self.asked.judged.turn.key
+        return self.question.judged.turn.key
 
 
-def find_lost_turns(turns: Sequence[Asked], collection: str) -> list[LostTurn]:
+def find_lost_turns(turns: Sequence[JudgedQuestion], collection: str) -> list[LostTurn]:
     """Explain the lost turns, in the order of ``REASONS``.
 
     Args:
@@ -71,7 +71,7 @@ def find_lost_turns(turns: Sequence[Asked], collection: str) -> list[LostTurn]:
     return sorted(lost, key=lambda each: REASONS.index(each.reason))
 
 
-def _explain(question: Asked, calibrate: str) -> LostTurn:
+def _explain(question: JudgedQuestion, calibrate: str) -> LostTurn:
     judged, record = question.judged, question.record
     if judged.turn.error_cause is not None:
         why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause)
@@ -103,12 +103,12 @@ def _explain(question: Asked, calibrate: str) -> LostTurn:
     )
 
 
-def _is_right_candidate(question: Asked) -> bool:
+def _is_right_candidate(question: JudgedQuestion) -> bool:
     decision = question.record.decision if question.record is not None else None
     return decision is not None and _holds_answer(decision.candidate or "", question.answers)
 
 
-def _has_evidence(question: Asked) -> bool:
+def _has_evidence(question: JudgedQuestion) -> bool:
     """Return whether the evidence holds an accepted answer. A yes or a no stands in no evidence, so that any will do."""
     record = question.record
     if record is None:
@@ -124,7 +124,7 @@ def _holds_answer(text: str, answers: Sequence[str]) -> bool:
     return any(f" {words} " in text_words for answer in answers if (words := " ".join(tokenise(answer))))
 
 
-def count_outcomes(turns: Sequence[Asked]) -> str:
+def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
     """Count what became of the questions, in a sentence."""
     answerable = [each for each in turns if each.answers]
     others = [each for each in turns if not each.answers]
@@ -150,9 +150,9 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
     rows = [
         (
             each.reason,
-            each.asked.photo or "no photo",
-            shorten(each.asked.judged.turn.query, longest),
-            shorten(" | ".join(each.asked.answers) or "(none)", longest),
+            each.question.photo or "no photo",
+            shorten(each.question.judged.turn.query, longest),
+            shorten(" | ".join(each.question.answers) or "(none)", longest),
             shorten(each.detail, longest),
         )
         for each in lost
@@ -165,13 +165,13 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
         if each.mend:
             mended.setdefault(each.mend, []).append(each)
     mend_rows = [
-        (mend, str(len(some)), shorten("; ".join(each.asked.judged.turn.query for each in some), longest))
+        (mend, str(len(some)), shorten("; ".join(each.question.judged.turn.query for each in some), longest))
         for mend, some in sorted(mended.items(), key=lambda item: -len(item[1]))
     ]
     return [*tables, ResultTable("What would mend it", ("what", "turns", "questions"), mend_rows, words=True)]
 
 
-def build_content(turns: Sequence[Asked], lost: Sequence[LostTurn]) -> dict[str, Any]:
+def build_content(turns: Sequence[JudgedQuestion], lost: Sequence[LostTurn]) -> dict[str, Any]:
     """Return the content of lost.json."""
     return {
         "summary": count_outcomes(turns),
@@ -179,10 +179,10 @@ def build_content(turns: Sequence[Asked], lost: Sequence[LostTurn]) -> dict[str,
             {
                 "session_id": each.key[0],
                 "interaction_id": each.key[1],
-                "photo": each.asked.photo or None,
-                "question": each.asked.judged.turn.query,
-                "answers": list(each.asked.answers),
-                "answer": each.asked.judged.turn.agent_response,
+                "photo": each.question.photo or None,
+                "question": each.question.judged.turn.query,
+                "answers": list(each.question.answers),
+                "answer": each.question.judged.turn.agent_response,
                 "why": each.reason,
                 "detail": each.detail,
                 "mend": each.mend,
