@@ -69,11 +69,11 @@ def run_to_exit_status(
     except OSError as error:
         if not (is_file_error(error) or isinstance(error, failures)):
             raise
-        said = format_os_error(error)
+        message = format_os_error(error)
     except failures as error:
-        said = well_formed(str(error))
+        message = well_formed(str(error))
     try:
-        console.print(f"error: {said}", style="red", markup=False, soft_wrap=True)
+        console.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
     except OSError:  # the console may write to the full disk too
-        print(f"error: {said}", file=sys.stderr)
+        print(f"error: {message}", file=sys.stderr)
     return 2

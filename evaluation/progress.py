@@ -28,22 +28,24 @@ class Bar(Protocol):
 class MakeBar(Protocol):
     """Factory of progress bars."""
 
-    def __call__(self, what: str, total: int, there: int = 0, *, shown: bool = True) -> AbstractContextManager[Bar]:
+    def __call__(
+        self, description: str, total: int, there: int = 0, *, is_visible: bool = True
+    ) -> AbstractContextManager[Bar]:
         """Return the bar of a run.
 
         Args:
-            what: What is counted, as the bar says it.
+            description: What is counted, as the bar says it.
             total: Turns of the run.
             there: Turns that were done before.
-            shown: Whether the bar is visible.
+            is_visible: Whether the bar is shown.
         """
 
 
-def turn_bar(what: str, total: int, there: int = 0, *, shown: bool = True, **options: Any) -> tqdm[Any]:
+def turn_bar(description: str, total: int, there: int = 0, *, is_visible: bool = True, **options: Any) -> tqdm[Any]:
     """Return a bar on standard error (see ``MakeBar``); ``options`` are passed to tqdm."""
     if not sys.stderr.isatty():
         options |= {"file": _Lines(sys.stderr), "mininterval": SECONDS_A_LINE}
-    return tqdm(total=total, initial=there, desc=what, unit="turn", disable=not shown, **options)
+    return tqdm(total=total, initial=there, desc=description, unit="turn", disable=not is_visible, **options)
 
 
 class _Lines(ObjectWrapper):
@@ -73,16 +75,16 @@ class StudyBar:
     """One bar over all runs of a study.
 
     Args:
-        what: The bars of runs that it sums up. For bars of another name it only shows that they are at work.
+        description: The bars of runs that it sums up. For bars of another name it only shows that they are at work.
         shares: The size of each run by its name, as known beforehand. The run corrects it when it begins.
-        shown: Whether the bar is visible.
+        is_visible: Whether the bar is shown.
     """
 
-    def __init__(self, what: str, shares: Mapping[str, Share], *, shown: bool = True) -> None:
-        self._what, self._shares = what, dict(shares)
+    def __init__(self, description: str, shares: Mapping[str, Share], *, is_visible: bool = True) -> None:
+        self._description, self._shares = description, dict(shares)
         self._sums = self._sum_shares()
         # The time left is estimated from the mean of the whole study: the latest turns do not predict the next run's speed.
-        self._bar = turn_bar(what, *self._sums, shown=shown, smoothing=0)
+        self._bar = turn_bar(description, *self._sums, is_visible=is_visible, smoothing=0)
 
     def __enter__(self) -> Self:
         return self
@@ -92,17 +94,17 @@ class StudyBar:
 
     def bars_for(self, label: str, *names: str) -> MakeBar:
         """Return a factory of bars for the runs of these names, one after the other."""
-        left = iter(names)
+        remaining_names = iter(names)
 
         @contextmanager
-        def make(what: str, total: int, there: int = 0, *, shown: bool = True) -> Iterator[Bar]:  # noqa: ARG001
+        def make(description: str, total: int, there: int = 0, *, is_visible: bool = True) -> Iterator[Bar]:  # noqa: ARG001
             share = Share(total, there)
-            if what == self._what:
-                self._shares[next(left)] = share
+            if description == self._description:
+                self._shares[next(remaining_names)] = share
                 self._bar.set_description_str(label, refresh=False)
                 self.show()
             else:
-                self._bar.set_description_str(f"{label}, {what}")
+                self._bar.set_description_str(f"{label}, {description}")
             yield _Part(self, share)
 
         return make

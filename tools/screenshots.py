@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         about = read_about(options)
         dialogs = find_dialogs(about, options.knowledge)
-        place, record = find_answered(dialogs, read_traces(options.page_run / TRACE, needed=True))
+        place, record = find_answered(dialogs, read_traces(options.page_run / TRACE, is_required=True))
         examples = [make_example(dialog) for dialog in dialogs]
     except (EvaluationError, SettingsError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)

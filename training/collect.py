@@ -114,7 +114,7 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
         TrainingDataError: The run is not recorded, or holds a question of ``test``.
         EvaluationError: The run is not judged.
     """
-    records = read_traces(run / TRACE, needed=True)
+    records = read_traces(run / TRACE, is_required=True)
     exchanges = [exchange for record in records.values() for exchange in record.exchanges]
     if not exchanges or not all(exchange.messages for exchange in exchanges):
         raise TrainingDataError(f"{run / TRACE} holds no requests: make the run with --record-requests")

@@ -64,7 +64,7 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
         TrainingDataError: The run had no stages ``draft`` and ``route``, or their features are not the router's.
         EvaluationError: The answers or the records cannot be read.
     """
-    records = read_traces(run / TRACE, needed=True)
+    records = read_traces(run / TRACE, is_required=True)
     turns = []
     for answer in read_responses(run / RESPONSES):
         record = records.get(answer.key)

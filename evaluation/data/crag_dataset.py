@@ -18,7 +18,7 @@ from evaluation.data.rows import find_label_features, to_session
 from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
 from evaluation.rules import OURS, Rules
 
-_Known = TypeVar("_Known")
+_Value = TypeVar("_Value")
 DatasetType = Literal["single-turn", "multi-turn"]
 HUB_ORGANISATION = "crag-mm-2025"
 _SHARD = re.compile(r"^(?P<split>.+?)(?:-\d{5}-of-\d{5})?\.parquet$")
@@ -65,7 +65,7 @@ def find_local(path: Path, dataset_type: DatasetType, revision: str) -> LocalSou
     files = list_parquet_files(folder)
     if not files:
         others = sorted(
-            str(found.parent.relative_to(path)) for found in path.glob("**/data") if list_parquet_files(found.parent)
+            str(file.parent.relative_to(path)) for file in path.glob("**/data") if list_parquet_files(file.parent)
         )
         hint = f"; there is {', '.join(others)}" if others else ""
         raise EvaluationError(f"no parquet files of {dataset_type} revision {revision} under {path}{hint}")
@@ -249,8 +249,8 @@ def read_facts(folders: Sequence[Path]) -> dict[str, TurnFacts]:
 
 
 def _read_by_interaction(
-    folders: Sequence[Path], name: str, kind: type[dict[str, _Known]], what: str
-) -> dict[str, _Known]:
+    folders: Sequence[Path], name: str, kind: type[dict[str, _Value]], description: str
+) -> dict[str, _Value]:
     """Read a JSON file from the first folder that has it; empty if none has."""
     file = next((file for folder in folders if (file := folder / name).is_file()), None)
     if file is None:
@@ -258,4 +258,4 @@ def _read_by_interaction(
     try:
         return TypeAdapter(kind).validate_json(file.read_bytes(), strict=True)
     except ValidationError as error:
-        raise EvaluationError(f"{file} must map interaction ids to {what} ({first_fault(error)})") from error
+        raise EvaluationError(f"{file} must map interaction ids to {description} ({first_fault(error)})") from error

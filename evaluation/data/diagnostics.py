@@ -60,8 +60,8 @@ def is_same_name(true: str, name: str) -> bool:
 
 def nearest_name(true: str, names: Iterable[str]) -> str | None:
     """Return the most similar name, or None if none is similar enough to be the same."""
-    found = process.extractOne(true, list(names), scorer=fuzz.ratio, processor=str.lower, score_cutoff=SAME_NAME)
-    return None if found is None else str(found[0])
+    match = process.extractOne(true, list(names), scorer=fuzz.ratio, processor=str.lower, score_cutoff=SAME_NAME)
+    return None if match is None else str(match[0])
 
 
 class DiagnosticsDataset(CragDataset):
@@ -78,9 +78,11 @@ class DiagnosticsDataset(CragDataset):
         if lacking:
             raise EvaluationError(f"{name} is no CRAG-MM-Diagnostics: it has no column {', '.join(sorted(lacking))}")
         self.form = form
-        known = [*map(_parse_annotation, rows.remove_columns(_select_present(rows, "image")))]
-        self.annotations = {str(row): annotation for row, annotation in zip(rows["id"], known, strict=True)}
-        super().__init__(_to_crag_layout(rows, known, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules)
+        annotations = [*map(_parse_annotation, rows.remove_columns(_select_present(rows, "image")))]
+        self.annotations = {str(row): annotation for row, annotation in zip(rows["id"], annotations, strict=True)}
+        super().__init__(
+            _to_crag_layout(rows, annotations, form), f"{NAME}-{form}@{name}/{split}", images, {}, {}, rules
+        )
 
     def _load_image(self, session: Session) -> LoadedImage:
         if self.form == "text-only":
@@ -122,27 +124,27 @@ def load_diagnostics(
                 f"CRAG-MM-Diagnostics asks about what the indices of {INDEX_SPLIT} hold, and --split is {split}; "
                 f"give --split {INDEX_SPLIT}"
             )
-        name, chosen = "hub", HUB_SPLIT
+        name, split_name = "hub", HUB_SPLIT
         source: dict[str, Any] = {"path": HUB_ID}
         hint = ". Without network, name a local copy with --dataset PATH."
     else:
         files = group_by_split(list_parquet_files(path)) if path.is_dir() else {}
-        chosen = split if split in files else HUB_SPLIT
-        if chosen not in files:
+        split_name = split if split in files else HUB_SPLIT
+        if split_name not in files:
             raise EvaluationError(
                 f"{path} holds no parquet files of split {split} or {HUB_SPLIT}; name a copy of the data set {HUB_ID} with --dataset"
             )
         name, hint = "local", ""
-        source = {"path": "parquet", "data_files": {chosen: [str(file) for file in files[chosen]]}}
+        source = {"path": "parquet", "data_files": {split_name: [str(file) for file in files[split_name]]}}
         datasets.disable_progress_bars()
     try:
-        rows = datasets.load_dataset(**source, split=chosen, cache_dir=str(cache / "tables"))
+        rows = datasets.load_dataset(**source, split=split_name, cache_dir=str(cache / "tables"))
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise EvaluationError(
             f"CRAG-MM-Diagnostics could not be loaded from {path or HUB_ID}: {error}{hint}"
         ) from error
     folders = [folder / "image_cache" for folder in ((cache,) if path is None else (path, cache))]
-    return DiagnosticsDataset(rows, name, form, ImageCache(folders, online), chosen, rules)
+    return DiagnosticsDataset(rows, name, form, ImageCache(folders, online), split_name, rules)
 
 
 def _select_present(rows: datasets.Dataset, *columns: str) -> list[str]:
@@ -155,36 +157,37 @@ def _parse_annotation(row: Mapping[str, Any]) -> Annotation:
     Raises:
         EvaluationError: A field that every question has is missing or malformed.
     """
-    place, said = f"question {row.get('id')}", row.get("metadata")
+    place, metadata = f"question {row.get('id')}", row.get("metadata")
     try:
-        if not isinstance(said, Mapping):
+        if not isinstance(metadata, Mapping):
             raise TypeError("metadata is no struct")
-        width, height = (float(side) for side in said["image_size"])
-        left, top, right, bottom = (float(edge) for edge in said["target_roi_bbox"])
+        width, height = (float(side) for side in metadata["image_size"])
+        left, top, right, bottom = (float(edge) for edge in metadata["target_roi_bbox"])
         if not (0 <= left < right <= width and 0 <= top < bottom <= height):
             raise ValueError(f"box {[left, top, right, bottom]} is no region of {width:g} x {height:g} pixels")
-        name = str(said["target_object_name"] or "")
+        name = str(metadata["target_object_name"] or "")
     except (KeyError, TypeError, ValueError) as error:
         why = f"metadata has no {error}" if isinstance(error, KeyError) else str(error)
         raise EvaluationError(f"CRAG-MM-Diagnostics, {place}: {why}") from error
     return Annotation(
         entity=name,
         box=(left / width, top / height, right / width, bottom / height),
-        category=str(said.get("referring_expression_category") or ""),
-        named_question=str(said.get("textual_only_question") or ""),
-        disambiguated_question=str(said.get("disambiguated_question") or ""),
+        category=str(metadata.get("referring_expression_category") or ""),
+        named_question=str(metadata.get("textual_only_question") or ""),
+        disambiguated_question=str(metadata.get("disambiguated_question") or ""),
     )
 
 
-def _to_crag_layout(rows: datasets.Dataset, known: Sequence[Annotation], form: Form) -> datasets.Dataset:
+def _to_crag_layout(rows: datasets.Dataset, annotations: Sequence[Annotation], form: Form) -> datasets.Dataset:
     """Convert the rows to CRAG-MM's layout, with the question of this form."""
     ids = [str(row) for row in rows["id"]]
     questions = [
-        _choose_wording(str(asked or ""), each, form) for asked, each in zip(rows["question"], known, strict=True)
+        _choose_wording(str(question or ""), each, form)
+        for question, each in zip(rows["question"], annotations, strict=True)
     ]
     turns = [
-        [{"interaction_id": row, "query": asked, "query_category": each.category}]
-        for row, asked, each in zip(ids, questions, known, strict=True)
+        [{"interaction_id": row, "query": question, "query_category": each.category}]
+        for row, question, each in zip(ids, questions, annotations, strict=True)
     ]
     answers = [
         [{"interaction_id": row, "ans_full": str(answer or "")}]
@@ -199,7 +202,7 @@ def _to_crag_layout(rows: datasets.Dataset, known: Sequence[Annotation], form: F
     return table
 
 
-def _choose_wording(asked: str, known: Annotation, form: Form) -> str:
+def _choose_wording(question: str, annotation: Annotation, form: Form) -> str:
     if form in ("named", "text-only"):
-        return known.named_question or asked
-    return (known.disambiguated_question or asked) if form == "disambiguated" else asked
+        return annotation.named_question or question
+    return (annotation.disambiguated_question or question) if form == "disambiguated" else question

@@ -73,10 +73,10 @@ def find_questions(path: Path) -> Path | None:
     """
     if path.is_file():
         return path if path.suffix.lower() in SUFFIXES else None
-    found = [file for name in NAMES if (file := path / name).is_file()]
-    if len(found) > 1:
+    files = [file for name in NAMES if (file := path / name).is_file()]
+    if len(files) > 1:
         raise EvaluationError(f"{path} holds both {' and '.join(NAMES)}; keep the questions in one of them")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def require_questions(folder: Path) -> Path:
@@ -85,12 +85,12 @@ def require_questions(folder: Path) -> Path:
     Raises:
         EvaluationError: It holds none, or two.
     """
-    found = find_questions(folder)
-    if found is None:
+    file = find_questions(folder)
+    if file is None:
         raise EvaluationError(
             f"{folder} holds no questions: write them into {NAMES[0]}, with the columns {', '.join(COLUMNS)} (docs/own_knowledge.md)"
         )
-    return found
+    return file
 
 
 def read_questions(file: Path) -> list[OwnDialog]:
@@ -126,7 +126,7 @@ def read_questions(file: Path) -> list[OwnDialog]:
     if faults:
         more = [f"... and {len(faults) - _MAX_TOLD} more faults"] if len(faults) > _MAX_TOLD else []
         raise EvaluationError("\n".join([*faults[:_MAX_TOLD], *more]))
-    return [_make_dialog(file.parent, found) for found in dialogs.values()]
+    return [_make_dialog(file.parent, dialog_rows) for dialog_rows in dialogs.values()]
 
 
 def _make_dialog(folder: Path, rows: Sequence[_Row]) -> OwnDialog:
@@ -159,10 +159,10 @@ def _find_photo_fault(folder: Path, name: str) -> str:
 def _read_csv(file: Path, faults: list[str]) -> list[_Row]:
     rows: list[_Row] = []
     try:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            header = opened.readline()
-            opened.seek(0)
-            reader = csv.DictReader(opened, delimiter=max(",;\t", key=header.count), restval="", strict=True)
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            header = stream.readline()
+            stream.seek(0)
+            reader = csv.DictReader(stream, delimiter=max(",;\t", key=header.count), restval="", strict=True)
             reader.fieldnames = names = [_name_column(name) for name in reader.fieldnames or ()]
             faults += _check_columns(f"{file}:1", names)
             if faults:
@@ -190,19 +190,19 @@ def _read_json_lines(file: Path, faults: list[str]) -> list[_Row]:
     for number, line in _read_lines(file, faults):
         where = f"{file}:{number}"
         try:
-            found = parse_json(line)
+            record = parse_json(line)
         except ValueError as error:
             faults.append(f"{where}: it is no JSON ({one_line(error)})")
             continue
-        if not isinstance(found, Mapping):
+        if not isinstance(record, Mapping):
             faults.append(f"{where}: a line has to be an object with {', '.join(COLUMNS)}")
             continue
-        fields = {_name_column(str(name)): value for name, value in found.items()}
+        fields = {_name_column(str(name)): value for name, value in record.items()}
         wrong = [*_check_columns(where, [*fields, *({ANSWERS} - fields.keys())]), *_check_values(where, fields)]
         faults += wrong
         if not wrong:
-            given = fields.get(ANSWERS) or []
-            answers = tuple(filter(None, (text.strip() for text in ([given] if isinstance(given, str) else given))))
+            entry = fields.get(ANSWERS) or []
+            answers = tuple(filter(None, (text.strip() for text in ([entry] if isinstance(entry, str) else entry))))
             texts = [str(fields.get(name) or "").strip() for name in (PHOTO, QUESTION, DIALOG)]
             rows.append(_Row(where, texts[0], texts[1], answers, texts[2]))
     return rows
@@ -228,11 +228,11 @@ def _name_column(name: str) -> str:
 
 def _check_columns(where: str, names: Sequence[str]) -> list[str]:
     """Return the faults of a header, or of the fields of a line."""
-    known = ", ".join(COLUMNS)
-    faults = [f"{where}: unknown column {name!r}; known: {known}" for name in names if name not in COLUMNS]
+    columns = ", ".join(COLUMNS)
+    faults = [f"{where}: unknown column {name!r}; known: {columns}" for name in names if name not in COLUMNS]
     faults += [f"{where}: column {name!r} stands there twice" for name in COLUMNS if names.count(name) > 1]
     missing = [name for name in (QUESTION, ANSWERS) if name not in names]
-    return faults + [f"{where}: the column {name!r} is missing; known: {known}" for name in missing]
+    return faults + [f"{where}: the column {name!r} is missing; known: {columns}" for name in missing]
 
 
 def _check_values(where: str, fields: Mapping[str, Any]) -> list[str]:

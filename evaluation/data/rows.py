@@ -18,8 +18,8 @@ from evaluation.rules import OURS, Rules
 def find_label_features(features: Mapping[str, Any]) -> dict[str, datasets.ClassLabel]:
     """Return the ClassLabels of the label columns of ``turns``; empty for string labels (v0.1.1)."""
     turns = _unwrap_feature(features["turns"], Mapping) or {}
-    found = {column: _unwrap_feature(turns.get(column), datasets.ClassLabel) for column in LABELS}
-    return {column: label for column, label in found.items() if label is not None}
+    labels = {column: _unwrap_feature(turns.get(column), datasets.ClassLabel) for column in LABELS}
+    return {column: label for column, label in labels.items() if label is not None}
 
 
 def to_session(

@@ -17,7 +17,7 @@ class Sample:
     """The sessions of a sample, and the words that say how they were drawn."""
 
     sessions: tuple[Session, ...]
-    told: str
+    description: str
 
 
 def draw_balanced(sessions: Sequence[Session], size: int, seed: int) -> Sample:
@@ -41,10 +41,10 @@ def draw_balanced(sessions: Sequence[Session], size: int, seed: int) -> Sample:
     order = list(kinds.values())
     chance.shuffle(order)
     rounds = range(max(map(len, order), default=0))
-    drawn = tuple(each[place] for place in rounds for each in order if place < len(each))[:size]
-    counted = ", ".join(f"{kind} {number}" for kind, number in sorted(Counter(map(_get_kind, drawn)).items()))
+    sample = tuple(each[place] for place in rounds for each in order if place < len(each))[:size]
+    counted = ", ".join(f"{kind} {number}" for kind, number in sorted(Counter(map(_get_kind, sample)).items()))
     return Sample(
-        drawn, f"{len(drawn)} of {len(sessions)} sessions, balanced by kind of question, seed {seed}: {counted}"
+        sample, f"{len(sample)} of {len(sessions)} sessions, balanced by kind of question, seed {seed}: {counted}"
     )
 
 

@@ -49,7 +49,7 @@ def lock_folders(*folders: Path | None) -> Iterator[None]:
 def _lock_folder(folder: Path) -> Iterator[None]:
     lock = FileLock(folder / LOCK, timeout=0)
     with annotate_os_error(f"writing into {folder}"):
-        made = not folder.exists()
+        is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire()
@@ -70,7 +70,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):  # the disk may be gone by now
             (folder / WRITER).unlink(missing_ok=True)
-            if made and not {path.name for path in folder.iterdir()} - {LOCK}:
+            if is_new and not {path.name for path in folder.iterdir()} - {LOCK}:
                 (folder / LOCK).unlink()
                 folder.rmdir()
         lock.release()
@@ -85,8 +85,8 @@ def _describe_this_process() -> dict[str, object]:
 def _describe_holder(folder: Path) -> str:
     """Describe the holder of a folder's lock from the file that it has written."""
     try:
-        said = parse_json((folder / WRITER).read_bytes())
-        who = (said[name] for name in ("process", "host", "since", "command"))
-        return "process {} on {} since {} ({})".format(*map(shorten_name, who))
+        fields = parse_json((folder / WRITER).read_bytes())
+        holder = (fields[name] for name in ("process", "host", "since", "command"))
+        return "process {} on {} since {} ({})".format(*map(shorten_name, holder))
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -146,8 +146,8 @@ def describe_picture(words: Sequence[str]) -> dict[str, str]:
 
 
 def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(scrub(json.dumps(dict(about), ensure_ascii=False)))
-    return made
+    values: dict[str, Any] = json.loads(scrub(json.dumps(dict(about), ensure_ascii=False)))
+    return values
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -132,5 +132,5 @@ def count_missing_pictures(turns: Sequence[AnsweredTurn], costs: Mapping[Key, Ru
 
 def select_costs(turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> list[RunLogLine]:
     """Return the costs of these turns, in their order; turns without any are left out."""
-    found = (costs.get(turn.key) for turn in turns)
-    return [line for line in found if line is not None]
+    lines = (costs.get(turn.key) for turn in turns)
+    return [line for line in lines if line is not None]

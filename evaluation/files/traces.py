@@ -39,19 +39,19 @@ def append_records(
     return lines
 
 
-def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
+def read_traces(path: Path, *, is_required: bool = False) -> dict[Key, TurnRecord]:
     """Read the records of a file by session and interaction, the latest of each turn.
 
     Unreadable lines are left out with one warning: the last line of a killed run, or all of a run of another version.
 
     Args:
         path: The file; a missing one has no records.
-        needed: Raise an error if no line can be read.
+        is_required: Raise an error if no line can be read.
 
     Raises:
-        EvaluationError: Records are ``needed``, and no line of the file can be read.
+        EvaluationError: ``is_required``, and no line of the file can be read.
     """
-    found: dict[Key, TurnRecord] = {}
+    records: dict[Key, TurnRecord] = {}
     faults: list[RecordError] = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
         if line.strip():
@@ -60,15 +60,15 @@ def read_traces(path: Path, *, needed: bool = False) -> dict[Key, TurnRecord]:
             except RecordError as error:
                 faults.append(error)
             else:
-                found[record.key] = record
-    if faults and found:
+                records[record.key] = record
+    if faults and records:
         log.warning("%s: %d lines are left out; of the first: %s", path, len(faults), faults[0])
     elif faults:
-        said = f"{path} holds no record that can be read: {faults[0]}"
-        if needed:
-            raise EvaluationError(said)
-        log.warning("%s", said)
-    return found
+        message = f"{path} holds no record that can be read: {faults[0]}"
+        if is_required:
+            raise EvaluationError(message)
+        log.warning("%s", message)
+    return records
 
 
 def find_failing_stages(records: Iterable[TurnRecord]) -> dict[str, str]:

@@ -83,10 +83,10 @@ class AnswerText:
         """
         if denied and not self.negated:
             return False
-        said = " ".join(clause.text for clause in (self.clauses if denied else self.affirmed))
-        words = tokenise_content(said) if any(map(tokenise_content, key)) else tokenise(said)
+        text = " ".join(clause.text for clause in (self.clauses if denied else self.affirmed))
+        words = tokenise_content(text) if any(map(tokenise_content, key)) else tokenise(text)
         if len(key) >= 4:
-            return all(any(_is_alike(word, wanted) for word in words) for wanted in key)
+            return all(any(_is_alike(word, key_word) for word in words) for key_word in key)
         runs = zip(*(words[start:] for start in range(len(key))), strict=False)
         return any(all(map(_is_alike, run, key)) for run in runs)
 

@@ -48,8 +48,8 @@ class BemJudge:
             JudgeError: The checkpoint cannot be loaded, or has another number of labels.
         """
         pairs = [(item.response, truth, item.query) for item in items for truth in (item.ground_truth, *item.accept)]
-        found = iter(self.probabilities(pairs))
-        best = [max(next(found) for _ in (item.ground_truth, *item.accept)) for item in items]
+        probabilities = iter(self.probabilities(pairs))
+        best = [max(next(probabilities) for _ in (item.ground_truth, *item.accept)) for item in items]
         return [Verdict(value >= CUT, f"P(equivalent) {value:.3f}") for value in best]
 
     def probabilities(self, answers: Sequence[tuple[str, str, str]]) -> list[float]:
@@ -61,17 +61,17 @@ class BemJudge:
         import torch
 
         tokenizer, model = self._loaded
-        asked, places = deduplicate(answers)
-        sides = [self._sides(*each, separator=tokenizer.sep_token) for each in asked]
-        found = [0.0] * len(asked)
+        unique_answers, places = deduplicate(answers)
+        sides = [self._sides(*each, separator=tokenizer.sep_token) for each in unique_answers]
+        values = [0.0] * len(unique_answers)
         for rows in self._checkpoint.passes([len(one) + len(other) for one, other in sides]):
             first, second = zip(*(sides[row] for row in rows), strict=True)
             inputs = self._checkpoint.tokenize(tokenizer, [*first], MAX_TOKENS, text_pair=[*second])
             with torch.inference_mode():
                 probability = model(**inputs).logits.float().softmax(-1)[:, EQUIVALENT]
             for row, value in zip(rows, probability.tolist(), strict=True):
-                found[row] = value
-        return [found[place] for place in places]
+                values[row] = value
+        return [values[place] for place in places]
 
     @staticmethod
     def _sides(answer: str, reference: str, question: str, separator: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ class InactivityTimer:
         self._lock = threading.Lock()
         self._waiting = self._unanswered = 0
         self._since: float | None = None
-        self._said = 0.0
+        self._last_sign = 0.0
 
     @property
     def seconds(self) -> float:
@@ -50,7 +50,7 @@ class InactivityTimer:
         with self._lock:
             self._waiting += 1
             if self._since is None:
-                self._since = self._said = time.monotonic()
+                self._since = self._last_sign = time.monotonic()
         over = threading.Event()
         threading.Thread(target=self._warn_while_pending, args=(over,), daemon=True).start()
         return over
@@ -61,7 +61,7 @@ class InactivityTimer:
             self._waiting -= 1
             self._unanswered = 0 if replied else self._unanswered + 1
             if replied:
-                self._since = self._said = time.monotonic()
+                self._since = self._last_sign = time.monotonic()
                 if not self._waiting:
                     self._since = None
 
@@ -78,7 +78,7 @@ class InactivityTimer:
         """Return whether a warning is due; if so the next one is due after the interval."""
         with self._lock:
             now = time.monotonic()
-            due = self._since is not None and now - self._said >= self._sign and now - self._since < self._patience
+            due = self._since is not None and now - self._last_sign >= self._sign and now - self._since < self._patience
             if due:
-                self._said = now
+                self._last_sign = now
             return due

@@ -112,21 +112,21 @@ def judge_turns(
     for position, turn in enumerate(turns):
         exact = is_exact(turn.agent_response, turn.ground_truth)
         miss = is_miss(turn.agent_response, rules.miss_rule)
-        known = (facts or {}).get(turn.interaction_id, TurnFacts())
+        turn_facts = (facts or {}).get(turn.interaction_id, TurnFacts())
         correct = exact and (rules.known_miss_is_correct or not miss)
         reason = "miss" if miss else "exact" if exact else ""
-        judged.append(JudgedTurn(turn, exact, miss, correct, reason=reason, facts=known))
+        judged.append(JudgedTurn(turn, exact, miss, correct, reason=reason, facts=turn_facts))
         if not reason:
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
             items[position] = JudgeItem(turn.query, turn.ground_truth, turn.agent_response, forms)
-    with bars(JUDGING, len(items), shown=progress) as bar:
-        for position, said in _verdicts(judge, items, workers if judge.parallel else 1):
+    with bars(JUDGING, len(items), is_visible=progress) as bar:
+        for position, verdict in _verdicts(judge, items, workers if judge.parallel else 1):
             judged[position] = replace(
                 judged[position],
-                correct=said.correct,
-                semantic=said.correct,
-                reason=well_formed(said.reason),  # a server's JSON may hold anything
-                judge_failed=said.failed,
+                correct=verdict.correct,
+                semantic=verdict.correct,
+                reason=well_formed(verdict.reason),  # a server's JSON may hold anything
+                judge_failed=verdict.failed,
             )
             if isinstance(judge, Paid):
                 bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
@@ -229,9 +229,9 @@ def _parse_class(eval_model: str) -> ImportPath | None:
 
 
 def _build_own_judge(place: ImportPath) -> Judge:
-    made = import_object(place, str(place), "judge", JudgeError)
+    factory = import_object(place, str(place), "judge", JudgeError)
     try:
-        judge = made()
+        judge = factory()
     except TypeError as error:  # it is no class, or has parameters
         raise JudgeError(f"judge '{place}' cannot be built without arguments: {error}") from error
     if not isinstance(judge, Judge):

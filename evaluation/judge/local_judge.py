@@ -163,14 +163,14 @@ class LocalJudge:
         Raises:
             JudgeError: The profile's chat model is not the one that the cut was fitted for.
         """
-        known = [judge_if_sure(self._rule, item) for item in items]
-        unsure = [item for item, verdict in zip(items, known, strict=True) if verdict is None]
+        verdicts = [judge_if_sure(self._rule, item) for item in items]
+        unsure = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is None]
         if unsure and self._model.name != self._fitted.model:
             raise JudgeError(
                 f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_advise_refit(self._fitted)}"
             )
-        asked = iter(self._model.probabilities(unsure) if unsure else ())
-        return [verdict or self._verdict(next(asked)) for verdict in known]
+        probabilities = iter(self._model.probabilities(unsure) if unsure else ())
+        return [verdict or self._verdict(next(probabilities)) for verdict in verdicts]
 
     def _verdict(self, probability: float | None) -> Verdict:
         if probability is None:

@@ -57,7 +57,9 @@ class OpenAIJudge:
         **server: Any,
     ) -> None:
         self.spending = spending or Spending(look_up_price(model))
-        asked = JudgeServer(model, "--eval-model None for the rule judge", base_url, spending=self.spending, **server)
+        judge_server = JudgeServer(
+            model, "--eval-model None for the rule judge", base_url, spending=self.spending, **server
+        )
         theirs = read_organiser(organiser) if organiser is not None else None
         if theirs is not None and style not in (None, theirs.style):
             raise JudgeError(f"--organiser {organiser}: its judge is {theirs.style}, not {style}")
@@ -68,7 +70,7 @@ class OpenAIJudge:
         self._prompts: Templates = own or judge_prompts()
         with convert_to_judge_errors():
             self._prompts[self.style]  # report a malformed template before anything is asked
-        self._model = cache_replies(asked, cache, self._ask.form)
+        self._model = cache_replies(judge_server, cache, self._ask.form)
 
     def judge(self, item: JudgeItem) -> Verdict:
         """Judge by the model whether the response is right.
@@ -88,7 +90,7 @@ class OpenAIJudge:
             if answer.failed:
                 return Verdict(False, answer.error or "", failed=True)
             if answer.reply.cached:
-                self.spending.add_kept(answer.reply.usage or (0, 0))
+                self.spending.add_earlier(answer.reply.usage or (0, 0))
             if answer.value is not None:
                 return answer.value
             text = answer.text

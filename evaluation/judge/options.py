@@ -24,9 +24,9 @@ def parse_price(text: object) -> Price:
     if isinstance(text, Price):
         return text
     try:
-        read, written = (float(word) for word in str(text).split(","))
-        if read >= 0 and written >= 0:
-            return Price(read, written)
+        read_price, written_price = (float(word) for word in str(text).split(","))
+        if read_price >= 0 and written_price >= 0:
+            return Price(read_price, written_price)
     except ValueError:
         pass
     raise ValueError(f"{text!r}; write READ,WRITTEN: US dollars for a million tokens, such as 0.15,0.60")

@@ -30,7 +30,7 @@ _PLACES = {
 }
 """Our names of what the organiser's variables hold."""
 
-_WANTED = {"query", "ground_truth", "response"}
+_VALUE_NAMES = {"query", "ground_truth", "response"}
 _DEEPEST = 20
 """Most references followed from one expression to the next."""
 
@@ -39,7 +39,7 @@ EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
 """Settings that the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
-"""A message in pieces: text, and names of ``_WANTED`` for what is judged."""
+"""A message in pieces: text, and names of ``_VALUE_NAMES`` for what is judged."""
 
 
 @dataclass(frozen=True)
@@ -119,15 +119,15 @@ def _find_reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
         "" for a name or docstring that is missing.
     """
     nodes = [node for tree in trees for node in ast.walk(tree)]
-    asked = [
+    class_names = [
         keyword.value.id
         for node in nodes
         if isinstance(node, ast.Call)
         for keyword in node.keywords
         if keyword.arg == "response_format" and isinstance(keyword.value, ast.Name)
     ]
-    found = (node for node in nodes if isinstance(node, ast.ClassDef) and node.name in asked)
-    return next(((node.name, ast.get_docstring(node) or "") for node in found), ("", ""))
+    classes = (node for node in nodes if isinstance(node, ast.ClassDef) and node.name in class_names)
+    return next(((node.name, ast.get_docstring(node) or "") for node in classes), ("", ""))
 
 
 def _parse_files(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
@@ -148,13 +148,13 @@ def _parse_files(checkout: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 def _map_names(tree: ast.AST) -> dict[str, ast.AST]:
     """Map the names in a file to their first values."""
-    found: dict[str, ast.AST] = {}
+    names: dict[str, ast.AST] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            found.setdefault(f"{node.name}()", node)
+            names.setdefault(f"{node.name}()", node)
         for name, value in _list_assignments(node):
-            found.setdefault(name, value)
-    return found
+            names.setdefault(name, value)
+    return names
 
 
 def _list_assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -191,15 +191,15 @@ def _find_messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
 
 
 def _split_pieces(text: ast.JoinedStr) -> _Pieces | None:
-    made: list[tuple[Literal["text", "value"], str]] = []
+    pieces: list[tuple[Literal["text", "value"], str]] = []
     for part in text.values:
         if isinstance(part, ast.Constant):
-            made.append(("text", str(part.value)))
+            pieces.append(("text", str(part.value)))
         elif isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name) and part.value.id in _PLACES:
-            made.append(("value", _PLACES[part.value.id]))
+            pieces.append(("value", _PLACES[part.value.id]))
         else:
             return None
-    return tuple(made) if {name for kind, name in made if kind == "value"} == _WANTED else None
+    return tuple(pieces) if {name for kind, name in pieces if kind == "value"} == _VALUE_NAMES else None
 
 
 def _evaluate_text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
@@ -216,8 +216,8 @@ def _evaluate_text(node: ast.AST, names: _Names, depth: int = 0) -> str | None:
         sides = [_evaluate_text(side, names, depth + 1) for side in (node.left, node.right)]
         return None if None in sides else "".join(map(str, sides))
     if isinstance(node, ast.Name | ast.Attribute):
-        found = names.get(node.id if isinstance(node, ast.Name) else node.attr)
-        return None if found is None or found is node else _evaluate_text(found, names, depth + 1)
+        value = names.get(node.id if isinstance(node, ast.Name) else node.attr)
+        return None if value is None or value is node else _evaluate_text(value, names, depth + 1)
     return _evaluate_call(node, names, depth) if isinstance(node, ast.Call) else None
 
 
@@ -229,11 +229,13 @@ def _evaluate_call(node: ast.Call, names: _Names, depth: int) -> str | None:
     if name == "strip" and isinstance(function, ast.Attribute):
         text = _evaluate_text(function.value, names, depth + 1)
         return None if text is None else text.strip()
-    found = names.get(f"{name}()")
-    if found is None:
+    definition = names.get(f"{name}()")
+    if definition is None:
         return None
-    inside: dict[str, ast.AST] = dict(pair for statement in ast.walk(found) for pair in _list_assignments(statement))
-    returns = [statement.value for statement in ast.walk(found) if isinstance(statement, ast.Return)]
+    inside: dict[str, ast.AST] = dict(
+        pair for statement in ast.walk(definition) for pair in _list_assignments(statement)
+    )
+    returns = [statement.value for statement in ast.walk(definition) if isinstance(statement, ast.Return)]
     if len(returns) != 1 or returns[0] is None:
         return None
     return _evaluate_text(returns[0], ChainMap(inside, *names.maps[1:]), depth + 1)

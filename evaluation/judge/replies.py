@@ -40,9 +40,9 @@ def _find_verdicts(reply: str) -> Iterator[Verdict]:
             continue
         with suppress(ValueError, RecursionError):
             content, after = _DECODER.raw_decode(reply, brace.start())
-            said = Accuracy.model_validate(content)
+            accuracy = Accuracy.model_validate(content).accuracy
             end = after
-            yield Verdict(said.accuracy, reply[brace.start() : after])
+            yield Verdict(accuracy, reply[brace.start() : after])
 
 
 def parse_explained_verdict(reply: str) -> Verdict | None:

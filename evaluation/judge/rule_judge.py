@@ -86,7 +86,7 @@ class RuleJudge:
             return verdict
         right, reason, key = case.match_accept_forms() if case.accept else case.match_truth()
         against = (
-            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known))
+            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known_words))
             if right
             else ""
         )
@@ -106,7 +106,7 @@ class _Case:
         self.accept = [AnswerText(form) for form in item.accept if form.strip()]
         self.right = (self.truth, *self.accept)
         self.allowed = [quantity for text in (*self.right, self.query) for quantity in text.quantities]
-        self.known = self.query.words.union(*(text.words for text in self.right))
+        self.known_words = self.query.words.union(*(text.words for text in self.right))
         self.is_list = len(_LIST.split(self.truth.plain)) >= 3
         self.asks_for_identity = bool(_IDENTITY_QUESTION.search(self.query.plain))
 
@@ -117,22 +117,24 @@ class _Case:
             None if there are accept forms, but neither they nor the ground truth says yes or no. The forms then tell more than a guess
             from the ground truth's grammar.
         """
-        stated = next((said for text in self.right if (said := _polarity(text)) is not None), None)
+        stated = next((polarity for text in self.right if (polarity := _polarity(text)) is not None), None)
         if stated is None and self.accept:
             return None
         expected = not self.truth.denies_first if stated is None else stated
-        said = _polarity(self.response)
-        if said is None and any(_polarity(form) is None and self.has_form(form) for form in self.accept):
-            said = expected
-        elif said is None:
-            asked, taken_up = len(set(self.query.content)), len({*self.query.content} & {*self.response.content})
-            if not taken_up or (2 * taken_up <= asked and not _POINTING.match(self.response.plain)):
+        polarity = _polarity(self.response)
+        if polarity is None and any(_polarity(form) is None and self.has_form(form) for form in self.accept):
+            polarity = expected
+        elif polarity is None:
+            num_words, num_shared = len(set(self.query.content)), len({*self.query.content} & {*self.response.content})
+            if not num_shared or (2 * num_shared <= num_words and not _POINTING.match(self.response.plain)):
                 return Verdict(False, "neither yes nor no")
-            said = not (self.response.denies_first or self.find_opposite(self.query.words))
-        if said != expected:
+            polarity = not (self.response.denies_first or self.find_opposite(self.query.words))
+        if polarity != expected:
             return Verdict(False, "the wrong one of yes and no")
         named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
-        against = self.find_other_figure() or ("names another" if named and right and not named & self.known else "")
+        against = self.find_other_figure() or (
+            "names another" if named and right and not named & self.known_words else ""
+        )
         return Verdict(not against, against or "yes or no as in the ground truth")
 
     def match_accept_forms(self) -> tuple[bool, str, list[str]]:
@@ -155,8 +157,8 @@ class _Case:
         head = next((name for name in self.truth.names if set(name) & set(key)), None)
         if head and self.asks_for_identity and self.response.affirms(head, denied=self.truth.negated):
             return True, "the name in the ground truth", key
-        needed = set(key) & _names(self.truth) or set(key)
-        share = sum(self.response.affirms([word], denied=self.truth.negated) for word in needed) / max(len(needed), 1)
+        words = set(key) & _names(self.truth) or set(key)
+        share = sum(self.response.affirms([word], denied=self.truth.negated) for word in words) / max(len(words), 1)
         return share >= (LIST_KEY_SHARE if self.is_list else KEY_SHARE), f"{share:.0%} of the key words", key
 
     def has_form(self, form: AnswerText) -> bool:
@@ -171,16 +173,18 @@ class _Case:
         keys = [tokenise_content(part) or tokenise(part) for part in items]
         return bool(keys) and all(self.response.affirms(key, denied=form.negated and len(keys) == 1) for key in keys)
 
-    def has_figures(self, wanted: Sequence[Quantity]) -> bool:
+    def has_figures(self, figures: Sequence[Quantity]) -> bool:
         """Return whether the answer affirms all figures.
 
         "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough.
         """
-        said = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
-        said += [replace(quantity, unit=None) for quantity in said if agrees_with_any(quantity, self.truth.quantities)]
-        bare = {quantity.value for quantity in said if quantity.unit is None}
-        given = [one for one in wanted if one.value in bare or agrees_with_any(one, said)]
-        return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in given) for one in wanted)
+        quantities = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
+        quantities += [
+            replace(quantity, unit=None) for quantity in quantities if agrees_with_any(quantity, self.truth.quantities)
+        ]
+        bare = {quantity.value for quantity in quantities if quantity.unit is None}
+        matches = [one for one in figures if one.value in bare or agrees_with_any(one, quantities)]
+        return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in matches) for one in figures)
 
     def find_other_figure(self) -> str:
         """Return the reason if a figure of the right one's kind disagrees with it, else "".
@@ -191,22 +195,22 @@ class _Case:
         nouns = {"", *(quantity.noun for quantity in self.allowed), *self.query.content}
         bounds = {"", *(quantity.bound for quantity in self.allowed)}
         beside = [c for c in self.response.clauses if any(agrees_with_any(q, self.allowed) for q in c.quantities)]
-        known = self.response.figure_words.union(
+        known_words = self.response.figure_words.union(
             self.query.content, *(tokenise_content(clause.text) for clause in beside)
         )
         for clause in self.response.affirmed:
-            if beside and clause not in beside and len(set(tokenise_content(clause.text)) - known) >= 2:
+            if beside and clause not in beside and len(set(tokenise_content(clause.text)) - known_words) >= 2:
                 continue
-            for said in clause.quantities:
-                other_thing = said.dimension == "number" and said.noun not in nouns  # four towers and two gates
-                bound = beside and said.bound not in bounds  # "330 m, more than 300 m"
+            for figure in clause.quantities:
+                other_thing = figure.dimension == "number" and figure.noun not in nouns  # four towers and two gates
+                bound = beside and figure.bound not in bounds  # "330 m, more than 300 m"
                 if (
-                    said.dimension in kinds
+                    figure.dimension in kinds
                     and not other_thing
                     and not bound
-                    and not agrees_with_any(said, self.allowed)
+                    and not agrees_with_any(figure, self.allowed)
                 ):
-                    return f"contradicting figure {said.text}"
+                    return f"contradicting figure {figure.text}"
         return ""
 
     def find_other_candidate(self, key: Sequence[str]) -> str:
@@ -226,16 +230,18 @@ class _Case:
                 )  # "red, blue or green"
                 after = joint
                 for item, rest in ((_candidate_words(left, -1), right), (_candidate_words(right, 1), left)):
-                    strange = set(item) - (accepted if joint == "or" else self.known)
+                    strange = set(item) - (accepted if joint == "or" else self.known_words)
                     candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
                     if joint and strange and candidate and set(tokenise_content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
         return ""
 
-    def find_opposite(self, known: frozenset[str]) -> str:
+    def find_opposite(self, known_words: frozenset[str]) -> str:
         """Return the reason if the answer has the opposite of a known comparative in its place, else ""."""
-        said = self.response.words
-        return next((f"the opposite: {b}" for a, b in _PAIRS if a in known - said and b in said - known), "")
+        words = self.response.words
+        return next(
+            (f"the opposite: {b}" for a, b in _PAIRS if a in known_words - words and b in words - known_words), ""
+        )
 
 
 def _polarity(text: AnswerText) -> bool | None:

@@ -23,9 +23,9 @@ class Price:
     written: float
     source: str = "--judge-price"
 
-    def cost(self, read: int, written: int) -> float:
+    def cost(self, num_read: int, num_written: int) -> float:
         """Return the US dollars for tokens read and written."""
-        return (read * self.read + written * self.written) / 1e6
+        return (num_read * self.read + num_written * self.written) / 1e6
 
 
 def look_up_price(model: str) -> Price | None:
@@ -34,8 +34,8 @@ def look_up_price(model: str) -> Price | None:
     name = _DATED.sub("", model.rsplit("/", 1)[-1])
     if name not in table["models"]:
         return None
-    read, written = table["models"][name]
-    return Price(read, written, f"prices of {table['as_of']}: {table['source']}")
+    read_price, written_price = table["models"][name]
+    return Price(read_price, written_price, f"prices of {table['as_of']}: {table['source']}")
 
 
 def _add(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class Spending:
         self.limit = limit
         self.requests = 0
         self.unmetered = 0
-        self._now = self._kept = (0, 0)
+        self._now = self._earlier = (0, 0)
         self._lock = threading.Lock()
 
     def check(self) -> None:
@@ -93,10 +93,10 @@ class Spending:
                 "leave --max-cost out, or take another server"
             )
 
-    def add_kept(self, tokens: tuple[int, int]) -> None:
+    def add_earlier(self, tokens: tuple[int, int]) -> None:
         """Count the tokens of a judgement that an earlier run paid for."""
         with self._lock:
-            self._kept = _add(self._kept, tokens)
+            self._earlier = _add(self._earlier, tokens)
 
     @property
     def dollars(self) -> float:
@@ -110,20 +110,24 @@ class Spending:
             "tokens_read": self._now[0],
             "tokens_written": self._now[1],
             "dollars": self.dollars if self.price is not None else None,
-            "dollars_of_kept_judgements": self.price.cost(*self._kept) if self.price is not None else None,
+            "dollars_of_kept_judgements": self.price.cost(*self._earlier) if self.price is not None else None,
             "prices": self.price.source if self.price is not None else None,
             "requests_without_token_counts": self.unmetered,
         }
 
     def __str__(self) -> str:
         """Return the report in a sentence."""
-        said = f"{self.requests} requests, {self._now[0]} tokens read, {self._now[1]} written"
+        report = f"{self.requests} requests, {self._now[0]} tokens read, {self._now[1]} written"
         if self.unmetered:
-            said += f", {self.unmetered} requests without token counts"
+            report += f", {self.unmetered} requests without token counts"
         if self.price is None:
-            return f"{said}; the model's price is not known (--judge-price)"
-        kept = f"; judgements kept from before had cost ${self.price.cost(*self._kept):.4f}" if any(self._kept) else ""
-        return f"{said}: ${self.dollars:.4f}{kept} ({self.price.source})"
+            return f"{report}; the model's price is not known (--judge-price)"
+        earlier_cost = (
+            f"; judgements kept from before had cost ${self.price.cost(*self._earlier):.4f}"
+            if any(self._earlier)
+            else ""
+        )
+        return f"{report}: ${self.dollars:.4f}{earlier_cost} ({self.price.source})"
 
 
 @runtime_checkable

@@ -71,7 +71,7 @@ def read_lines(paths: Sequence[Path], last: int) -> tuple[list[bytes], int]:
     Raises:
         EvaluationError: There is no such file.
     """
-    kept: deque[bytes] = deque(maxlen=last)
+    lines: deque[bytes] = deque(maxlen=last)
     total = 0
     for path in paths:
         if path.is_dir():
@@ -81,9 +81,9 @@ def read_lines(paths: Sequence[Path], last: int) -> tuple[list[bytes], int]:
         with path.open("rb") as file:
             for line in file:
                 if line.strip():
-                    kept.append(line)
+                    lines.append(line)
                     total += 1
-    return list(kept), total
+    return list(lines), total
 
 
 def parse_lines(lines: Sequence[bytes]) -> tuple[list[TurnRecord], list[str]]:

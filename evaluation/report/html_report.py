@@ -84,11 +84,11 @@ class ReportPart:
     def conflicts(self) -> dict[str, Scores]:
         """Scores of turns whose knowledge sources disagreed, and of those whose did not, if traced."""
         traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
-        found = {
+        groups = {
             label: [turn for turn, trace in traced if trace.get_note(name) is value]
             for (name, value), label in _CONFLICT_LABELS.items()
         }
-        return {label: score(turns) for label, turns in found.items() if turns}
+        return {label: score(turns) for label, turns in groups.items() if turns}
 
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
@@ -96,7 +96,7 @@ class ReportPart:
         turns = select_counted(self.turns, self.rules)
         slices = {name: sorted(group_turns(turns, key).items()) for name, key in SLICES.items()}
         return {
-            name: {group: (summarise_group(found), score(found)) for group, found in groups}
+            name: {group: (summarise_group(members), score(members)) for group, members in groups}
             for name, groups in slices.items()
             if len(groups) > 1
         }
@@ -164,12 +164,12 @@ class TracedView:
         """Answers of stages that differ from the final one, each once."""
         if self.trace is None:
             return {}
-        seen, found = {_normalise(self.trace.answer)}, {}
-        for basis, said in self.trace.answers.items():
-            if _normalise(said) not in seen:
-                seen.add(_normalise(said))
-                found[basis] = said
-        return found
+        seen, answers = {_normalise(self.trace.answer)}, {}
+        for basis, answer in self.trace.answers.items():
+            if _normalise(answer) not in seen:
+                seen.add(_normalise(answer))
+                answers[basis] = answer
+        return answers
 
 
 @dataclass(frozen=True)
@@ -239,12 +239,12 @@ def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict
 
 def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
     """Write the report, with the run's card under the title and the rest of ``about``; return ``path``."""
-    made = [{"dataset": part.name, **(part.about or about)} for part in parts]
+    abouts = [{"dataset": part.name, **(part.about or about)} for part in parts]
     return write_html(
         path,
         "report.html.j2",
         title="CRAG-MM run",
-        made=make_card(made, sum(len(part.turns) for part in parts)),
+        made=make_card(abouts, sum(len(part.turns) for part in parts)),
         about=omit_card_fields(about),
         parts=[
             (part, [_view_session(part, dialog) for dialog in group_by_session(part.turns).values()])
@@ -253,9 +253,9 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         ],
         filters=_list_filters(parts),
         filter_values=_filter_values,
-        filter_of=_FILTER_OF,
+        filter_of=_SLICE_FILTERS,
         main_filter="verdict",
-        chosen=_CHOSEN,
+        chosen=_VERDICT_CHOICES,
         words={"miss": "missing", "unjudged": "not judged"},
         no_photo="no photo",
         total=sum(len(part.turns) for part in parts),
@@ -281,13 +281,13 @@ def _load_templates() -> Environment:
     environment.filters |= {
         "percent": format_percent,
         "bar": _bar_segments,
-        "told": format_value,
+        "format_value": format_value,
         "notes": collect_notes,
     }
     return environment
 
 
-_FILTER_OF = {
+_SLICE_FILTERS = {
     "query category": "category",
     "domain": "domain",
     "dynamism": "dynamism",
@@ -298,12 +298,12 @@ _FILTER_OF = {
 
 _FILTERS: Mapping[str, Slice] = {
     "verdict": lambda judged: judged.verdict,
-    **{name: SLICES[of] for of, name in _FILTER_OF.items()},
+    **{name: SLICES[slice_name] for slice_name, name in _SLICE_FILTERS.items()},
 }
 """Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
 
-_CHOSEN = {
+_VERDICT_CHOICES = {
     "correct": "correct",
     "miss": "missing",
     "hallucination": "hallucinations",
@@ -322,16 +322,16 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     cannot be set to a value that it lacks, and would show every turn instead of none.
     """
     turns = [judged for part in parts for judged in part.turns]
-    values = {name: sorted({value for turn in turns if (value := of(turn))}) for name, of in _FILTERS.items()}
-    kept = {name: found for name, found in values.items() if len(found) > 1 or name == "verdict"} | {
-        "verdict": [*_CHOSEN]
+    values = {name: sorted({value for turn in turns if (value := getter(turn))}) for name, getter in _FILTERS.items()}
+    filters = {name: choices for name, choices in values.items() if len(choices) > 1 or name == "verdict"} | {
+        "verdict": [*_VERDICT_CHOICES]
     }
-    return kept | ({"question": [_WITH, _WITHOUT]} if any(part.missing for part in parts) else {})
+    return filters | ({"question": [_WITH, _WITHOUT]} if any(part.missing for part in parts) else {})
 
 
 def _filter_values(view: TurnView) -> dict[str, str]:
     """Return a turn's value by filter, "" for none."""
-    return {name: of(view.judged) or "" for name, of in _FILTERS.items()} | {
+    return {name: getter(view.judged) or "" for name, getter in _FILTERS.items()} | {
         "question": _WITHOUT if view.note else _WITH
     }
 
@@ -355,8 +355,8 @@ def show_session(
     if image is None:
         return SessionView(session_id, None, [], turns, is_ego)
     boxes = next((turn.trace.boxes for turn in turns if turn.trace is not None and turn.trace.boxes), ())
-    shown = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
-    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), shown, turns, is_ego)
+    crops = [(to_data_url(crop), COLOURS[number % len(COLOURS)]) for number, crop in cut_crops(image, boxes)]
+    return SessionView(session_id, to_data_url(make_thumbnail(image, boxes)), crops, turns, is_ego)
 
 
 def _explain_error(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:

@@ -37,22 +37,22 @@ def format_value(value: Any) -> str:
 
 def collect_notes(stage: StageRecord) -> dict[str, str]:
     """Collect what a stage found and noted, by name; boxes and evidence are shown elsewhere."""
-    found: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
-    found["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
-    found["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
-    found |= {f"answer ({basis})": said for basis, said in stage.answers.items()}
-    found |= stage.checks
-    found["decision"] = str(stage.decision or "")
-    found["signals"] = {name: round(signal.value, 4) for name, signal in stage.signals.items()}
+    notes: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
+    notes["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
+    notes["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
+    notes |= {f"answer ({basis})": answer for basis, answer in stage.answers.items()}
+    notes |= stage.checks
+    notes["decision"] = str(stage.decision or "")
+    notes["signals"] = {name: round(signal.value, 4) for name, signal in stage.signals.items()}
     for number, exchange in enumerate(stage.exchanges[:_MAX_EXCHANGES], start=1):
-        found[f"reply {number} to {exchange.prompt}"] = format_reply(exchange)
+        notes[f"reply {number} to {exchange.prompt}"] = format_reply(exchange)
     if len(stage.exchanges) > _MAX_EXCHANGES:
-        found["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
-    found["calls"] = [
+        notes["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
+    notes["calls"] = [
         f"{call.name} of {call.size}: {call.error or format(call.seconds, '.2f') + ' s'}" for call in stage.calls
     ]
-    found |= stage.notes
-    return {name: format_value(value) for name, value in found.items() if value not in (None, [], "", {}, ())}
+    notes |= stage.notes
+    return {name: format_value(value) for name, value in notes.items() if value not in (None, [], "", {}, ())}
 
 
 def format_reply(exchange: Exchange) -> str:

@@ -27,22 +27,22 @@ def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]
         abouts: run.json of each run, with judge and rules.
         turns: Number of turns.
     """
-    found: dict[str, list[str]] = {name: [] for name in _FIELDS}
+    fields: dict[str, list[str]] = {name: [] for name in _FIELDS}
     models: dict[str, list[str]] = {}
     for about in abouts:
         for name in ("preset", "profile"):
-            found[name].append(name_of(str(about.get(name) or "")))
+            fields[name].append(name_of(str(about.get(name) or "")))
         for name in ("dataset", "judge", "rules"):
-            found[name].append(_strip_folders(about.get(name) or ""))
+            fields[name].append(_strip_folders(about.get(name) or ""))
         for name in ("date", "commit"):  # a run that was resumed has several
-            found[name] += str(about.get(name) or "").split(", ")
+            fields[name] += str(about.get(name) or "").split(", ")
         for role, model in list_models(about).items():
             models.setdefault(role, []).append(_strip_folders(model))
-    found["commit"] = [_describe_commit(each) for each in found["commit"]]
-    found["models"] = [f"{role.replace('_', ' ')} {_join_distinct(names)}" for role, names in models.items()]
-    found["turns"] = [str(turns)]
-    said = {name: _join_distinct(values, "; " if name == "models" else ", ") for name, values in found.items()}
-    return {name: value for name, value in said.items() if value}
+    fields["commit"] = [_describe_commit(each) for each in fields["commit"]]
+    fields["models"] = [f"{role.replace('_', ' ')} {_join_distinct(names)}" for role, names in models.items()]
+    fields["turns"] = [str(turns)]
+    card = {name: _join_distinct(values, "; " if name == "models" else ", ") for name, values in fields.items()}
+    return {name: value for name, value in card.items() if value}
 
 
 def omit_card_fields(about: Mapping[str, Any]) -> dict[str, Any]:

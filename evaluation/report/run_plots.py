@@ -50,27 +50,27 @@ def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRe
 
     Curves of signals that all answers have end in the same point.
     """
-    given = [
+    candidates = [
         (turn.correct, {**{name: each.value for name, each in trace.signals.items()}, "probability": final.probability})
         for turn in turns
         if not turn.miss and (trace := traces.get(turn.turn.key)) is not None and (final := trace.decision) is not None
     ]
-    made = []
-    for name, said in _SURE.items():
-        known = [
+    curves = []
+    for name, label in _SURE.items():
+        pairs = [
             (right, value)
-            for right, signals in given
+            for right, signals in candidates
             if (value := signals.get(name)) is not None and math.isfinite(value)
         ]
-        if len(known) < _FEWEST:
+        if len(pairs) < _FEWEST:
             continue
         sign = -1.0 if name == "p_idk" else 1.0
-        sure = np.array([sign * value for _, value in known])
-        coverage, risk = risk_coverage(sure, np.array([right for right, _ in known], dtype=np.bool_))
-        of_all = 100 * len(known) / len(turns)
-        points = tuple((round(of_all * x, 2), round(100 * y, 2)) for x, y in zip(coverage, risk, strict=True))
-        made.append(RiskCurve(said, points))
-    return made
+        sure = np.array([sign * value for _, value in pairs])
+        coverage, risk = risk_coverage(sure, np.array([right for right, _ in pairs], dtype=np.bool_))
+        percent = 100 * len(pairs) / len(turns)
+        points = tuple((round(percent * x, 2), round(100 * y, 2)) for x, y in zip(coverage, risk, strict=True))
+        curves.append(RiskCurve(label, points))
+    return curves
 
 
 def average_stage_times(traces: Mapping[Key, TurnRecord], costs: Mapping[Key, RunLogLine]) -> list[StageTime]:

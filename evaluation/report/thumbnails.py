@@ -37,18 +37,18 @@ def make_thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.
     small.thumbnail((SIZE, SIZE))
     draw = ImageDraw.Draw(small)
     across, down = small.width / upright.width, small.height / upright.height
-    written: set[str] = set()
+    labels: set[str] = set()
     for number, box in enumerate(boxes):
         left, top = box.left * across, box.top * down
         colour = COLOURS[number % len(COLOURS)]
         right, bottom = max(left, box.right * across - 1), max(top, box.bottom * down - 1)
         draw.rectangle((left, top, right, bottom), outline=colour, width=2)
-        said = f"{number + 1}" if box.label in {"", *written} else f"{number + 1} {box.label}"
-        written.add(box.label)
+        caption = f"{number + 1}" if box.label in {"", *labels} else f"{number + 1} {box.label}"
+        labels.add(box.label)
         left, top = max(0.0, left), max(0.0, top)
-        ground = draw.textbbox((left + 4, top + 1), said, font=_font())
+        ground = draw.textbbox((left + 4, top + 1), caption, font=_font())
         draw.rectangle((left, top, ground[2] + 3, ground[3] + 3), fill=colour)
-        draw.text((left + 4, top + 1), said, fill="white", font=_font())
+        draw.text((left + 4, top + 1), caption, fill="white", font=_font())
     return small
 
 
@@ -58,15 +58,15 @@ def cut_crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> 
     Regions outside the image are left out.
     """
     upright = ImageOps.exif_transpose(image)
-    found = []
+    crops = []
     for number, box in enumerate(boxes[:limit]):
         left, top = max(0, round(box.left)), max(0, round(box.top))
         right, bottom = min(upright.width, round(box.right)), min(upright.height, round(box.bottom))
         if right > left and bottom > top:
             part = _rgb(upright.crop((left, top, right, bottom)))
             part.thumbnail((CROP_SIZE, CROP_SIZE))
-            found.append((number, part))
-    return found
+            crops.append((number, part))
+    return crops
 
 
 @cache

@@ -59,11 +59,13 @@ class Channel:
             FrameError: It is too large.
             OSError: The other process has ended.
         """
-        said = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}, default=_to_json).encode("ascii")
-        if len(said) > MAX_HEADER or sum(map(len, blobs)) > MAX_BYTES:
-            raise FrameError(f"too much for one frame: {len(said)} bytes of JSON, {sum(map(len, blobs))} of pictures")
+        header_bytes = json.dumps({**header, "blobs": [len(blob) for blob in blobs]}, default=_to_json).encode("ascii")
+        if len(header_bytes) > MAX_HEADER or sum(map(len, blobs)) > MAX_BYTES:
+            raise FrameError(
+                f"too much for one frame: {len(header_bytes)} bytes of JSON, {sum(map(len, blobs))} of pictures"
+            )
         with self._lock:
-            for block in (struct.pack(">I", len(said)), said, *blobs):
+            for block in (struct.pack(">I", len(header_bytes)), header_bytes, *blobs):
                 self._send(memoryview(block))
 
     def receive(self) -> tuple[dict[str, Any], list[bytes]]:
@@ -181,7 +183,7 @@ class Parent:
         """Send a frame without blobs."""
         self._channel.send(header)
 
-    def ask(self, what: str, blobs: Sequence[bytes] = (), **more: Any) -> Any:
+    def ask(self, request: str, blobs: Sequence[bytes] = (), **more: Any) -> Any:
         """Return what the parent answers to a question.
 
         Raises:
@@ -191,12 +193,12 @@ class Parent:
         with self._lock:
             number = next(self._numbers)
             self._waiting[number] = answer
-        self._channel.send({"said": what, "number": number, **more}, blobs)
-        found = answer.get()
-        if "error" not in found:
-            return found["value"]
-        kind = {"ValueError": ValueError, "TypeError": TypeError}.get(found["type"], RuntimeError)
-        raise kind(found["error"])
+        self._channel.send({"said": request, "number": number, **more}, blobs)
+        reply = answer.get()
+        if "error" not in reply:
+            return reply["value"]
+        kind = {"ValueError": ValueError, "TypeError": TypeError}.get(reply["type"], RuntimeError)
+        raise kind(reply["error"])
 
     def _listen(self) -> None:
         """Take what the parent sends; end this process and its children soon after the parent has gone."""
@@ -371,10 +373,10 @@ class _Hide(importlib.abc.MetaPathFinder):
         if path is not None or name not in OURS:
             return None
         elsewhere = [each for each in sys.path if not _is_ours(each)]
-        found = importlib.machinery.PathFinder.find_spec(name, elsewhere) or self._offer.find_spec(name)
-        if found is None:
+        spec = importlib.machinery.PathFinder.find_spec(name, elsewhere) or self._offer.find_spec(name)
+        if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return found
+        return spec
 
 
 def _is_ours(folder: str | Path) -> bool:
@@ -420,24 +422,24 @@ def load_agent(start: Mapping[str, Any], parent: Parent) -> Any:
         Exception: Whatever the agent raises.
     """
     module, _, attribute = start["agent"].partition(":")
-    made = operator.attrgetter(attribute)(importlib.import_module(module))
+    agent_class = operator.attrgetter(attribute)(importlib.import_module(module))
     options = dict(start["options"])
-    if isinstance(made, Mapping):  # the research release's map: the first key that is part of the model's name
+    if isinstance(agent_class, Mapping):  # the research release's map: the first key that is part of the model's name
         name = str(options.get("model_name", "")).lower()
-        made = next((agent for key, agent in made.items() if key in name), None)
-        if made is None:
+        agent_class = next((agent for key, agent in agent_class.items() if key in name), None)
+        if agent_class is None:
             raise LookupError(f"{start['agent']} has no key that is part of {name!r}")
     if "search" in start:
         search = start["search"]
         options["search_pipeline"] = None if search is None else UnifiedSearchPipeline(parent, **search)
-    return made(**options)
+    return agent_class(**options)
 
 
-def answer(agent: Any, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
+def answer(agent: Any, request: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
     """Return what the agent returns for a batch; for a value that is no text its type."""
-    images = [None if each is None else unpack_picture(each, blobs) for each in asked["images"]]
-    more = asked["more"]
-    returned = agent.batch_generate_response(asked["queries"], images, asked["histories"], **more)
+    images = [None if each is None else unpack_picture(each, blobs) for each in request["images"]]
+    more = request["more"]
+    returned = agent.batch_generate_response(request["queries"], images, request["histories"], **more)
     if not isinstance(returned, (list, tuple)):
         return {"returned": type(returned).__name__}
     return {
@@ -476,21 +478,21 @@ def main(descriptor: int) -> None:
     prepare_imports(root, offer_modules(parent))
     agent: Any = None
     while (work := parent.work.get()) is not None:
-        asked, blobs = work
+        request, blobs = work
         try:
-            faulthandler.dump_traceback_later(asked["seconds"])  # the log shows where an agent hangs
-            if asked["do"] == "start":
-                if asked["memory"] is not None:
-                    limit_memory(asked["memory"])
-                agent = load_agent(asked, parent)
-                said: dict[str, Any] = {"batch_size": int(agent.get_batch_size())}
+            faulthandler.dump_traceback_later(request["seconds"])  # the log shows where an agent hangs
+            if request["do"] == "start":
+                if request["memory"] is not None:
+                    limit_memory(request["memory"])
+                agent = load_agent(request, parent)
+                reply: dict[str, Any] = {"batch_size": int(agent.get_batch_size())}
             else:
-                said = answer(agent, asked, blobs)
+                reply = answer(agent, request, blobs)
         except Exception as error:  # noqa: BLE001 - an agent raises anything, and may answer the next batch
-            said = {"error": explain(error)}
+            reply = {"error": explain(error)}
         finally:
             faulthandler.cancel_dump_traceback_later()
-        parent.say(said="done", **said)
+        parent.say(said="done", **reply)
 
 
 if __name__ == "__main__":

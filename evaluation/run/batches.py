@@ -63,8 +63,8 @@ def schedule_by_queue(
     begun: set[int] = set()
     batches = []
     while queue and (conversations is None or len(begun) <= conversations):
-        taken = [queue.popleft() for _ in range(min(size, len(queue)))]
-        batch = [slot for slot in taken if slot.turn < turn_counts[slot.session]]
+        slots = [queue.popleft() for _ in range(min(size, len(queue)))]
+        batch = [slot for slot in slots if slot.turn < turn_counts[slot.session]]
         for slot in batch:
             begun.add(slot.session)
             if slot.turn + 1 < turn_counts[slot.session]:

@@ -94,8 +94,8 @@ def _explain_no_reply(record: Mapping[str, Any]) -> str | None:
     if any(_has_reply(exchange) for exchange in exchanges):
         return None
     failed = [str(stage.get("reason")) for stage in stages if stage.get("status") == "failed"]
-    said = [str(exchange.get("error") or "no reply in time") for exchange in exchanges]
-    return next(iter([*failed, *said]), None)
+    errors = [str(exchange.get("error") or "no reply in time") for exchange in exchanges]
+    return next(iter([*failed, *errors]), None)
 
 
 def _has_reply(exchange: Mapping[str, Any]) -> bool:
@@ -173,8 +173,8 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Cal
     try:
         answers = agent.batch_generate_response(call.queries, call.images, call.histories, **call.more)
         if not isinstance(answers, list | tuple) or len(answers) != len(call.slots):
-            what = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
-            error = f"the agent returned {what} for {len(call.slots)} questions"
+            description = f"{len(answers)} answers" if isinstance(answers, list | tuple) else type(answers).__name__
+            error = f"the agent returned {description} for {len(call.slots)} questions"
     except CallCancelledError:
         raise
     except Exception as problem:  # one failing batch must not cost the answers of the others

@@ -91,8 +91,8 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging, send = _judging(options, bars), launching.open_spans(options, config)
-    asked = [(kind, load(kind, options), folder) for kind, folder in options.folders]
-    samples = {kind: sample for kind, dataset, _ in asked if (sample := draw_sample(kind, dataset, options))}
+    datasets = [(kind, load(kind, options), folder) for kind, folder in options.folders]
+    samples = {kind: sample for kind, dataset, _ in datasets if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
     answered: list[AnsweredTurn] = []
@@ -101,23 +101,23 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     else:
         agent = replicas.launch_replicas(options, about, build)
     with agent as launched:
-        for kind, dataset, folder in asked:
+        for kind, dataset, folder in datasets:
             sample = samples.get(kind)
             if sample is not None:
-                console.print(f"asked of {dataset.name}: {sample.told}", markup=False, soft_wrap=True)
-            made = phases.answer_sessions(
+                console.print(f"asked of {dataset.name}: {sample.description}", markup=False, soft_wrap=True)
+            generation = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, sample=sample, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
                 bars=bars, send=send, max_failures=options.max_failures,
             )  # fmt: skip
-            if made.interrupted:
+            if generation.interrupted:
                 return INTERRUPTED
-            answered += made.turns
+            answered += generation.turns
             if options.mode == "both":
-                parts.append(phases.judge_answers(made.turns, judging, folder, console, dataset, dataset.name))
+                parts.append(phases.judge_answers(generation.turns, judging, folder, console, dataset, dataset.name))
             else:
-                phases.print_missing_pictures(console, made.turns, folder)
-                phases.print_errors(console, made.turns, read_traces(folder / TRACE))
+                phases.print_missing_pictures(console, generation.turns, folder)
+                phases.print_errors(console, generation.turns, read_traces(folder / TRACE))
             noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)
     return _check_errors(options, answered, console)
@@ -155,8 +155,8 @@ def _report(
 
     if parts and not options.no_report:
         # Each part of the report shows its own count of missing pictures.
-        said = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
-        path = write_report(options.output_dir / REPORT, parts, said)
+        details = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
+        path = write_report(options.output_dir / REPORT, parts, details)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 

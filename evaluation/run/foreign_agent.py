@@ -228,8 +228,8 @@ class ForeignAgent(BaseAgent):
         blobs: list[bytes] = []
         packed = [None if image is None else pack_picture(image, blobs) for image in images]
         histories = [list(history) for history in message_histories or [[] for _ in queries]]
-        asked = {"do": "answer", "queries": list(queries), "images": packed, "histories": histories, "more": kwargs}
-        returned = self._request(asked, blobs, self._place.seconds * max(1, len(queries)))
+        request = {"do": "answer", "queries": list(queries), "images": packed, "histories": histories, "more": kwargs}
+        returned = self._request(request, blobs, self._place.seconds * max(1, len(queries)))
         self._deaths = 0
         if "answers" not in returned:
             return _not_text(returned["returned"])
@@ -244,30 +244,30 @@ class ForeignAgent(BaseAgent):
     def _start(self) -> int:
         """Start the process, let it build the agent, and return the batch size."""
         self._process = _Process(self._place, self._pages)
-        asked: dict[str, Any] = {"do": "start", "agent": self._place.agent, "memory": self._place.memory}
+        request: dict[str, Any] = {"do": "start", "agent": self._place.agent, "memory": self._place.memory}
         if self._options is None:
             search = self.search_pipeline
             web = bool(getattr(search, "web_search", True))
-            asked |= {"options": {}, "search": None if search is None else {"web": web, "images": self._images}}
+            request |= {"options": {}, "search": None if search is None else {"web": web, "images": self._images}}
         else:
-            asked["options"] = dict(self._options)
+            request["options"] = dict(self._options)
         try:
-            return int(self._request(asked, [], START_SECONDS)["batch_size"])
+            return int(self._request(request, [], START_SECONDS)["batch_size"])
         except ForeignAgentError:
             if self._process is not None:  # it raised: built anew or not at all
                 self._kill()
             raise
 
-    def _request(self, asked: Mapping[str, Any], blobs: Sequence[bytes], seconds: float) -> dict[str, Any]:
+    def _request(self, request: Mapping[str, Any], blobs: Sequence[bytes], seconds: float) -> dict[str, Any]:
         """Send a frame, serve the process until it is done, and return what it says then."""
         process = self._process
         assert process is not None
         process.limit(seconds)
         try:
-            process.channel.send({**asked, "seconds": seconds * _TRACE_SHARE}, blobs)
+            process.channel.send({**request, "seconds": seconds * _TRACE_SHARE}, blobs)
             while (frame := process.channel.receive())[0].get("said") != "done":
                 process.channel.send(self._serve(*frame))
-            done = _check_done(frame[0])
+            reply = _check_done(frame[0])
         except TimeoutError:
             self._fail(f"it took more than {seconds:.4g} s and was killed; {self._place.log.name} has where it hung")
         except FrameError as error:
@@ -277,9 +277,9 @@ class ForeignAgent(BaseAgent):
         except BaseException:  # Ctrl-C amid a frame
             self._kill()
             raise
-        if "error" in done:
-            raise ForeignAgentError(done["error"])
-        return done
+        if "error" in reply:
+            raise ForeignAgentError(reply["error"])
+        return reply
 
     def _fail(self, why: str) -> NoReturn:
         self._kill()
@@ -291,18 +291,18 @@ class ForeignAgent(BaseAgent):
             self._process.end(0.0)
             self._process = None
 
-    def _serve(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
+    def _serve(self, request: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, Any]:
         """Return the answer to a question of the process.
 
         Raises:
             FrameError: It is none.
         """
-        take = {"do": "take", "number": asked.get("number")}
+        take = {"do": "take", "number": request.get("number")}
         try:
-            if asked.get("said") == "page":
-                return {**take, "value": self._read_page(str(asked["url"]))}
-            if asked.get("said") == "search":
-                return {**take, "value": self._find(asked["query"], blobs, asked["k"])}
+            if request.get("said") == "page":
+                return {**take, "value": self._read_page(str(request["url"]))}
+            if request.get("said") == "search":
+                return {**take, "value": self._find(request["query"], blobs, request["k"])}
         except Exception as error:  # noqa: BLE001 - searches raise anything, and the agent decides what that means
             return {**take, "type": type(error).__name__, "error": str(error)}
         raise FrameError("a question of no kind")
@@ -317,38 +317,38 @@ class ForeignAgent(BaseAgent):
         if "text" not in query and not self._images:
             raise ValueError("image search is off")
         if "text" in query:
-            found = self.search_pipeline(str(query["text"]), k=k)
+            results = self.search_pipeline(str(query["text"]), k=k)
         elif "picture" in query:
-            found = self.search_pipeline(unpack_picture(query["picture"], blobs), k=k)
+            results = self.search_pipeline(unpack_picture(query["picture"], blobs), k=k)
         else:
-            found = self.search_pipeline(np.asarray(query["embedding"], dtype=np.float32), k=k)
-        return list(found)
+            results = self.search_pipeline(np.asarray(query["embedding"], dtype=np.float32), k=k)
+        return list(results)
 
     def _quote_log(self) -> str:
         """Return the last line that the process printed; "" if it printed none."""
         with self._place.log.open("rb") as file:
             file.seek(max(0, self._place.log.stat().st_size - _QUOTED_BYTES))
-            said = file.read().decode("utf-8", errors="replace").strip().splitlines()
-        return one_line(said[-1]) if said else ""
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+        return one_line(lines[-1]) if lines else ""
 
 
 def _not_text(kind: str) -> NotText:
     """Return a value whose type has the name of another."""
-    made: NotText = type(kind, (NotText,), {})()
-    return made
+    value: NotText = type(kind, (NotText,), {})()
+    return value
 
 
-def _check_done(done: dict[str, Any]) -> dict[str, Any]:
+def _check_done(reply: dict[str, Any]) -> dict[str, Any]:
     """Return what a process says when it is done.
 
     Raises:
         FrameError: It has another form.
     """
-    answers = done.get("answers", [])
+    answers = reply.get("answers", [])
     fits = isinstance(answers, list) and all(
         isinstance(each, dict) and isinstance(each.get("text", each.get("type")), str) for each in answers
     )
     forms = {"error": str, "batch_size": int, "returned": str, "answers": list}
-    if not fits or not any(isinstance(done.get(name), form) for name, form in forms.items()):
+    if not fits or not any(isinstance(reply.get(name), form) for name, form in forms.items()):
         raise FrameError("an answer of another form")
-    return done
+    return reply

@@ -137,45 +137,45 @@ def generate(
 
     errors: dict[Key, str] = {}
     interrupted = False
-    held: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
+    backlog: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     with (
-        bars(ANSWERS, len(unanswered), len(answers), shown=progress) as bar,
+        bars(ANSWERS, len(unanswered), len(answers), is_visible=progress) as bar,
         _note_kept_answers(),
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(run_log) as costs,
     ):
 
         def keep() -> None:
-            for each in held:
+            for each in backlog:
                 for line, cost in each.lines:
                     costs.write(asdict(cost))
                     out.write(line.to_line())
                 send(append_records(trace, [line.key for line, _ in each.lines], each.records, each.number))
                 bar.update(len(each.lines))
-            held.clear()
+            backlog.clear()
             costs.sync()
             out.sync()
 
         try:
             if warm_up is not None and still:
                 warm_up()
-            asked = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
-            for number, (call, reply) in enumerate(asked):
+            results = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
+            for number, (call, reply) in enumerate(results):
                 lines = [unanswered[slot] for slot in call.slots]
-                made = []
+                answered_lines = []
                 for line, (answer, cost) in zip(lines, _split_result(lines, call, reply, number), strict=True):
                     answer = truncator.truncate(answer)
-                    made.append((replace(line, agent_response=answer, error_cause=cost.error_cause), cost))
+                    answered_lines.append((replace(line, agent_response=answer, error_cause=cost.error_cause), cost))
                     answers[line.key] = answer
                     if cost.error_cause is not None:
                         errors[line.key] = cost.error_cause
-                held.append(_Answers(number, made, reply.records))
+                backlog.append(_Answers(number, answered_lines, reply.records))
                 if max_failures and reply.failure is not None:
-                    if len(held) >= max_failures:
+                    if len(backlog) >= max_failures:
                         raise EvaluationError(
-                            f"stopped: the last {len(held)} calls of the agent failed on every turn ({one_line(reply.failure)}); the "
+                            f"stopped: the last {len(backlog)} calls of the agent failed on every turn ({one_line(reply.failure)}); the "
                             "answers made before are kept: mend that, then continue with --resume (--max-failures 0 goes on regardless)"
                         )
                     continue
@@ -183,7 +183,7 @@ def generate(
             keep()
         except KeyboardInterrupt:
             interrupted = True
-    for lost, _ in (pair for each in held for pair in each.lines):
+    for lost, _ in (pair for each in backlog for pair in each.lines):
         del answers[lost.key]  # answers of failed calls before Ctrl-C are asked again
     turns = [
         replace(line, agent_response=answers[line.key], error_cause=errors.get(line.key))
@@ -255,12 +255,12 @@ def _make_call(
     return replace(call, more=evidence.arguments(turns, call.images))
 
 
-def _read_earlier_answers(path: Path, asked: Mapping[Key, AnsweredTurn]) -> dict[Key, str]:
+def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict[Key, str]:
     """Read the answers of the interrupted run, and take those that are asked again out of the file.
 
     Args:
         path: The file of answers; its run log lies beside it.
-        asked: The turns that are asked.
+        turns: The turns that are asked.
     """
     answers: dict[Key, str] = {}
     records, costs = repair(path), read_run_log(path.parent)
@@ -270,21 +270,24 @@ def _read_earlier_answers(path: Path, asked: Mapping[Key, AnsweredTurn]) -> dict
         response = record.get("agent_response")
         if not isinstance(response, str):
             raise EvaluationError(f"{path}, answer {number}: no agent_response")
-        if key not in asked or asked[key].query != record.get("query"):
+        if key not in turns or turns[key].query != record.get("query"):
             raise EvaluationError(
                 f"{path}, answer {number} is not of these questions (session {key[0]}, interaction {key[1]}); "
                 "resume with the data set, split and number of conversations of the first run, or start a new one"
             )
         answers[key] = response
         if record.get("error_cause") or (key in costs and costs[key].error_cause):
-            first_error[key[0]] = min(asked[key].turn_idx, first_error.get(key[0], asked[key].turn_idx))
-    kept = {key: said for key, said in answers.items() if asked[key].turn_idx < first_error.get(key[0], len(asked))}
-    if len(kept) < len(answers):
+            first_error[key[0]] = min(turns[key].turn_idx, first_error.get(key[0], turns[key].turn_idx))
+    earlier_answers = {
+        key: answer for key, answer in answers.items() if turns[key].turn_idx < first_error.get(key[0], len(turns))
+    }
+    if len(earlier_answers) < len(answers):
         log.warning(
-            "%d answers are asked again: errors, and the turns after them in their dialogs", len(answers) - len(kept)
+            "%d answers are asked again: errors, and the turns after them in their dialogs",
+            len(answers) - len(earlier_answers),
         )
-        rewrite(path, [record for record in records if _read_key(record) in kept])
-    return kept
+        rewrite(path, [record for record in records if _read_key(record) in earlier_answers])
+    return earlier_answers
 
 
 def _read_key(record: Mapping[str, Any]) -> Key:

@@ -102,12 +102,12 @@ def look_up_agent_class(reference: str) -> type[BaseAgent]:
     if inspect.isabstract(agent):
         missing = ", ".join(sorted(agent.__abstractmethods__))
         raise EvaluationError(f"agent {reference!r} cannot be built: it does not define {missing}")
-    passed = ["settings", "models", "prompts"] if issubclass(agent, CragAgent) else []
+    arguments = ["settings", "models", "prompts"] if issubclass(agent, CragAgent) else []
     try:
-        inspect.signature(agent).bind(**dict.fromkeys(["search_pipeline", *passed]))
+        inspect.signature(agent).bind(**dict.fromkeys(["search_pipeline", *arguments]))
     except TypeError as error:
         raise EvaluationError(
-            f"agent {reference!r} cannot be built: its __init__ gets {', '.join(['search_pipeline', *passed])}, and has {error}"
+            f"agent {reference!r} cannot be built: its __init__ gets {', '.join(['search_pipeline', *arguments])}, and has {error}"
         ) from error
     return agent
 
@@ -140,7 +140,7 @@ def launch_agent(
     with _convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        wanted = config.plan_search(options.split, web=web, images=images)
+        search_plan = config.plan_search(options.split, web=web, images=images)
         ours = build is None and _is_ours(options)
         if search is not None:
             from agents.search.shared_search import SharedSearch
@@ -158,16 +158,16 @@ def launch_agent(
         return LaunchedAgent(agent, replies=counts, evidence=evidence)
     # With a reply cache every reply may be known, so that no server is needed.
     reach = (
-        partial(config.unreachable, **wanted, servers=replies is None and not options.no_probe)
+        partial(config.unreachable, **search_plan, servers=replies is None and not options.no_probe)
         if ours
         else lambda: None
     )
     warm_up = partial(_warm_up, agent, reach)
     listen = partial(agent.trace_to, None)
-    made = LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
+    launched_agent = LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
     if search is None:
-        return made
-    return replace(made, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
+        return launched_agent
+    return replace(launched_agent, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
 
 
 def open_spans(options: RunOptions, config: RunConfig) -> SendRecords:
@@ -264,8 +264,8 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
             own, and the agent or ``--calls`` takes the organiser's pipeline.
     """
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    wanted = config.plan_search(options.split, web=web, images=images)
-    if check and (why := config.unreachable(**wanted, models=False)) is not None:
+    search_plan = config.plan_search(options.split, web=web, images=images)
+    if check and (why := config.unreachable(**search_plan, models=False)) is not None:
         raise EvaluationError(why)
     search = config.profile.search
     ours = _is_ours(options)
@@ -275,7 +275,7 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
             f"{reason} takes the organiser's pipeline, and profile {config.profile.name!r} searches by {search.kind!r}: "
             "take a profile whose [search] has kind embedded or organiser"
         )
-    return config.pipeline(**wanted)
+    return config.pipeline(**search_plan)
 
 
 def _warm_up(agent: CragAgent, unreachable: Callable[[], str | None]) -> None:
@@ -300,9 +300,9 @@ def _gold_entries(options: RunOptions, pipeline: Any) -> dict[str, dict[str, Any
         return None
     from evaluation.data.diagnostics import load_diagnostics
 
-    known = load_diagnostics(options.diagnostics, options.split, options.dataset, options.cache).annotations
+    annotations = load_diagnostics(options.diagnostics, options.split, options.dataset, options.cache).annotations
     return look_up_gold_entries(
-        {interaction: each.entity for interaction, each in known.items()}, pipeline.crag_image_kg.kg
+        {interaction: each.entity for interaction, each in annotations.items()}, pipeline.crag_image_kg.kg
     )
 
 
@@ -327,8 +327,8 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             "--reply-cache": options.reply_cache,
             "--record-requests": options.record_requests,
         }
-        if asked := [flag for flag, value in changed.items() if value]:
-            raise EvaluationError(f"{', '.join(asked)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
+        if flags := [flag for flag, value in changed.items() if value]:
+            raise EvaluationError(f"{', '.join(flags)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
     with _convert_to_evaluation_errors():
         if foreign is not None:
             # No preset is read: forks have environment variables CRAG_... of their own, which name no setting of ours.
@@ -347,7 +347,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             )
     if options.replicas is not None and config.settings.trace.requests:
         raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
-    made = {
+    method = {
         "without": ", ".join(options.without),
         "set": ", ".join(options.set),
         "settings": config.digest,
@@ -357,15 +357,15 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
     }
     if foreign is None:
         agent = look_up_agent_class(options.agent)
-        described = {"agent": f"{agent.__module__}:{agent.__qualname__}"}
+        agent_fields = {"agent": f"{agent.__module__}:{agent.__qualname__}"}
     else:
-        described = {"agent": options.agent, **foreign.describe()}
+        agent_fields = {"agent": options.agent, **foreign.describe()}
     return config, {
-        **described,
+        **agent_fields,
         **({"preset": config.preset} if ours else {"built": NOT_OURS}),
         "profile": canonical(options.profile),
         "model_name": options.model_name or None,
-        **(made if ours else {}),
+        **(method if ours else {}),
         "web_search": not options.suppress_web_search_api,
         "image_search": not options.suppress_image_search_api,
         "calls": options.calls,

@@ -85,15 +85,17 @@ def parse_error_limit(text: object) -> ErrorLimit:
     """
     if isinstance(text, ErrorLimit):
         return text
-    said = str(text).strip()
+    limit_text = str(text).strip()
     try:
-        if said.isdecimal():
-            return ErrorLimit(float(said), is_share=False)
-        share = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+        if limit_text.isdecimal():
+            return ErrorLimit(float(limit_text), is_share=False)
+        share = float(limit_text.removesuffix("%")) / (100 if limit_text.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise ValueError(f"{said!r}; write a share of the turns, such as 0.05 or 5%, or a number of turns, such as 3")
+        raise ValueError(
+            f"{limit_text!r}; write a share of the turns, such as 0.05 or 5%, or a number of turns, such as 3"
+        )
     return ErrorLimit(share, is_share=True)
 
 

@@ -74,7 +74,7 @@ def answer_sessions(
         )
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
     if sample is not None:
-        made_with["sample"] = sample.told
+        made_with["sample"] = sample.description
     write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
@@ -83,19 +83,19 @@ def answer_sessions(
 
     sessions = dataset.sessions if sample is None else sample.sessions
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
-    made = generate(
+    generation = generate(
         launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})
-    missing = count_missing_pictures(made.turns, read_run_log(output_dir))
+    missing = count_missing_pictures(generation.turns, read_run_log(output_dir))
     if missing is not None:
         add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
-    if made.interrupted:
-        console.print(f"stopped after {len(made.turns)} of {made.total} turns; continue with --resume")
-    return made
+    if generation.interrupted:
+        console.print(f"stopped after {len(generation.turns)} of {generation.total} turns; continue with --resume")
+    return generation
 
 
 def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
@@ -110,8 +110,8 @@ def print_errors(console: Console, turns: Sequence[AnsweredTurn], traces: Mappin
     causes = Counter(turn.error_cause for turn in turns if turn.error_cause is not None)
     if causes:
         counted = ", ".join(f"{name_cause(cause)}: {number}" for cause, number in causes.most_common())
-        said = filter(None, (explain_error(traces[turn.key]) for turn in turns if turn.key in traces))
-        example = next((f"; such as: {why}" for why in said), "; the reasons are in run_log.jsonl")
+        reasons = filter(None, (explain_error(traces[turn.key]) for turn in turns if turn.key in traces))
+        example = next((f"; such as: {why}" for why in reasons), "; the reasons are in run_log.jsonl")
         console.print(
             f"{causes.total()} of {len(turns)} turns are errors, which scores count by their text, I don't know ({counted}){example}",
             style="red", markup=False, soft_wrap=True,
@@ -167,9 +167,9 @@ def judge_answers(
         JudgeError: The judge is not available.
     """
     source = answers_dir or output_dir
-    known: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
+    dataset_facts: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **known,
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **dataset_facts,
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
@@ -206,8 +206,8 @@ def judge_answers(
     failed_keys = {turn.key for turn in turns if turn.error_cause is not None}
     survived = [trace.error for key, trace in part.matched.items() if trace.error and key not in failed_keys]
     if survived:
-        said = f"{len(survived)} turns met an error inside the agent and went on, such as: {survived[0]}"
-        console.print(said, style="red", markup=False)
+        message = f"{len(survived)} turns met an error inside the agent and went on, such as: {survived[0]}"
+        console.print(message, style="red", markup=False)
     return part
 
 
@@ -217,23 +217,23 @@ def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> li
     Answers saved by the organiser's code hold the numbers of its ClassLabels. Bare ones, without labels, are in any order, and "not
     egocentric" is only their default.
     """
-    asked = _list_asked(sessions)
+    questions = _index_questions(sessions)
 
     def complete(turn: AnsweredTurn) -> AnsweredTurn:
-        known = asked.get(turn.key)
-        if known is None:
+        question = questions.get(turn.key)
+        if question is None:
             return turn
-        labels = {name: label for name in LABELS if (label := getattr(known, name))}
+        labels = {name: label for name in LABELS if (label := getattr(question, name))}
         is_bare = not any(getattr(turn, name) for name in LABELS)
-        placed = replace(turn, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
-        return replace(placed, **labels, is_ego=known.is_ego if is_bare else turn.is_ego)
+        placed = replace(turn, turn_idx=question.turn_idx, total_turn_count=question.total_turn_count)
+        return replace(placed, **labels, is_ego=question.is_ego if is_bare else turn.is_ego)
 
     return [complete(turn) for turn in turns]
 
 
-def _list_asked(sessions: Sequence[Session]) -> dict[Key, AnsweredTurn]:
-    made = (make_answered_turn(session, turn, "") for session in sessions for turn in session.turns)
-    return {turn.key: turn for turn in made}
+def _index_questions(sessions: Sequence[Session]) -> dict[Key, AnsweredTurn]:
+    turns = (make_answered_turn(session, turn, "") for session in sessions for turn in session.turns)
+    return {turn.key: turn for turn in turns}
 
 
 def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) -> list[str]:
@@ -241,26 +241,26 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
 
     Without a data set only the numbers of turns that the answers themselves state are compared.
     """
-    said = []
+    mismatches = []
     if dataset is not None:
-        asked = _list_asked(dataset.sessions)
-        strange = sum(turn.key not in asked for turn in turns)
-        if strange:
-            said.append(
-                f"{strange} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
+        questions = _index_questions(dataset.sessions)
+        num_strange = sum(turn.key not in questions for turn in turns)
+        if num_strange:
+            mismatches.append(
+                f"{num_strange} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
                 "--revision and --dataset-type"
             )
-        known = [(turn, asked[turn.key]) for turn in turns if turn.key in asked]
-        changed = sum((one.query, one.ground_truth) != (other.query, other.ground_truth) for one, other in known)
+        pairs = [(turn, questions[turn.key]) for turn in turns if turn.key in questions]
+        changed = sum((one.query, one.ground_truth) != (other.query, other.ground_truth) for one, other in pairs)
         if changed:
-            said.append(
+            mismatches.append(
                 f"{changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"
             )
         turns = add_labels(turns, dataset.sessions)
     sizes = {turn.session_id: max(1, turn.total_turn_count) for turn in turns}
-    lacking = sum(sizes.values()) - len(turns)
-    if lacking > 0:
-        said.append(
-            f"{lacking} turns of these {len(sizes)} sessions have no answer here; scores are of the turns that have one"
+    num_missing = sum(sizes.values()) - len(turns)
+    if num_missing > 0:
+        mismatches.append(
+            f"{num_missing} turns of these {len(sizes)} sessions have no answer here; scores are of the turns that have one"
         )
-    return said
+    return mismatches

@@ -34,20 +34,20 @@ def format_entities(hits: Sequence[Mapping[str, Any]]) -> str:
     Returns:
         "" if no picture is similar enough.
     """
-    found: dict[str, Any] = {}
+    entities: dict[str, Any] = {}
     for hit in hits:
         if hit.get("score", 0) > MIN_COSINE:
             for entity in hit.get("entities") or []:
-                found.setdefault(entity["entity_name"], entity.get("entity_attributes"))
-    if not found:
+                entities.setdefault(entity["entity_name"], entity.get("entity_attributes"))
+    if not entities:
         return ""
     section = (
         "Things that look like the one in the picture follow. Use them only where they are the same thing.\n\n"
-        f"Here is a list of entity names retrieved by visual similarity: {', '.join(found)}.\n\n"
+        f"Here is a list of entity names retrieved by visual similarity: {', '.join(entities)}.\n\n"
         "What is known of some of them follows.\n"
     )
     number = 1
-    for name, attributes in found.items():
+    for name, attributes in entities.items():
         if len(section) > PICTURE_CHARACTERS:
             break
         if attributes and len(section) + len(str(attributes)) < PICTURE_CHARACTERS:
@@ -119,8 +119,8 @@ class ProvidedEvidence:
         if self._search is None or not (self._images or self._web):
             return ""
         pictures = self._search(image, k=PICTURES) if self._images and image is not None else []
-        asked = self._full_queries.get(turn.interaction_id) or turn.query
-        return format_evidence(turn.query, pictures, self._search(asked, k=PAGES) if self._web else [])
+        query = self._full_queries.get(turn.interaction_id) or turn.query
+        return format_evidence(turn.query, pictures, self._search(query, k=PAGES) if self._web else [])
 
 
 def look_up_gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -134,13 +134,13 @@ def look_up_gold_entries(names: Mapping[str, str], graph: Mapping[str, Any]) -> 
     """
     from evaluation.data.diagnostics import nearest_name  # the library that reads data sets takes a second to import
 
-    found = {}
+    entries = {}
     for interaction, name in names.items():
-        if (known := name if name in graph else nearest_name(name, graph)) is not None:
-            found[interaction] = {"entity_name": known, "entity_attributes": graph[known]}
-    if lacking := len(names) - len(found):
+        if (entity_name := name if name in graph else nearest_name(name, graph)) is not None:
+            entries[interaction] = {"entity_name": entity_name, "entity_attributes": graph[entity_name]}
+    if lacking := len(names) - len(entries):
         log.warning("the image index has no entry of the true entity for %d of %d questions", lacking, len(names))
-    return found
+    return entries
 
 
 def read_full_queries(path: Path) -> dict[str, str]:
@@ -151,14 +151,14 @@ def read_full_queries(path: Path) -> dict[str, str]:
     Raises:
         EvaluationError: The file cannot be read, or holds no such line.
     """
-    found = {
+    queries = {
         str(line["interaction_id"]): str(line["agent_response"])
         for line in read_lines(path)
         if "interaction_id" in line and "agent_response" in line
     }
-    if not found:
+    if not queries:
         raise EvaluationError(
             f"{path} has no line with interaction_id and agent_response (the full query); "
             "name the file of the research release"
         )
-    return found
+    return queries

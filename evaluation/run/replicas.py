@@ -46,18 +46,18 @@ class Assignment:
     """
 
     def __init__(self, batches: Sequence[Sequence[Slot]], batch_size: int, replicas: int) -> None:
-        self._left: dict[int, deque[Slot]] = {}
+        self._remaining: dict[int, deque[Slot]] = {}
         for batch in batches:
             for slot in batch:
-                self._left.setdefault(slot.session, deque()).append(slot)
-        self._waiting = deque(self._left)
+                self._remaining.setdefault(slot.session, deque()).append(slot)
+        self._waiting = deque(self._remaining)
         self._open: list[list[int]] = [[] for _ in range(replicas)]
         self._batch_size = batch_size
 
     @property
     def is_finished(self) -> bool:
         """Whether every turn has been answered."""
-        return not self._left
+        return not self._remaining
 
     def next_batch(self, replica: int) -> list[Slot]:
         """Return the next turn of each dialog of a replica, new dialogs included.
@@ -65,19 +65,19 @@ class Assignment:
         Returns:
             [] if there is nothing for the replica now.
         """
-        held = self._open[replica]
-        limit = min(self._batch_size, math.ceil(len(self._left) / len(self._open)))
-        while self._waiting and len(held) < limit:
-            held.append(self._waiting.popleft())
-        return [self._left[session][0] for session in held]
+        sessions = self._open[replica]
+        limit = min(self._batch_size, math.ceil(len(self._remaining) / len(self._open)))
+        while self._waiting and len(sessions) < limit:
+            sessions.append(self._waiting.popleft())
+        return [self._remaining[session][0] for session in sessions]
 
     def mark_answered(self, replica: int) -> None:
         """Record that the replica's latest batch has been answered."""
         for session in self._open[replica]:
-            self._left[session].popleft()
-            if not self._left[session]:
-                del self._left[session]
-        self._open[replica] = [session for session in self._open[replica] if session in self._left]
+            self._remaining[session].popleft()
+            if not self._remaining[session]:
+                del self._remaining[session]
+        self._open[replica] = [session for session in self._open[replica] if session in self._remaining]
 
     def mark_lost(self, replica: int) -> None:
         """Record the death of a replica: its dialogs wait behind all others, since one may have caused it."""
@@ -96,10 +96,10 @@ class Replica(Placed):
     def start(self, search: Any = None) -> tuple[int, dict[str, Any]]:
         """Build the agent (see ``launching.launch_agent``); return its batch size and what it is made with."""
         config, about = prepare(self._options)
-        made = self._launched = launch_agent(self._options, config, self._build, search)
-        agent = made.agent
+        launched_agent = self._launched = launch_agent(self._options, config, self._build, search)
+        agent = launched_agent.agent
         assert isinstance(agent, BaseAgent)
-        self._asked = OneAgent(agent, made.replies, made.listen)
+        self._one_agent = OneAgent(agent, launched_agent.replies, launched_agent.listen)
         return agent.get_batch_size(), about
 
     def ask(self, call: Call) -> CallResult:
@@ -110,7 +110,7 @@ class Replica(Placed):
         assert self._launched is not None
         self._launched.warm_up()
         try:
-            return self._launched.keep_up(partial(self._asked.ask, call))
+            return self._launched.keep_up(partial(self._one_agent.ask, call))
         except GoneError as error:
             log.error("%s", error)
             self.leave()
@@ -166,13 +166,13 @@ class Replicas:
 
     def models(self) -> dict[str, str]:
         """Return the names of the models that the replicas have loaded, by role."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for replica in self._replicas:
             try:
-                found |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
+                names |= self._ray.get(replica.models.remote(), timeout=ANSWER_SECONDS)
             except self._ray.exceptions.RayError as error:
                 log.warning("a replica does not say what models it has: %s", summarise_error(error))
-        return found
+        return names
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """See ``Answering``.
@@ -196,9 +196,9 @@ class Replicas:
             ready, _ = ray.wait([*under_way], timeout=patience) if under_way else ([], [])
             if not ready:
                 raise EvaluationError("no replica is left; the answers made are kept, and --resume asks for the others")
-            number, asked = under_way.pop(ready[0])
+            number, answered_call = under_way.pop(ready[0])
             try:
-                found = ray.get(ready[0])
+                reply = ray.get(ready[0])
             except ray.exceptions.RayTaskError as error:
                 raise EvaluationError(f"replica {number}: {error.cause}") from error
             except (
@@ -212,16 +212,16 @@ class Replicas:
                     self._replicas[number] = self._start()
                     under_way[self._replicas[number].node.remote()] = number, None
                 continue
-            if isinstance(found, str):  # the replica replied with its node
-                under_way[self._begin(number, found)] = number, None
+            if isinstance(reply, str):  # the replica replied with its node
+                under_way[self._begin(number, reply)] = number, None
                 continue
             free.add(number)
-            if asked is None:
-                self._check_started(found)
+            if answered_call is None:
+                self._check_started(reply)
                 continue
             deaths[number] = 0
             work.mark_answered(number)
-            yield asked, found
+            yield answered_call, reply
 
     def close(self) -> None:
         """End the replicas."""

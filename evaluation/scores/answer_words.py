@@ -31,9 +31,9 @@ def overlap(answer: str, ground_truth: str) -> float:
     ("It is.") is compared by all of its words.
     """
     for words in (tokenise_content, tokenise):
-        wanted, said = set(words(normalise_text(ground_truth))), set(words(normalise_text(answer)))
-        if wanted:
-            return len(wanted & said) / len(wanted)
+        truth_words, answer_words = set(words(normalise_text(ground_truth))), set(words(normalise_text(answer)))
+        if truth_words:
+            return len(truth_words & answer_words) / len(truth_words)
     return 0.0
 
 
@@ -50,8 +50,8 @@ def squad_words(text: str) -> list[str]:
 
 def exact_match(answer: str, references: Sequence[str]) -> float:
     """Return 1 if the answer equals a reference after normalisation, else 0 (SQuAD)."""
-    said = squad_words(answer)
-    return float(any(said == squad_words(reference) for reference in references))
+    answer_words = squad_words(answer)
+    return float(any(answer_words == squad_words(reference) for reference in references))
 
 
 def word_f1(answer: str, references: Sequence[str]) -> float:
@@ -59,11 +59,11 @@ def word_f1(answer: str, references: Sequence[str]) -> float:
     return max((_f1(squad_words(answer), squad_words(reference)) for reference in references), default=0.0)
 
 
-def _f1(said: Sequence[str], wanted: Sequence[str]) -> float:
-    if not said or not wanted:
-        return float(said == wanted)
-    shared = (Counter(said) & Counter(wanted)).total()
-    return 2 * shared / (len(said) + len(wanted))
+def _f1(answer_words: Sequence[str], reference_words: Sequence[str]) -> float:
+    if not answer_words or not reference_words:
+        return float(answer_words == reference_words)
+    shared = (Counter(answer_words) & Counter(reference_words)).total()
+    return 2 * shared / (len(answer_words) + len(reference_words))
 
 
 def vqa(answer: str, references: Sequence[str]) -> float:
@@ -72,8 +72,8 @@ def vqa(answer: str, references: Sequence[str]) -> float:
     VQA accuracy (Marino et al., 2019) with relaxed accuracy of numbers, as CoRe-MMRAG takes both for InfoSeek. VQA accuracy asks for three
     of ten people; here, as in InfoSeek, one reference is enough. A year has to be exact.
     """
-    said = _vqa_words(answer)
-    return float(any(said == _vqa_words(reference) or _near(answer, reference) for reference in references))
+    answer_words = _vqa_words(answer)
+    return float(any(answer_words == _vqa_words(reference) or _near(answer, reference) for reference in references))
 
 
 def _vqa_words(text: str) -> list[str]:
@@ -83,13 +83,13 @@ def _vqa_words(text: str) -> list[str]:
 def _near(answer: str, reference: str) -> bool:
     """Return whether the reference is a bare quantity and the answer's only quantity is near it."""
     text = normalise_quantities(normalise_text(reference)).strip(" .")
-    wanted, said = find_quantities(text), find_quantities(normalise_quantities(normalise_text(answer)))
-    return len(wanted) == 1 and len(said) == 1 and wanted[0].text == text and _relaxed(wanted[0], said[0])
+    expected, actual = find_quantities(text), find_quantities(normalise_quantities(normalise_text(answer)))
+    return len(expected) == 1 and len(actual) == 1 and expected[0].text == text and _relaxed(expected[0], actual[0])
 
 
-def _relaxed(wanted: Quantity, said: Quantity) -> bool:
-    if wanted.unit is not None and said.unit is not None:
-        return is_same_quantity(wanted, said, RELAXED)
-    if "year" in (wanted.dimension, said.dimension):
-        return wanted.value == said.value
-    return abs(wanted.value - said.value) <= RELAXED * abs(wanted.value)
+def _relaxed(reference: Quantity, answer: Quantity) -> bool:
+    if reference.unit is not None and answer.unit is not None:
+        return is_same_quantity(reference, answer, RELAXED)
+    if "year" in (reference.dimension, answer.dimension):
+        return reference.value == answer.value
+    return abs(reference.value - answer.value) <= RELAXED * abs(reference.value)

@@ -231,8 +231,8 @@ class Split:
 
     def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
         """Return the turns of both groups by name; empty if the fact is stated of no turn."""
-        found = group_turns(turns, self.group)
-        return {name: found[name] for name in (self.yes, self.no) if name in found}
+        turns_by_group = group_turns(turns, self.group)
+        return {name: turns_by_group[name] for name in (self.yes, self.no) if name in turns_by_group}
 
 
 SPLITS = (
@@ -292,8 +292,8 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
         "truthfulness_score": lambda total, correct, miss, _score: (2 * correct + miss) / total - 1,
         "mean_multi_turn_conversation_score": lambda _total, _correct, _miss, score: score / len(dialogs),
     }
-    drawn = resample_sums(sums)
-    return {name: _take_interval(rate(*drawn)) for name, rate in rates.items()}
+    samples = resample_sums(sums)
+    return {name: _take_interval(rate(*samples)) for name, rate in rates.items()}
 
 
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:
@@ -314,8 +314,8 @@ def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn
     def change(points: Any, turns: Any, new_points: Any, new_turns: Any) -> Any:
         return new_points / new_turns - points / turns
 
-    found = float(change(*sums.sum(axis=0)))
-    return found, session_interval(sums, change) if len(shared) > 1 else None
+    difference = float(change(*sums.sum(axis=0)))
+    return difference, session_interval(sums, change) if len(shared) > 1 else None
 
 
 def sum_points(dialogs: Iterable[Sequence[JudgedTurn]]) -> Floats:
@@ -331,9 +331,9 @@ def risk_coverage(probability: Floats, right: npt.NDArray[np.bool_]) -> tuple[Fl
     """
     order = np.argsort(-probability, kind="stable")
     wrong = np.cumsum(~right[order])
-    given = np.arange(1, len(order) + 1)
+    counts = np.arange(1, len(order) + 1)
     ends = np.append(np.diff(probability[order]) != 0, True)
-    return given[ends] / len(order), wrong[ends] / given[ends]
+    return counts[ends] / len(order), wrong[ends] / counts[ends]
 
 
 def scores_dictionary(

@@ -68,7 +68,7 @@ def weighted_total(turns: Sequence[JudgedTurn], sizes: Mapping[str, int]) -> flo
     others. A domain without any answer is left out.
     """
     groups = group_turns(turns, SLICES["domain"])
-    known = {name: sizes[name] for name in groups if name in sizes}
-    if not known:
+    domain_sizes = {name: sizes[name] for name in groups if name in sizes}
+    if not domain_sizes:
         return None
-    return sum(mean_points(groups[name]) * size for name, size in known.items()) / sum(known.values())
+    return sum(mean_points(groups[name]) * size for name, size in domain_sizes.items()) / sum(domain_sizes.values())

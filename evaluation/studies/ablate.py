@@ -96,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def variants() -> list[Variant]:
         model = (options.model_name, options.base_url)
         return [
-            made
+            variant
             for preset in options.preset
-            for made in make_variants(preset, options.profile, options.without, *model)
+            for variant in make_variants(preset, options.profile, options.without, *model)
         ]
 
     return compare(variants, lambda variant: variant.preset_name, build_tables, options, "ablation")

@@ -82,7 +82,7 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
     by_id: dict[str, list[Key]] = defaultdict(list)
     for turn in turns:
         by_id[turn.interaction_id].append(turn.key)
-    found: dict[Key, bool | None] = {}
+    verdicts: dict[Key, bool | None] = {}
     rows = _read_label_rows(path)
     strange = 0
     for number, row in enumerate(rows, 1):
@@ -97,11 +97,11 @@ def read_labels(path: Path, turns: Sequence[AnsweredTurn]) -> dict[Key, bool]:
             )
         strange += not keys
         verdict = None if label in _NEITHER else label in _RIGHT
-        if keys and label and found.setdefault(keys[0], verdict) != verdict:
+        if keys and label and verdicts.setdefault(keys[0], verdict) != verdict:
             raise EvaluationError(
                 f"{path}, label {number}: {row['interaction_id']} has another label already; keep one of them"
             )
-    decided = {key: verdict for key, verdict in found.items() if verdict is not None}
+    decided = {key: verdict for key, verdict in verdicts.items() if verdict is not None}
     if not decided:
         raise EvaluationError(f"{path} contains no label of these answers; take the labels of this run")
     if strange:
@@ -175,13 +175,13 @@ def _kappa_interval(keys: Sequence[Key], a: Sequence[bool], b: Sequence[bool]) -
     A sample in which both raters say the same of every turn counts as full agreement.
     """
     sums: dict[str, Any] = {}
-    for (session, _), said, also in zip(keys, a, b, strict=True):
-        sums[session] = sums.get(session, 0.0) + np.array([1, said == also, said, also])
+    for (session, _), first, second in zip(keys, a, b, strict=True):
+        sums[session] = sums.get(session, 0.0) + np.array([1, first == second, first, second])
     if len(sums) < 2:
         return None
 
-    def kappa(turns: Any, agreed: Any, right: Any, also: Any) -> Any:
-        by_chance = (right * also + (turns - right) * (turns - also)) / turns**2
+    def kappa(turns: Any, agreed: Any, first: Any, second: Any) -> Any:
+        by_chance = (first * second + (turns - first) * (turns - second)) / turns**2
         constant = by_chance == 1
         return np.where(constant, 1.0, (agreed / turns - by_chance) / np.where(constant, 1.0, 1 - by_chance))
 
@@ -224,11 +224,11 @@ def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -
         raise EvaluationError("two raters are needed: name several --judges, or --labels")
     open_turns = count_to_judge(saved.turns, options.rules)
     shares = {name: Share(open_turns) for name in names if name != OWN}
-    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
-        found = _verdicts(saved, names, options, sets, bar, console)
+    with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
+        ratings = _verdicts(saved, names, options, sets, bar, console)
     if options.labels is not None:
-        found["by hand"] = read_labels(options.labels, saved.turns)
-    return found
+        ratings["by hand"] = read_labels(options.labels, saved.turns)
+    return ratings
 
 
 def _verdicts(
@@ -239,40 +239,40 @@ def _verdicts(
     bar: StudyBar,
     console: Console,
 ) -> dict[str, Verdicts]:
-    found: dict[str, Verdicts] = {}
+    ratings: dict[str, Verdicts] = {}
     for name in names:
         if name == OWN:
             own = read_own_verdicts([saved], options.rules)
             if own is None:
                 raise EvaluationError(f"{saved.label} has no table of judged turns for these answers and rules")
-            found[f"{OWN}: {own.judge}"] = select_judged(own.entries[0].turns)
+            ratings[f"{OWN}: {own.judge}"] = select_judged(own.entries[0].turns)
             continue
         model, _, words = name.partition("@")
         if words and (words != "organiser" or options.organiser is None):
             raise EvaluationError(f"{name}: write MODEL@organiser, and name the checkout with --organiser")
-        asked = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
-        judge = asked.judge(model, options.cache, make_local_judge)
+        judge_options = options.model_copy(update={"judge_style": None} if words else {"organiser": None})
+        judge = judge_options.judge(model, options.cache, make_local_judge)
         entry = judge_entry(saved, judge, options, sets, bar.bars_for(name, name))
-        found[judge.name] = select_judged(entry.turns)
+        ratings[judge.name] = select_judged(entry.turns)
         failed = sum(turn.judge_failed for turn in entry.turns)
         if failed:
             with bar.hide():
                 console.print(f"[red]{judge.name}: {failed} judgements failed and are left out[/]")
-    return found
+    return ratings
 
 
 def build_tables(
-    saved: Saved, found: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
+    saved: Saved, ratings: Mapping[str, Verdicts], pairs: Sequence[Agreement], limit: int | None = None
 ) -> list[ResultTable]:
     """Build the tables of agreement and confusion of each pair, and of answers on which raters differ.
 
     Args:
         saved: The answers.
-        found: Verdicts by rater.
+        ratings: Verdicts by rater.
         pairs: Agreement of each pair of raters.
         limit: Number of differing answers to show, cut to a line; None: all of them, whole.
     """
-    letters = dict(zip(found, ascii_uppercase, strict=False))
+    letters = dict(zip(ratings, ascii_uppercase, strict=False))
     heads = ["pair", "turns", "agree (%)", "kappa [95%]"]
     heads += ["both right", "both wrong", "right by first", "right by second"]
     rows = [
@@ -286,25 +286,30 @@ def build_tables(
         for pair in pairs
     ]
     notes = [
-        *(f"{letters[name]}: {name}, {len(said)} verdicts, {sum(said.values())} right" for name, said in found.items()),
+        *(
+            f"{letters[name]}: {name}, {len(verdicts)} verdicts, {sum(verdicts.values())} right"
+            for name, verdicts in ratings.items()
+        ),
         "exact answers and misses, which no judge is asked about, are left out; right by first: by the first alone",
     ]
-    made = [ResultTable("Agreement of judges (Cohen's kappa)", heads, rows, notes)]
-    differing = [turn for turn in saved.turns if {False, True} <= {said.get(turn.key) for said in found.values()}]
+    tables = [ResultTable("Agreement of judges (Cohen's kappa)", heads, rows, notes)]
+    differing = [
+        turn for turn in saved.turns if {False, True} <= {verdicts.get(turn.key) for verdicts in ratings.values()}
+    ]
     if differing:
         words = {None: "", True: "right", False: "wrong"}
         longest = None if limit is None else _MAX_CHARACTERS
         rows = [
             (
                 *(shorten(text, longest) for text in (turn.query, turn.ground_truth, turn.agent_response)),
-                *(words[said.get(turn.key)] for said in found.values()),
+                *(words[verdicts.get(turn.key)] for verdicts in ratings.values()),
             )
             for turn in differing[:limit]
         ]
         more = [f"{len(differing) - len(rows)} more differ"] if len(differing) > len(rows) else []
         heads = ["question", "truth", "answer", *letters.values()]
-        made.append(ResultTable("Answers on which they differ", heads, rows, more, words=True))
-    return made
+        tables.append(ResultTable("Answers on which they differ", heads, rows, more, words=True))
+    return tables
 
 
 def _format_kappa(pair: Agreement) -> str:
@@ -313,9 +318,9 @@ def _format_kappa(pair: Agreement) -> str:
     return f"{pair.kappa:.2f}" + ("" if pair.interval is None else " [{:.2f}, {:.2f}]".format(*pair.interval))
 
 
-def compare_raters(found: Mapping[str, Verdicts]) -> list[Agreement]:
+def compare_raters(ratings: Mapping[str, Verdicts]) -> list[Agreement]:
     """Measure the agreement of each two raters that decided on the same turns."""
-    pairs = (measure_agreement(one, other, found[one], found[other]) for one, other in combinations(found, 2))
+    pairs = (measure_agreement(one, other, ratings[one], ratings[other]) for one, other in combinations(ratings, 2))
     return [pair for pair in pairs if pair is not None]
 
 
@@ -332,15 +337,15 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 def _run(options: AgreementOptions, console: Console) -> None:
     saved = find_saved(options.answers)
-    found = collect_ratings(saved, options, console)
-    pairs = compare_raters(found)
-    for table in build_tables(saved, found, pairs, _MAX_SHOWN):
+    ratings = collect_ratings(saved, options, console)
+    pairs = compare_raters(ratings)
+    for table in build_tables(saved, ratings, pairs, _MAX_SHOWN):
         table.show(console)
     if options.out is not None:
         content = {"answers": saved.label, "pairs": [asdict(pair) for pair in pairs]}
         made_with = make_card([read_manifest(file.parent) for file in saved.files], len(saved.turns))
-        shown = [*build_tables(saved, found, pairs), build_card_table({saved.label: made_with})]
-        publish(options.out / "agreement", content, f"Agreement on {saved.label}", shown, console)
+        tables = [*build_tables(saved, ratings, pairs), build_card_table({saved.label: made_with})]
+        publish(options.out / "agreement", content, f"Agreement on {saved.label}", tables, console)
 
 
 if __name__ == "__main__":

@@ -137,9 +137,9 @@ def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[st
     }
 
 
-def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
+def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
     """Build the tables of all metrics, and of F1 and EM by modality as in the paper's table 1."""
-    entries = found["entries"]
+    entries = content["entries"]
     words = ("overlap", "f1", "em", "vqa")
     rows = [
         (
@@ -152,14 +152,14 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
         for each in entries
     ]
     heads = ("Entry", "turns", "accuracy (%)", "overlap (%)", "F1 (%)", "EM (%)", "VQA (%)", "elapse (s a turn)")
-    notes = [f"verdicts: {found['verdicts']}"]
+    notes = [f"verdicts: {content['verdicts']}"]
     notes += [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
     errors = ", ".join(f"{each['label']} {each['errors']}" for each in entries if each["errors"])
     notes += [f"errors, whose answer counts as the words I don't know: {errors}"] * bool(errors)
-    made = [ResultTable("Metrics of the papers", heads, rows, notes)]
+    tables = [ResultTable("Metrics of the papers", heads, rows, notes)]
     if any(each[name]["turns"] for each in entries for name in ("single", "multi")):
-        made.append(_modality_table(entries))
-    return made
+        tables.append(_modality_table(entries))
+    return tables
 
 
 def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
@@ -208,10 +208,12 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 def _run(options: MetricsOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
     accept = {key: forms for each in load_labels(options) for key, forms in each.accept.items()}
-    found = build_content(entries, accept)
+    content = build_content(entries, accept)
     place = options.out and options.out / "answer_metrics"
     title = f"Metrics of the papers (verdicts: {entries.verdicts})"
-    show_and_publish(place, found, title, build_tables(found), console, cards=entries.cards, as_json=options.as_json)
+    show_and_publish(
+        place, content, title, build_tables(content), console, cards=entries.cards, as_json=options.as_json
+    )
 
 
 if __name__ == "__main__":

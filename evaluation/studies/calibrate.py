@@ -123,12 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 2 after an expected error.
     """
-    given = [*(sys.argv[1:] if arguments is None else arguments)]
-    if given and not given[0].startswith("-"):
+    argv = [*(sys.argv[1:] if arguments is None else arguments)]
+    if argv and not argv[0].startswith("-"):
         from evaluation.studies import collection_gate
 
-        return collection_gate.main(given)
-    options = CalibrateOptions.parse(given, epilog=_HOW)
+        return collection_gate.main(argv)
+    options = CalibrateOptions.parse(argv, epilog=_HOW)
     console = make_console(aside=options.as_json)
     study = _measure if options.measure else _fit_gate if options.fit == "gate" else _fit_rule
 
@@ -153,7 +153,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
-    fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.of_each}
+    fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.thresholds}
     summary = {**fits, "gate": gate.model_dump()}
     write_study(
         options.runs[0] / "calibration",
@@ -189,18 +189,20 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     gate = Gate.load(options.gate or _gate_file(options, material))
     if missing := [name for name in gate.features if name not in turns.signals]:
         console.print(f"these runs hold no {', '.join(missing)}: each counts as its mean", markup=False, soft_wrap=True)
-    said, own = predict_probability(turns, gate.probability), gate.threshold_egocentric
+    probability, own = predict_probability(turns, gate.probability), gate.threshold_egocentric
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
         "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
-        f"gate, threshold {BREAK_EVEN}": measure_truthfulness(turns, turns.score(said >= BREAK_EVEN)),
+        f"gate, threshold {BREAK_EVEN}": measure_truthfulness(turns, turns.score(probability >= BREAK_EVEN)),
         f"gate, its threshold ({thresholds})": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
     }
     areas = {name: signal_auroc(turns, name) for name in select_usable(turns)}
-    areas["gate"] = auroc(turns, said)
+    areas["gate"] = auroc(turns, probability)
     show_study(console, material, rows, areas)
     place = options.measure[0] / "gate_measured"
-    write_study(place, material, rows, areas, said, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json)
+    write_study(
+        place, material, rows, areas, probability, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json
+    )
 
 
 def _refuse_other_weights(material: FitData) -> None:
@@ -242,8 +244,8 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
         EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles differ.
     """
     runs = run_folders(places)
-    made = [read_manifest(run) for run in runs]
-    for run, about in zip(runs, made, strict=True):
+    manifests = [read_manifest(run) for run in runs]
+    for run, about in zip(runs, manifests, strict=True):
         if about.get("preset") != canonical(options.preset):
             raise EvaluationError(f"{run} was made with preset {about.get('preset')!r}, not {options.preset!r}")
         if fitting and _split_name(about) != FITTED_SPLIT:
@@ -251,8 +253,8 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 f"{run} is of the split {_split_name(about)!r}: only {FITTED_SPLIT} is fitted on, or the figures of other splits are worth "
                 "nothing; --measure evaluates a fitted gate on this run"
             )
-    profiles = sorted({str(about.get("profile")) for about in made})
-    chat_models = sorted({str(about.get("model_name") or "") for about in made})
+    profiles = sorted({str(about.get("profile")) for about in manifests})
+    chat_models = sorted({str(about.get("model_name") or "") for about in manifests})
     if len(profiles) != 1 or len(chat_models) != 1:
         named = ", ".join(filter(None, [*profiles, *chat_models]))
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
@@ -268,8 +270,8 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
         raise EvaluationError(
             "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
         )
-    splits, names = {_split_name(about) for about in made}, {judge.name for judge in judges}
-    weights = {chat for about in made if (chat := list_models(about).get("chat"))}
+    splits, names = {_split_name(about) for about in manifests}, {judge.name for judge in judges}
+    weights = {chat for about in manifests if (chat := list_models(about).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
         tuple(sorted(weights)),
@@ -282,13 +284,13 @@ def _read_sessions(files: Sequence[Path]) -> set[str]:
     Raises:
         EvaluationError: A line is broken or has no session id.
     """
-    found: set[str] = set()
+    sessions: set[str] = set()
     for file in files:
         try:
-            found |= {line["session_id"] for line in read_all_lines(file)}
+            sessions |= {line["session_id"] for line in read_all_lines(file)}
         except (KeyError, TypeError) as error:  # missing, or no text
             raise EvaluationError(f"{file} is no file of JSON lines that have a session_id: {error!r}") from error
-    return found
+    return sessions
 
 
 def _split_name(about: Mapping[str, Any]) -> str:
@@ -304,17 +306,17 @@ def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, T
     """
     finalise = read_settings(preset, material.profile, material.chat_model)["finalise"]
     name = "the preset as it is"
-    given: BoolArray = np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
+    is_given: BoolArray = np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
     if finalise["gate"] is not None:
         gate = Gate.load(ROOT / finalise["gate"])
-        given = apply_gate(turns, gate)
+        is_given = apply_gate(turns, gate)
         if {*str(gate.fitted_on.get("split", "")).split(", ")} & {*material.splits}:
             name += " (fitted on these turns)"
     elif finalise["verified_by"]:
         return {}
     elif finalise["max_idk"] is not None:
-        given = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
-    return {name: measure_truthfulness(turns, turns.score(given))}
+        is_given = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
+    return {name: measure_truthfulness(turns, turns.score(is_given))}
 
 
 def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
@@ -374,8 +376,8 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
     Raises:
         EvaluationError: The file is missing or no TOML, a name stands for something else in it, or a value would not end up in its place.
     """
-    said = ", ".join(f"{key} = {value!r}" for key, value in values.items())
-    by_hand = EvaluationError(f'{path} cannot be edited; write [models."{models}"] by hand: {said}')
+    assignments = ", ".join(f"{key} = {value!r}" for key, value in values.items())
+    by_hand = EvaluationError(f'{path} cannot be edited; write [models."{models}"] by hand: {assignments}')
     try:
         read_toml(path)  # its error messages are better
         document = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
@@ -395,14 +397,14 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
             item.comment(comment)
             table[last] = item
         text = tomlkit.dumps(document)
-        written = tomllib.loads(text)
+        settings = tomllib.loads(text)
     except (TOMLKitError, ValueError) as error:  # such as a table within an inline one
         raise by_hand from error
     for key, value in values.items():
-        found: Any = written
+        node: Any = settings
         for name in ("models", models, *key.split(".")):
-            found = found.get(name) if isinstance(found, Mapping) else None
-        if found != value:  # tomlkit may put a table beside dotted keys into another place
+            node = node.get(name) if isinstance(node, Mapping) else None
+        if node != value:  # tomlkit may put a table beside dotted keys into another place
             raise by_hand
     return text
 

@@ -21,7 +21,7 @@ from evaluation.studies.collection_runs import (
     CollectionRunOptions,
     choose_folder,
     load_questions,
-    read_asked,
+    read_judged_questions,
 )
 from evaluation.studies.judged_entries import Entry
 from evaluation.studies.result_tables import publish
@@ -40,13 +40,13 @@ def parse_truthfulness(text: object) -> float:
     Raises:
         ValueError: It is no number from -1 to 1.
     """
-    said = str(text).strip()
+    value_text = str(text).strip()
     try:
-        value = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+        value = float(value_text.removesuffix("%")) / (100 if value_text.endswith("%") else 1)
     except ValueError:
         value = 2.0
     if not -1 <= value <= 1:
-        raise ValueError(f"{said!r}; write a truthfulness from -1 to 1, such as 0.6 or 60%")
+        raise ValueError(f"{value_text!r}; write a truthfulness from -1 to 1, such as 0.6 or 60%")
     return value
 
 
@@ -87,9 +87,9 @@ def _check(options: CollectionCheckOptions, console: Console) -> int:
     status = evaluate(options.make_run_options(folder), console)
     if status not in (0, TOO_MANY_ERRORS):
         return status
-    asked = read_asked(folder, questions, options.collection)
-    lost = lost_turns.find_lost_turns(asked, str(options.collection))
-    content = lost_turns.build_content(asked, lost)
+    judged_questions = read_judged_questions(folder, questions, options.collection)
+    lost = lost_turns.find_lost_turns(judged_questions, str(options.collection))
+    content = lost_turns.build_content(judged_questions, lost)
     for table in lost_turns.build_tables(lost, _MAX_CHARACTERS):
         table.show(console)
     console.print(str(content["summary"]), markup=False, highlight=False)
@@ -133,12 +133,16 @@ def _compare(before: Entry, after: Entry, folder: Path, console: Console) -> Non
         raise EvaluationError(
             f"{before.label} was judged by {judges[0]!r}, this run by {judges[1]!r}; name the same judge with --eval-model"
         )
-    found = flips.find_flips(before, after)
-    for table in flips.build_tables(before, after, found, _MAX_CHARACTERS):
+    changes = flips.find_flips(before, after)
+    for table in flips.build_tables(before, after, changes, _MAX_CHARACTERS):
         table.show(console)
-    content = flips.build_content(before, after, found, f"judge: {judges[0]}")
+    content = flips.build_content(before, after, changes, f"judge: {judges[0]}")
     publish(
-        folder / "flips", content, f"{before.label} → {after.label}", flips.build_tables(before, after, found), console
+        folder / "flips",
+        content,
+        f"{before.label} → {after.label}",
+        flips.build_tables(before, after, changes),
+        console,
     )
 
 

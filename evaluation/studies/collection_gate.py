@@ -158,16 +158,16 @@ def _refuse_too_few(turns: Turns) -> None:
     of_right, of_wrong = (len(np.unique(turns.groups[kind])) for kind in (right, ~right))
     if min(of_right, of_wrong) >= MIN_DIALOGS:
         return
-    found = f"{right.sum()} candidates are right (in {of_right} dialogs) and {(~right).sum()} wrong (in {of_wrong})"
+    tally = f"{right.sum()} candidates are right (in {of_right} dialogs) and {(~right).sum()} wrong (in {of_wrong})"
     if of_wrong == 0:
         raise EvaluationError(
-            f"nothing is to be withheld: {found}. To give every candidate: --set finalise.gate=null. Add questions that must not be "
+            f"nothing is to be withheld: {tally}. To give every candidate: --set finalise.gate=null. Add questions that must not be "
             "answered, to see whether that holds for them too"
         )
-    needed = ceil(dialogs * MIN_DIALOGS / max(1, min(of_right, of_wrong)))
+    num_required = ceil(dialogs * MIN_DIALOGS / max(1, min(of_right, of_wrong)))
     raise EvaluationError(
-        f"too few questions for a gate: {found}; both have to stand in {MIN_DIALOGS} dialogs or more. With questions like these that takes "
-        f"about {needed} dialogs, and here are {dialogs}; questions that are hard, or that must not be answered, help most"
+        f"too few questions for a gate: {tally}; both have to stand in {MIN_DIALOGS} dialogs or more. With questions like these that takes "
+        f"about {num_required} dialogs, and here are {dialogs}; questions that are hard, or that must not be answered, help most"
     )
 
 
@@ -234,17 +234,19 @@ def _say_what_it_takes(console: Console, turns: Turns, own: FloatArray, others: 
     """Say whether the gain of a gate may be chance, and about how many questions would tell."""
     other = max(others, key=lambda policy: others[policy].mean())
     gain = measure_truthfulness(turns, own - others[other])
-    said = f"gain over {other!r}: {100 * gain.mean:+.1f} points (95% {100 * gain.low:+.1f} .. {100 * gain.high:+.1f})"
+    gain_text = (
+        f"gain over {other!r}: {100 * gain.mean:+.1f} points (95% {100 * gain.low:+.1f} .. {100 * gain.high:+.1f})"
+    )
     if gain.low > 0:
-        console.print(f"{said}; more than chance", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{gain_text}; more than chance", markup=False, highlight=False, soft_wrap=True)
         return
     count = len(turns.points)
     if gain.mean <= 0:
-        console.print(f"{said}; {count} questions show none", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{gain_text}; {count} questions show none", markup=False, highlight=False, soft_wrap=True)
         return
-    needed = ceil(count * ((gain.mean - gain.low) / gain.mean) ** 2)
+    num_required = ceil(count * ((gain.mean - gain.low) / gain.mean) ** 2)
     console.print(
-        f"{said}; with {count} questions this may be chance, about {needed} like these would tell",
+        f"{gain_text}; with {count} questions this may be chance, about {num_required} like these would tell",
         markup=False, highlight=False, soft_wrap=True,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from evaluation.data.question_files import require_questions
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.run.options import AgentOptions, RunJudgeOptions, RunOptions
-from evaluation.studies.lost_turns import Asked
+from evaluation.studies.lost_turns import JudgedQuestion
 
 RESULTS = Path("results")
 
@@ -63,8 +63,8 @@ class CollectionRunOptions(AgentOptions, RunJudgeOptions, JsonOptions):
 def choose_folder(collection: Path) -> Path:
     """Return a new folder for a run: results/NAME/1, and so on."""
     place = RESULTS / collection.resolve().name
-    taken = [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
-    return place / str(max(taken, default=0) + 1)
+    numbers = [int(path.name) for path in place.glob("*") if path.name.isdecimal()]
+    return place / str(max(numbers, default=0) + 1)
 
 
 def load_questions(collection: Path) -> OwnQuestions:
@@ -76,7 +76,7 @@ def load_questions(collection: Path) -> OwnQuestions:
     return load_own_questions(require_questions(collection))
 
 
-def read_asked(run: Path, questions: OwnQuestions, collection: Path) -> list[Asked]:
+def read_judged_questions(run: Path, questions: OwnQuestions, collection: Path) -> list[JudgedQuestion]:
     """Read the judged turns of a run with their records, accepted answers and photos.
 
     Raises:
@@ -84,7 +84,7 @@ def read_asked(run: Path, questions: OwnQuestions, collection: Path) -> list[Ask
     """
     records = read_traces(run / TRACE)
     return [
-        Asked(
+        JudgedQuestion(
             judged,
             records.get(judged.turn.key),
             questions.accept.get(judged.turn.interaction_id, ()),

@@ -43,8 +43,8 @@ def make_variants(
     Raises:
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
     """
-    chosen = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    variants = [*(Variant(name_of(name), name) for name in dict.fromkeys(chosen)), *map(parse_variant, also)]
+    presets = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
+    variants = [*(Variant(name_of(name), name) for name in dict.fromkeys(presets)), *map(parse_variant, also)]
     for variant in variants:
         read_settings(variant.preset, profile, chat_model, base_url)  # report a misspelt name before anything is run
     return variants
@@ -68,7 +68,7 @@ def build_tables(task: str, results: Sequence[Result], *, groups: bool = False) 
     if task == "multi-turn":
         columns.insert(len(RATES), make_figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
     title = f"{task}, {results[0].figures.turns} turns [95% bootstrap intervals over sessions]"
-    made = [build_table(title, "Preset", columns, results), *build_paired_tables("Preset", results)]
+    tables = [build_table(title, "Preset", columns, results), *build_paired_tables("Preset", results)]
     for split in SPLITS if groups else ():
         parts = [
             replace(
@@ -82,8 +82,8 @@ def build_tables(task: str, results: Sequence[Result], *, groups: bool = False) 
         ]
         if parts:
             table = build_table(f"{task}, {split.key.replace('_', ' ')}", "Preset", [*RATES, TURNS], parts)
-            made.append(replace(table, notes=()))
-    return made
+            tables.append(replace(table, notes=()))
+    return tables
 
 
 class CompareOptions(ComparisonOptions):
@@ -110,15 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = (options.model_name, options.base_url)
 
     def variants() -> list[Variant]:
-        chosen = make_variants(options.presets, options.also, options.profile, *model)
-        labels = [variant.label for variant in chosen]
+        selection = make_variants(options.presets, options.also, options.profile, *model)
+        labels = [variant.label for variant in selection]
         base = options.against or labels[0]
         bases.append(base if base in labels else check_base(name_of(base), labels))
-        return chosen
+        return selection
 
     bases: list[str] = []
-    shown = partial(build_tables, groups=options.groups)
-    return compare(variants, lambda _: bases[0], shown, options, "comparison")
+    build = partial(build_tables, groups=options.groups)
+    return compare(variants, lambda _: bases[0], build, options, "comparison")
 
 
 if __name__ == "__main__":

@@ -77,14 +77,14 @@ class Turns:
             for name in ("gate_decides", "direct", "egocentric")
         )
         points = np.array([turn.points for turn in decisions], dtype=np.float64)
-        found = [turn.signals for turn in decisions]
+        signal_maps = [turn.signals for turn in decisions]
         # As recorded, but those with a dot in their name last and by name
-        recorded = dict.fromkeys(name for signals in found for name in signals)
+        recorded = dict.fromkeys(name for signals in signal_maps for name in signals)
         names = sorted(recorded, key=lambda name: ("." in name, name if "." in name else ""))
-        values = ([each[name].value if name in each else np.nan for each in found] for name in names)
-        known = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
-        negative_signals = frozenset(name for each in found for name, signal in each.items() if signal.negative)
-        return cls(session.astype(np.int64), points, gate_decides, direct, egocentric, known, negative_signals)
+        values = ([each[name].value if name in each else np.nan for each in signal_maps] for name in names)
+        columns = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
+        negative_signals = frozenset(name for each in signal_maps for name, signal in each.items() if signal.negative)
+        return cls(session.astype(np.int64), points, gate_decides, direct, egocentric, columns, negative_signals)
 
     @property
     def right(self) -> BoolArray:
@@ -92,7 +92,7 @@ class Turns:
         return self.points[self.gate_decides] > 0
 
     @property
-    def of_glasses(self) -> BoolArray:
+    def is_egocentric_candidate(self) -> BoolArray:
         """Whether each candidate is about a photo of smart glasses."""
         return self.egocentric[self.gate_decides]
 
@@ -109,14 +109,14 @@ class Turns:
         """Return the named signals of the candidates, shape (candidates, signals)."""
         return np.column_stack([self.signal(name)[self.gate_decides] for name in names])
 
-    def score(self, given: BoolArray) -> FloatArray:
+    def score(self, is_given: BoolArray) -> FloatArray:
         """Return the points of every turn if these candidates are given; their mean is the truthfulness.
 
         Args:
-            given: Which candidates are given, shape (candidates,).
+            is_given: Which candidates are given, shape (candidates,).
         """
         points = np.zeros(len(self.points))
-        points[self.gate_decides] = np.where(given, self.points[self.gate_decides], 0.0)
+        points[self.gate_decides] = np.where(is_given, self.points[self.gate_decides], 0.0)
         return points
 
 
@@ -128,15 +128,15 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     Raises:
         EvaluationError: A place holds no judged run, or several over the same turns.
     """
-    found: list[Path] = []
+    folders: list[Path] = []
     for place in places:
         inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
         if not inside:
             raise EvaluationError(f"{place} contains no judged run ({ALL_TURNS}); judge it with local_evaluation.py")
         if len(inside) > 1:
             refuse_repeated({run: [judged.turn for judged in read_turn_table(run)] for run in inside})
-        found += inside
-    return found
+        folders += inside
+    return folders
 
 
 def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
@@ -151,27 +151,27 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         JudgeError: The judge is not available.
     """
     turns = read_turn_table(run)
-    records = read_traces(run / TRACE, needed=True)
+    records = read_traces(run / TRACE, is_required=True)
     traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
-    seen = [
+    decided_turns = [
         (judged, record, final) for judged, record in traced if (final := record.decision) and not record.was_cut_short
     ]
     cut_short = sum(record.was_cut_short for _, record in traced)
     if cut_short:
         why = "because the time was up before all stages had run; on a slow or busy machine run with"
         log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)
-    if not seen:
+    if not decided_turns:
         raise EvaluationError(
             f"{run / TRACE} holds no candidate answers with their signals; make the run again with a preset that ends in finalise"
         )
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
-        for judged, _, final in seen
+        for judged, _, final in decided_turns
         if judged.miss and _gate_decides(final)
     ]
     later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, progress=True)}
     decisions, unjudged = [], 0
-    for judged, record, final in seen:
+    for judged, record, final in decided_turns:
         points, gate_decides = 0.0, _gate_decides(final)
         if gate_decides and is_miss(judged.turn.ground_truth):
             points = -1.0  # whatever the judge made of it

@@ -29,13 +29,13 @@ def mark_failing(label: str, failing: Sequence[str]) -> str:
 
 def describe_failing(label: str, failing: Iterable[str]) -> list[str]:
     """Return a note for each stage of a run that failed on every turn."""
-    return [f"{label} {FAILING} a stage failed on every turn: {said}" for said in failing]
+    return [f"{label} {FAILING} a stage failed on every turn: {reason}" for reason in failing]
 
 
 def list_failing_stages(turns: Iterable[AnsweredTurn], traces: Mapping[Key, TurnRecord]) -> tuple[str, ...]:
     """List the stages that failed on every one of these turns, each with what it said."""
-    found = find_failing_stages(traces[turn.key] for turn in turns if turn.key in traces)
-    return tuple(f"{stage}: {reason}" for stage, reason in found.items())
+    reasons = find_failing_stages(traces[turn.key] for turn in turns if turn.key in traces)
+    return tuple(f"{stage}: {reason}" for stage, reason in reasons.items())
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], s
         base = placed.get((result.task, base_of(result.variant)), place)
         if base != place:
             compared.setdefault(base, []).append(place)
-    made = [*results]
+    new_results = [*results]
     for base, places in compared.items():
-        found = compare_all(results[base].turns, [results[place].turns for place in places])
-        for place, against in zip(places, found, strict=True):
-            made[place] = replace(results[place], base=results[base].variant.label, against=against)
-    return made
+        comparisons = compare_all(results[base].turns, [results[place].turns for place in places])
+        for place, against in zip(places, comparisons, strict=True):
+            new_results[place] = replace(results[place], base=results[base].variant.label, against=against)
+    return new_results
 
 
 def check_base(label: str, labels: Sequence[str]) -> str:

@@ -117,13 +117,13 @@ def find_flips(one: Entry, other: Entry) -> list[Flip]:
             f"{one.label} and {other.label} have no turn in common; compare runs over the same questions"
         )
     first, second = (read_all_traces(entry.folders) for entry in (one, other))
-    found = []
+    flips = []
     for before, after in pairs:
         if name_verdict(before) != name_verdict(after):
             key = before.turn.key
             traces = (first[key], second[key]) if key in first and key in second else None
-            found.append(Flip(before, after, find_first_difference(*traces) if traces is not None else None))
-    return sorted(found, key=lambda flip: flip.points)
+            flips.append(Flip(before, after, find_first_difference(*traces) if traces is not None else None))
+    return sorted(flips, key=lambda flip: flip.points)
 
 
 def _count_verdicts(one: Entry, other: Entry) -> Counter[tuple[str, str]]:
@@ -140,19 +140,19 @@ def build_tables(one: Entry, other: Entry, flips: Sequence[Flip], longest: int |
         longest: Most characters of a text; None: all.
     """
     counts, paired = _count_verdicts(one, other), compare_runs(one.turns, other.turns)
-    shown = [name for name in VERDICTS if any(name in pair for pair in counts)]
-    heads = (f"{one.marked} \\ {other.marked}", *shown, "together")
-    rows = [(name, *map(str, row := [counts[name, to] for to in shown]), str(sum(row))) for name in shown]
+    verdicts = [name for name in VERDICTS if any(name in pair for pair in counts)]
+    heads = (f"{one.marked} \\ {other.marked}", *verdicts, "together")
+    rows = [(name, *map(str, row := [counts[name, to] for to in verdicts]), str(sum(row))) for name in verdicts]
     p = "" if paired.p is None else f", p {paired.p:.3f} (paired permutation test over sessions)"
     change = format_change(paired)
     notes = [f"{len(flips)} of {paired.turns} turns of both flipped; truthfulness {change}{p}"]
     alone = [f"{entry.label} {extra}" for entry in (one, other) if (extra := len(entry.turns) - paired.turns)]
     notes += [f"turns of one run alone are left out: {', '.join(alone)}"] * bool(alone)
     notes += [note for entry in (one, other) for note in describe_failing(entry.label, entry.failing)]
-    made = [ResultTable("Verdicts", heads, rows, notes)]
+    tables = [ResultTable("Verdicts", heads, rows, notes)]
     if flips:
-        made += [_build_stage_table(flips), _build_flip_table(flips, longest)]
-    return made
+        tables += [_build_stage_table(flips), _build_flip_table(flips, longest)]
+    return tables
 
 
 def _build_stage_table(flips: Sequence[Flip]) -> ResultTable:
@@ -233,14 +233,14 @@ def _run(options: FlipsOptions, console: Console) -> None:
     for table in build_tables(one, other, flips, _MAX_CHARACTERS):
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
-    made = build_content(one, other, flips, entries.verdicts)
+    content = build_content(one, other, flips, entries.verdicts)
     if options.as_json:
-        print_json(made)
+        print_json(content)
     if options.out is not None:
         title = f"{one.label} → {other.label} (verdicts: {entries.verdicts})"
         publish(
             options.out / "flips",
-            made,
+            content,
             title,
             [*build_tables(one, other, flips), build_card_table(entries.cards)],
             console,

@@ -32,15 +32,13 @@ def _too_few_error(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) 
 
     It estimates how many sessions give each part right and wrong ones.
     """
-    of_each, sessions = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
-    said = "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions"
+    counts, sessions = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
+    message = "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions"
     more = (
-        f"about {-(-sessions * folds // min(of_each))} sessions like these"
-        if min(of_each)
-        else "there is one kind alone"
+        f"about {-(-sessions * folds // min(counts))} sessions like these" if min(counts) else "there is one kind alone"
     )
     return EvaluationError(
-        f"{said}, for {folds} folds in {folds} or more; here in {of_each[0]} and {of_each[1]} of {sessions}; take a larger run ({more})"
+        f"{message}, for {folds} folds in {folds} or more; here in {counts[0]} and {counts[1]} of {sessions}; take a larger run ({more})"
     )
 
 
@@ -82,8 +80,8 @@ def measure_truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
 
 def select_usable(turns: Turns) -> list[str]:
     """Return the signals that have several values over the candidates of this run."""
-    known = {name: values[turns.gate_decides & np.isfinite(values)] for name, values in turns.signals.items()}
-    return [name for name, values in known.items() if len(np.unique(values)) > 1]
+    finite_values = {name: values[turns.gate_decides & np.isfinite(values)] for name, values in turns.signals.items()}
+    return [name for name, values in finite_values.items() if len(np.unique(values)) > 1]
 
 
 def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
@@ -96,11 +94,11 @@ def auroc(turns: Turns, values: FloatArray) -> tuple[float, int]:
     Returns:
         The AUROC, NaN if the candidates with a value are all right or all wrong; and their number.
     """
-    known = np.isfinite(values)
-    right = turns.right[known]
+    finite = np.isfinite(values)
+    right = turns.right[finite]
     if len(np.unique(right)) < 2:
-        return float("nan"), int(known.sum())
-    return float(roc_auc_score(right, values[known])), int(known.sum())
+        return float("nan"), int(finite.sum())
+    return float(roc_auc_score(right, values[finite])), int(finite.sum())
 
 
 def signal_auroc(turns: Turns, name: str) -> tuple[float, int]:
@@ -135,14 +133,14 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
     def fit(self, matrix: FloatArray, right: BoolArray, sample_weight: FloatArray | None = None) -> SignedRegression:
         """Fit on standardised signals, and again without those of the wrong sign until none is left."""
         signs = np.asarray(self.signs)
-        kept = np.ones(len(signs))
+        mask = np.ones(len(signs))
         while True:
-            super().fit(matrix * kept, right, sample_weight)
-            wrong = (self.coef_[0] * signs < 0) & (kept > 0)
+            super().fit(matrix * mask, right, sample_weight)
+            wrong = (self.coef_[0] * signs < 0) & (mask > 0)
             if not wrong.any():
-                self.coef_[0] *= kept
+                self.coef_[0] *= mask
                 return self
-            kept[wrong] = 0.0
+            mask[wrong] = 0.0
 
 
 @dataclass(frozen=True)
@@ -151,13 +149,13 @@ class Fit:
 
     Attributes:
         threshold: Threshold of all candidates.
-        of_each: Thresholds of the candidates about photos of smart glasses, and of the others.
+        thresholds: Thresholds of the candidates about photos of smart glasses, and of the others.
     """
 
     model: Pipeline
     strength: float
     threshold: float
-    of_each: tuple[float, float]
+    thresholds: tuple[float, float]
 
 
 def fit(
@@ -167,7 +165,7 @@ def fit(
     names: Sequence[str],
     folds: int,
     seed: int,
-    of_glasses: BoolArray | None = None,
+    is_egocentric: BoolArray | None = None,
     negative_signals: Collection[str] = (),
 ) -> Fit:
     """Fit the regression with the strength and thresholds that cross-validation chooses.
@@ -181,7 +179,7 @@ def fit(
         names: Names of the signals.
         folds: Parts of the cross-validation.
         seed: Seed of the division into parts.
-        of_glasses: Which candidates are about photos of smart glasses, shape (candidates,); None: none of them.
+        is_egocentric: Which candidates are about photos of smart glasses, shape (candidates,); None: none of them.
         negative_signals: Signals that are higher for wrong candidates.
 
     Raises:
@@ -189,21 +187,24 @@ def fit(
     """
     splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
 
-    def unseen(model: Pipeline) -> FloatArray:
-        found: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
-        return found
+    def predict_unseen(model: Pipeline) -> FloatArray:
+        probabilities: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
+        return probabilities
 
     try:
-        tried = {strength: unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
+        tried = {strength: predict_unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
     except ValueError as error:  # without some part all others are right, or all wrong
         raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
     points = np.where(right, 1.0, -1.0)
-    glasses = np.zeros_like(right) if of_glasses is None else of_glasses
-    of_each = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
+    glasses = np.zeros_like(right) if is_egocentric is None else is_egocentric
+    thresholds = tuple(choose_threshold(tried[strength][part], points[part]) for part in (glasses, ~glasses))
     threshold = choose_threshold(tried[strength], points)
     return Fit(
-        _make_model(strength, names, negative_signals).fit(matrix, right), strength, threshold, (of_each[0], of_each[1])
+        _make_model(strength, names, negative_signals).fit(matrix, right),
+        strength,
+        threshold,
+        (thresholds[0], thresholds[1]),
     )
 
 
@@ -215,25 +216,25 @@ def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeat
     Raises:
         EvaluationError: Right or wrong candidates stand in too few sessions.
     """
-    matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.of_glasses
+    matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.is_egocentric_candidate
     probability, areas = np.zeros(len(right)), []
     at_half, at_fitted, at_both = (np.zeros(len(turns.points)) for _ in range(3))
     for repeat in range(repeats):
-        once, threshold, of_each = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
-        for others, held in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
+        once, threshold, thresholds = np.zeros(len(right)), np.zeros(len(right)), np.zeros(len(right))
+        for others, held_out in _make_splitter(right, groups, folds, repeat).split(matrix, right, groups):
             rows = matrix[others], right[others], groups[others]
             try:
                 fitted = fit(*rows, names, folds, repeat, glasses[others], turns.negative_signals)
             except EvaluationError as error:  # it counts the sessions of this part
                 raise _too_few_error(right, groups, folds) from error
-            once[held] = fitted.model.predict_proba(matrix[held])[:, 1]
-            threshold[held] = fitted.threshold
-            of_each[held] = np.where(glasses[held], *fitted.of_each)
+            once[held_out] = fitted.model.predict_proba(matrix[held_out])[:, 1]
+            threshold[held_out] = fitted.threshold
+            thresholds[held_out] = np.where(glasses[held_out], *fitted.thresholds)
         probability += once / repeats
         areas.append(float(roc_auc_score(right, once)))
         at_half += turns.score(once >= BREAK_EVEN) / repeats
         at_fitted += turns.score(once >= threshold) / repeats
-        at_both += turns.score(once >= of_each) / repeats
+        at_both += turns.score(once >= thresholds) / repeats
     return HeldOut(probability, float(np.mean(areas)), at_half, at_fitted, at_both)
 
 
@@ -265,10 +266,10 @@ def make_gate(
 
 def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], float]) -> FloatArray:
     """Compute a gate's probability of each candidate, shape (candidates,)."""
-    known = {name: values[turns.gate_decides] for name, values in turns.signals.items()}
+    signals = {name: values[turns.gate_decides] for name, values in turns.signals.items()}
     return np.array(
         [
-            probability({name: float(values[place]) for name, values in known.items()})
+            probability({name: float(values[place]) for name, values in signals.items()})
             for place in range(len(turns.right))
         ]
     )
@@ -276,9 +277,9 @@ def predict_probability(turns: Turns, probability: Callable[[dict[str, float]], 
 
 def apply_gate(turns: Turns, gate: Gate) -> BoolArray:
     """Return which candidates a gate gives, shape (candidates,)."""
-    minimum = np.where(turns.of_glasses, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
-    given: BoolArray = predict_probability(turns, gate.probability) >= minimum
-    return given
+    minimum = np.where(turns.is_egocentric_candidate, gate.minimum(egocentric=True), gate.minimum(egocentric=False))
+    is_given: BoolArray = predict_probability(turns, gate.probability) >= minimum
+    return is_given
 
 
 def fit_white_box_line(turns: Turns) -> dict[str, float]:
@@ -291,11 +292,11 @@ def fit_white_box_line(turns: Turns) -> dict[str, float]:
         EvaluationError: The traces hold no token probabilities, or all of these candidates are right or all wrong.
     """
     minimum, mean = turns.signal("min_probability"), turns.signal("mean_probability")
-    known = turns.gate_decides & ~turns.direct & np.isfinite(minimum) & np.isfinite(mean)
-    right = turns.points[known] > 0
+    finite = turns.gate_decides & ~turns.direct & np.isfinite(minimum) & np.isfinite(mean)
+    right = turns.points[finite] > 0
     if len(np.unique(right)) < 2:
         raise EvaluationError("the white-box line needs right and wrong candidates that have token probabilities")
-    fitted = LogisticRegression().fit(np.column_stack([minimum[known], mean[known]]), right)
+    fitted = LogisticRegression().fit(np.column_stack([minimum[finite], mean[finite]]), right)
     return {
         "verify.weight_min": round(float(fitted.coef_[0][0]), 4),
         "verify.weight_mean": round(float(fitted.coef_[0][1]), 4),

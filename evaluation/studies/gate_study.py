@@ -112,8 +112,8 @@ class GateStudy:
                 turns, honest.at_fitted
             ),
         }
-        if len(np.unique(turns.of_glasses)) == 2:
-            here = "{:.3f}, {:.3f}".format(*fitted.of_each)
+        if len(np.unique(turns.is_egocentric_candidate)) == 2:
+            here = "{:.3f}, {:.3f}".format(*fitted.thresholds)
             rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = (
                 measure_truthfulness(turns, honest.at_both)
             )
@@ -131,12 +131,19 @@ def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
         raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
     honest = cross_validate(turns, names, folds=folds, repeats=repeats)
     fitted = fit(
-        turns.matrix(names), turns.right, turns.groups, names, folds, 0, turns.of_glasses, turns.negative_signals
+        turns.matrix(names),
+        turns.right,
+        turns.groups,
+        names,
+        folds,
+        0,
+        turns.is_egocentric_candidate,
+        turns.negative_signals,
     )
     one = bool(honest.at_fitted.mean() > honest.at_half.mean())
     gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
     if gain.low > 0:  # a further parameter has to gain beyond chance
-        return GateStudy(tuple(names), honest, fitted, fitted.of_each[1], fitted.of_each[0])
+        return GateStudy(tuple(names), honest, fitted, fitted.thresholds[1], fitted.thresholds[0])
     return GateStudy(tuple(names), honest, fitted, fitted.threshold if one else BREAK_EVEN, None)
 
 
@@ -145,18 +152,18 @@ def show_study(
 ) -> None:
     """Print the truthfulness of each policy and the AUROC of each signal."""
     about = material.about
-    said = (
+    summary = (
         f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
         f"forbids, {about['right']} of them right; judge {about['judge']}"
     )
-    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    console.print(summary, markup=False, highlight=False, soft_wrap=True)
     cells = [
-        (name, f"{100 * found.mean:.1f}%", f"{100 * found.low:.1f} .. {100 * found.high:.1f}")
-        for name, found in rows.items()
+        (name, f"{100 * truthfulness.mean:.1f}%", f"{100 * truthfulness.low:.1f} .. {100 * truthfulness.high:.1f}")
+        for name, truthfulness in rows.items()
     ]
     ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
     ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
-    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(known)) for name, (area, known) in ordered]
+    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(count)) for name, (area, count) in ordered]
     ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
 
 
@@ -172,12 +179,12 @@ def write_study(
     as_json: bool,
 ) -> None:
     """Write what was fitted as PLACE.json, print it if ``as_json``, and plot it."""
-    known = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
-    earned = {policy: asdict(found) for policy, found in rows.items()}
-    content = {**material.about, "truthfulness": earned, "auroc": known, **more}
+    aurocs = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
+    earned = {policy: asdict(truthfulness) for policy, truthfulness in rows.items()}
+    content = {**material.about, "truthfulness": earned, "auroc": aurocs, **more}
     write_json(place.with_suffix(".json"), content)
     if as_json:
         print_json(content)
-    drawn = {signal: area for signal, area in known.items() if area is not None}
-    plots = plot_gate(place, probability, material.turns.right, drawn)
+    finite_areas = {signal: area for signal, area in aurocs.items() if area is not None}
+    plots = plot_gate(place, probability, material.turns.right, finite_areas)
     console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)

@@ -67,16 +67,18 @@ def ask_model(
     rule, items = RuleJudge(), {turn.key: make_item(turn) for turn in turns}
     sure = {key: verdict.correct for key, item in items.items() if (verdict := judge_if_sure(rule, item)) is not None}
     keys = [key for key in items if key not in sure]
-    said: dict[Key, float] = {}
-    with turn_bar("asking", len(keys), shown=progress) as bar:
+    probabilities: dict[Key, float] = {}
+    with turn_bar("asking", len(keys), is_visible=progress) as bar:
         for start in range(0, len(keys), model.batch):
             some = keys[start : start + model.batch]
             replies = model.probabilities([items[key] for key in some])
-            said |= {key: found for key, found in zip(some, replies, strict=True) if found is not None}
+            probabilities |= {
+                key: probability for key, probability in zip(some, replies, strict=True) if probability is not None
+            }
             bar.update(len(some))
-    if len(said) < len(keys):
-        console.print(f"[red]{len(keys) - len(said)} answers have neither yes nor no and are left out[/]")
-    return sure, said
+    if len(probabilities) < len(keys):
+        console.print(f"[red]{len(keys) - len(probabilities)} answers have neither yes nor no and are left out[/]")
+    return sure, probabilities
 
 
 def fit(
@@ -99,39 +101,41 @@ def fit(
         raise EvaluationError(f"{labels} needs the field split")
     fitted_on = {turn.key for turn, split in zip(turns, splits, strict=True) if split == FITTED_SPLIT}
     turns = [turn for turn in turns if turn.key in by_hand]
-    sure, said = ask_model(model, turns, console, progress=progress)
-    keys = [key for key in said if key in fitted_on]
-    cut = choose_cut(np.array([said[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_))
-    judge = sure | {key: probability >= cut for key, probability in said.items()}
+    sure, probabilities = ask_model(model, turns, console, progress=progress)
+    keys = [key for key in probabilities if key in fitted_on]
+    cut = choose_cut(
+        np.array([probabilities[key] for key in keys]), np.array([by_hand[key] for key in keys], dtype=np.bool_)
+    )
+    judge = sure | {key: probability >= cut for key, probability in probabilities.items()}
 
-    def measured(part: str, wanted: bool) -> Tally:
-        verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is wanted}
-        found = measure_agreement("judge", "hand", verdicts, by_hand)
-        if found is None:
+    def measure(part: str, is_fitted: bool) -> Tally:
+        verdicts = {key: verdict for key, verdict in judge.items() if (key in fitted_on) is is_fitted}
+        agreement = measure_agreement("judge", "hand", verdicts, by_hand)
+        if agreement is None:
             raise EvaluationError(f"{labels} contains no label of {part}; name the file of labels of that split")
-        (both_wrong, hand_alone), (judge_alone, both_right) = found.confusion
+        (both_wrong, hand_alone), (judge_alone, both_right) = agreement.confusion
         return Tally(
-            answers=found.turns, kappa=found.kappa, both_right=both_right, both_wrong=both_wrong,
+            answers=agreement.turns, kappa=agreement.kappa, both_right=both_right, both_wrong=both_wrong,
             right_by_judge=judge_alone, right_by_hand=hand_alone,
         )  # fmt: skip
 
-    made = FittedCut(
+    fitted_cut = FittedCut(
         profile=model.profile,
         model=model.name,
         prompt=model.prompt,
         cut=round(cut, 4),
-        auroc=round(float(roc_auc_score([by_hand[key] for key in said], list(said.values()))), 4),
+        auroc=round(float(roc_auc_score([by_hand[key] for key in probabilities], list(probabilities.values()))), 4),
         labels=labels.name,
-        fitted=measured(FITTED_SPLIT, wanted=True),
-        held_out=measured(f"another split than {FITTED_SPLIT}", wanted=False),
+        fitted=measure(FITTED_SPLIT, is_fitted=True),
+        held_out=measure(f"another split than {FITTED_SPLIT}", is_fitted=False),
     )
-    held, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
+    held_out, rule = [turn for turn in turns if turn.key not in fitted_on], RuleJudge()
     verdicts: dict[str, Mapping[Key, bool]] = {
-        f"local:{model.profile}": {turn.key: judge[turn.key] for turn in held if turn.key in judge},
-        rule.name: {turn.key: rule.judge(make_item(turn)).correct for turn in held},
-        "by hand": {turn.key: by_hand[turn.key] for turn in held},
+        f"local:{model.profile}": {turn.key: judge[turn.key] for turn in held_out if turn.key in judge},
+        rule.name: {turn.key: rule.judge(make_item(turn)).correct for turn in held_out},
+        "by hand": {turn.key: by_hand[turn.key] for turn in held_out},
     }
-    return made, Saved("held out", (), tuple(held)), verdicts
+    return fitted_cut, Saved("held out", (), tuple(held_out)), verdicts
 
 
 def make_item(turn: AnsweredTurn) -> JudgeItem:
@@ -162,16 +166,18 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None,
 
 
 def _run(options: JudgeFitOptions, console: Console, model: YesOrNo | None) -> None:
-    chosen = model or make_yes_or_no(options.profile, options.cache)
-    made, held, said = fit(chosen, options.labels, console, progress=not options.no_progress)
-    for shown in build_tables(held, said, compare_raters(said)):
-        shown.show(console)
-    asked = f"cut {made.cut} by {made.model}; AUROC {made.auroc} over all answers that it was asked about"
-    for line in (asked, f"fitted: {made.fitted}", f"held out: {made.held_out}"):
+    chat_model = model or make_yes_or_no(options.profile, options.cache)
+    fitted_cut, held_out, ratings = fit(chat_model, options.labels, console, progress=not options.no_progress)
+    for table in build_tables(held_out, ratings, compare_raters(ratings)):
+        table.show(console)
+    summary = (
+        f"cut {fitted_cut.cut} by {fitted_cut.model}; AUROC {fitted_cut.auroc} over all answers that it was asked about"
+    )
+    for line in (summary, f"fitted: {fitted_cut.fitted}", f"held out: {fitted_cut.held_out}"):
         console.print(line, markup=False, highlight=False)
     if not options.dry_run:
-        path = options.out / f"{made.profile}.json"
-        write_whole(path, made.model_dump_json(indent=2) + "\n")
+        path = options.out / f"{fitted_cut.profile}.json"
+        write_whole(path, fitted_cut.model_dump_json(indent=2) + "\n")
         console.print(f"written: {path}", markup=False, soft_wrap=True)
 
 

@@ -95,9 +95,9 @@ class Entries:
     def cards(self) -> dict[str, dict[str, str]]:
         """Card of each entry."""
         judged = {"judge": self.judge, "rules": self.rules}
-        made = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
+        manifests = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
         return {
-            entry.marked: make_card([{**about, **judged} for about in made[entry.label] or [{}]], len(entry.turns))
+            entry.marked: make_card([{**about, **judged} for about in manifests[entry.label] or [{}]], len(entry.turns))
             for entry in self.entries
         }
 
@@ -166,11 +166,11 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     sets = load_labels(options)
     saved = add_labels(saved, sets)
     rules = options.rules
-    if options.eval_model is None and (known := read_own_verdicts(saved, rules)) is not None:
-        return known
+    if options.eval_model is None and (own_entries := read_own_verdicts(saved, rules)) is not None:
+        return own_entries
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
     shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
-    with StudyBar(JUDGING, shares, shown=not options.no_progress) as bar:
+    with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
         entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
@@ -227,16 +227,16 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
         return []
     from evaluation.data import crag_dataset, own_dataset
 
-    found, reasons = [], []
+    datasets, reasons = [], []
     place = (options.split, options.revision, options.dataset, options.cache)
     for kind in get_args(crag_dataset.DatasetType):
         try:
-            found.append(own_dataset.load(kind, *place))
+            datasets.append(own_dataset.load(kind, *place))
         except EvaluationError as error:
             reasons.append(str(error))
-    if not found:
+    if not datasets:
         raise EvaluationError("; ".join(reasons))
-    return found
+    return datasets
 
 
 def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
@@ -245,25 +245,25 @@ def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list
     Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
     """
     saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
-    known = {turn.key: turn for turn in saying}
-    asked = (
+    turns_by_key = {turn.key: turn for turn in saying}
+    questions = (
         make_answered_turn(session, turn, "") for each in sets for session in each.sessions for turn in session.turns
     )
-    known |= {turn.key: turn for turn in asked}
-    made = [tuple(_add_labels(turn, known.get(turn.key, turn)) for turn in each.turns) for each in saved]
-    return [replace(each, turns=turns) for each, turns in zip(saved, made, strict=True)]
+    turns_by_key |= {turn.key: turn for turn in questions}
+    turn_lists = [tuple(_add_labels(turn, turns_by_key.get(turn.key, turn)) for turn in each.turns) for each in saved]
+    return [replace(each, turns=turns) for each, turns in zip(saved, turn_lists, strict=True)]
 
 
-def _add_labels(turn: AnsweredTurn, known: AnsweredTurn) -> AnsweredTurn:
+def _add_labels(turn: AnsweredTurn, source: AnsweredTurn) -> AnsweredTurn:
     lacking = {
-        name: getattr(known, name)
+        name: getattr(source, name)
         for name in LABELS
-        if getattr(known, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
+        if getattr(source, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
     # In a file without labels "not egocentric" is only a default.
     bare = not any(getattr(turn, name) for name in LABELS)
-    is_ego = known.is_ego if bare else turn.is_ego
-    return replace(turn, **lacking, is_ego=is_ego, turn_idx=known.turn_idx, total_turn_count=known.total_turn_count)
+    is_ego = source.is_ego if bare else turn.is_ego
+    return replace(turn, **lacking, is_ego=is_ego, turn_idx=source.turn_idx, total_turn_count=source.total_turn_count)
 
 
 def _is_number(label: str) -> bool:
@@ -295,8 +295,8 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
     judge = judges.pop()
     if judges or not judge:
         return None
-    said = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
-    return Entries(tuple(entries), judge, rules.name, said)
+    description = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
+    return Entries(tuple(entries), judge, rules.name, description)
 
 
 def _list_judged_texts(turn: AnsweredTurn) -> tuple[str, str, str]:
@@ -316,7 +316,7 @@ def judge_entry(
         saved.turns,
         judge,
         accept={key: forms for each in sets for key, forms in each.accept.items()},
-        facts={key: known for each in sets for key, known in each.facts.items()},
+        facts={key: turn_facts for each in sets for key, turn_facts in each.facts.items()},
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,

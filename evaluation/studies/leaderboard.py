@@ -109,14 +109,14 @@ def build_boards(entries: Sequence[Entry], against: str | None = None, *, both: 
     labels = [entry.label for entry in entries]
     if against is not None:
         check_base(against, labels)
-    made = []
+    boards = []
     for task in ("single-turn", "multi-turn"):
-        found = [(entry, turns) for entry in entries if (turns := _select_task(entry.turns, task))]
-        if found:
-            made.append(_build_board(task, [_make_result(entry, task, turns) for entry, turns in found], against))
-    if both and len(made) > 1:
-        made.append(_build_board(BOTH, [_make_result(entry, BOTH, entry.turns) for entry in entries], against))
-    return made
+        selection = [(entry, turns) for entry in entries if (turns := _select_task(entry.turns, task))]
+        if selection:
+            boards.append(_build_board(task, [_make_result(entry, task, turns) for entry, turns in selection], against))
+    if both and len(boards) > 1:
+        boards.append(_build_board(BOTH, [_make_result(entry, BOTH, entry.turns) for entry in entries], against))
+    return boards
 
 
 def _select_task(turns: Sequence[JudgedTurn], task: str) -> list[JudgedTurn]:
@@ -147,11 +147,11 @@ def _build_board(task: str, results: Sequence[Result], against: str | None) -> B
     return Board(task, base.variant.label, len(everything), slices, places)
 
 
-def build_content(made: Sequence[Board], entries: Entries) -> dict[str, Any]:
+def build_content(boards: Sequence[Board], entries: Entries) -> dict[str, Any]:
     """Return the content of leaderboard.json: rates are 0 to 1, truthfulness -1 to 1."""
     tasks = {
         board.task: {"turns": board.turns, "against": board.base, "entries": [*map(_place_content, board.places)]}
-        for board in made
+        for board in boards
     }
     return {"judge": entries.judge, "verdicts": entries.verdicts, "tasks": tasks}
 
@@ -172,7 +172,7 @@ def _place_content(place: Place) -> dict[str, Any]:
         "seconds_a_turn": figures.seconds,
         "against": None if place.result.against is None else asdict(place.result.against),
         "slices": {
-            name: {group: asdict(found) for group, found in groups.items()} for name, groups in place.slices.items()
+            name: {group: asdict(scores) for group, scores in groups.items()} for name, groups in place.slices.items()
         },
     }
 
@@ -183,8 +183,8 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     placed = {place.label: place for place in board.places}
 
     def total(result: Result) -> str:
-        found = placed[result.variant.label].total
-        return "-" if found is None else format_rate(found)
+        value = placed[result.variant.label].total
+        return "-" if value is None else format_rate(value)
 
     columns = [
         Column(
@@ -204,11 +204,11 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     times = make_time_columns(results) if timed else make_turn_columns(results)
     notes += describe_failures(results)
     ranking = build_table(board.task, "Entry", [*columns, *times], results)
-    tests = [replace(table, notes=(*table.notes, _CHOSEN)) for table in build_paired_tables("Entry", results)]
+    tests = [replace(table, notes=(*table.notes, _CHOICE_NOTE)) for table in build_paired_tables("Entry", results)]
     return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]
 
 
-_CHOSEN = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
+_CHOICE_NOTE = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
 
 
 def _build_slice_tables(board: Board) -> Iterator[ResultTable]:
@@ -258,20 +258,20 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 def _run(options: LeaderboardOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
-    made = build_boards(entries.entries, options.against, both=options.both)
-    found = [table for board in made for table in build_tables(board, groups=options.groups)]
-    for table in found:
+    boards = build_boards(entries.entries, options.against, both=options.both)
+    tables = [table for board in boards for table in build_tables(board, groups=options.groups)]
+    for table in tables:
         table.show(console)
     console.print(f"verdicts: {entries.verdicts}", markup=False, highlight=False)
     if options.as_json:
-        print_json(build_content(made, entries))
+        print_json(build_content(boards, entries))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        place, results = options.out / "leaderboard", [place.result for board in made for place in board.places]
-        shown = [*found, build_card_table(entries.cards)]
-        files = [*write_tables(place, shown, results), *plot_truthfulness(place, results)]
+        place, results = options.out / "leaderboard", [place.result for board in boards for place in board.places]
+        all_tables = [*tables, build_card_table(entries.cards)]
+        files = [*write_tables(place, all_tables, results), *plot_truthfulness(place, results)]
         title = f"Leaderboard (verdicts: {entries.verdicts})"
-        publish(place, build_content(made, entries), title, shown, console, files)
+        publish(place, build_content(boards, entries), title, all_tables, console, files)
 
 
 if __name__ == "__main__":

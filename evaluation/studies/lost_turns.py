@@ -22,8 +22,8 @@ _MAX_CHARACTERS = 90
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A judged turn with what is known of it.
+class JudgedQuestion:
+    """A question of a collection with its judged turn.
 
     Attributes:
         record: Its record, or None.
@@ -49,7 +49,7 @@ class Asked:
 class LostTurn:
     """A lost turn: why, in detail, and what would mend it."""
 
-    asked: Asked
+    question: JudgedQuestion
     reason: Reason
     detail: str
     mend: str
@@ -57,10 +57,10 @@ class LostTurn:
     @property
     def key(self) -> Key:
         """Identifier of the turn."""
-        return self.asked.judged.turn.key
+        return self.question.judged.turn.key
 
 
-def find_lost_turns(turns: Sequence[Asked], collection: str) -> list[LostTurn]:
+def find_lost_turns(turns: Sequence[JudgedQuestion], collection: str) -> list[LostTurn]:
     """Explain the lost turns, in the order of ``REASONS``.
 
     Args:
@@ -71,65 +71,68 @@ def find_lost_turns(turns: Sequence[Asked], collection: str) -> list[LostTurn]:
     return sorted(lost, key=lambda each: REASONS.index(each.reason))
 
 
-def _explain(asked: Asked, calibrate: str) -> LostTurn:
-    judged, record = asked.judged, asked.record
+def _explain(question: JudgedQuestion, calibrate: str) -> LostTurn:
+    judged, record = question.judged, question.record
     if judged.turn.error_cause is not None:
         why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause)
-        return LostTurn(asked, "error", why, "mend what failed, then ask again with --resume")
+        return LostTurn(question, "error", why, "mend what failed, then ask again with --resume")
     source = "a page, or a column of the table, that says it"
     if not judged.miss:
-        said = f"it said: {judged.turn.agent_response}"
-        if not asked.answers:
-            return LostTurn(asked, "wrong", f"{said}; it must not be answered", calibrate)
-        seen = f"; the photo was taken for {record.entity}" if record is not None and record.entity else ""
-        return LostTurn(asked, "wrong", said + seen, calibrate if _has_evidence(asked) else source)
+        answer_text = f"it said: {judged.turn.agent_response}"
+        if not question.answers:
+            return LostTurn(question, "wrong", f"{answer_text}; it must not be answered", calibrate)
+        entity_note = f"; the photo was taken for {record.entity}" if record is not None and record.entity else ""
+        return LostTurn(question, "wrong", answer_text + entity_note, calibrate if _has_evidence(question) else source)
     if record is None:
-        return LostTurn(asked, "withheld", "the agent keeps no record of its turns", "")
+        return LostTurn(question, "withheld", "the agent keeps no record of its turns", "")
     nearest = record.nearest
-    if asked.photo and nearest is not None and not _is_right_candidate(asked):
+    if question.photo and nearest is not None and not _is_right_candidate(question):
         detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f})"
-        return LostTurn(asked, "not recognised", detail, f"a photo like {asked.photo} among those of its exhibit")
-    if not _has_evidence(asked):
-        return LostTurn(asked, "not found", "no evidence holds an accepted answer", source)
+        return LostTurn(question, "not recognised", detail, f"a photo like {question.photo} among those of its exhibit")
+    if not _has_evidence(question):
+        return LostTurn(question, "not found", "no evidence holds an accepted answer", source)
     decision = record.decision
     candidate = decision.candidate if decision is not None else None
     held_back = f"would have said: {candidate}" if candidate else "the model did not answer from the evidence"
     why = f" ({decision.reason})" if decision is not None and decision.reason else ""
     return LostTurn(
-        asked, "withheld", held_back + why, calibrate if candidate else "clearer words in the source, or another model"
+        question,
+        "withheld",
+        held_back + why,
+        calibrate if candidate else "clearer words in the source, or another model",
     )
 
 
-def _is_right_candidate(asked: Asked) -> bool:
-    decision = asked.record.decision if asked.record is not None else None
-    return decision is not None and _holds_answer(decision.candidate or "", asked.answers)
+def _is_right_candidate(question: JudgedQuestion) -> bool:
+    decision = question.record.decision if question.record is not None else None
+    return decision is not None and _holds_answer(decision.candidate or "", question.answers)
 
 
-def _has_evidence(asked: Asked) -> bool:
+def _has_evidence(question: JudgedQuestion) -> bool:
     """Return whether the evidence holds an accepted answer. A yes or a no stands in no evidence, so that any will do."""
-    record = asked.record
+    record = question.record
     if record is None:
         return False
-    if any(tuple(tokenise(answer)) in _POLARITY for answer in asked.answers):
+    if any(tuple(tokenise(answer)) in _POLARITY for answer in question.answers):
         return bool(record.evidence)
-    return any(_holds_answer(each.text, asked.answers) for stage in record.stages for each in stage.evidence)
+    return any(_holds_answer(each.text, question.answers) for stage in record.stages for each in stage.evidence)
 
 
 def _holds_answer(text: str, answers: Sequence[str]) -> bool:
     """Return whether the words of an answer stand in a text, one after the other."""
-    said = f" {' '.join(tokenise(text))} "
-    return any(f" {words} " in said for answer in answers if (words := " ".join(tokenise(answer))))
+    text_words = f" {' '.join(tokenise(text))} "
+    return any(f" {words} " in text_words for answer in answers if (words := " ".join(tokenise(answer))))
 
 
-def count_outcomes(turns: Sequence[Asked]) -> str:
+def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
     """Count what became of the questions, in a sentence."""
     answerable = [each for each in turns if each.answers]
     others = [each for each in turns if not each.answers]
     right = sum(not each.is_lost for each in answerable)
     wrong = sum(each.judged.hallucination for each in turns)
-    said = f"{right} of {len(answerable)} questions answered right, {wrong} answered wrong"
+    summary = f"{right} of {len(answerable)} questions answered right, {wrong} answered wrong"
     declined = sum(not each.is_lost for each in others)
-    return said + (f", {declined} of {len(others)} declined that must not be answered" if others else "")
+    return summary + (f", {declined} of {len(others)} declined that must not be answered" if others else "")
 
 
 def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[ResultTable]:
@@ -147,28 +150,28 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
     rows = [
         (
             each.reason,
-            each.asked.photo or "no photo",
-            shorten(each.asked.judged.turn.query, longest),
-            shorten(" | ".join(each.asked.answers) or "(none)", longest),
+            each.question.photo or "no photo",
+            shorten(each.question.judged.turn.query, longest),
+            shorten(" | ".join(each.question.answers) or "(none)", longest),
             shorten(each.detail, longest),
         )
         for each in lost
     ]
-    made = [
+    tables = [
         ResultTable("Lost turns", ("why", "photo", "question", "accepted answers", "detail"), rows, notes, words=True)
     ]
     mended: dict[str, list[LostTurn]] = {}
     for each in lost:
         if each.mend:
             mended.setdefault(each.mend, []).append(each)
-    told = [
-        (mend, str(len(some)), shorten("; ".join(each.asked.judged.turn.query for each in some), longest))
+    mend_rows = [
+        (mend, str(len(some)), shorten("; ".join(each.question.judged.turn.query for each in some), longest))
         for mend, some in sorted(mended.items(), key=lambda item: -len(item[1]))
     ]
-    return [*made, ResultTable("What would mend it", ("what", "turns", "questions"), told, words=True)]
+    return [*tables, ResultTable("What would mend it", ("what", "turns", "questions"), mend_rows, words=True)]
 
 
-def build_content(turns: Sequence[Asked], lost: Sequence[LostTurn]) -> dict[str, Any]:
+def build_content(turns: Sequence[JudgedQuestion], lost: Sequence[LostTurn]) -> dict[str, Any]:
     """Return the content of lost.json."""
     return {
         "summary": count_outcomes(turns),
@@ -176,10 +179,10 @@ def build_content(turns: Sequence[Asked], lost: Sequence[LostTurn]) -> dict[str,
             {
                 "session_id": each.key[0],
                 "interaction_id": each.key[1],
-                "photo": each.asked.photo or None,
-                "question": each.asked.judged.turn.query,
-                "answers": list(each.asked.answers),
-                "answer": each.asked.judged.turn.agent_response,
+                "photo": each.question.photo or None,
+                "question": each.question.judged.turn.query,
+                "answers": list(each.question.answers),
+                "answer": each.question.judged.turn.agent_response,
                 "why": each.reason,
                 "detail": each.detail,
                 "mend": each.mend,

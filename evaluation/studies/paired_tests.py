@@ -75,7 +75,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
     differences = np.array(list(by_session.values()))
     if len(differences) < 2:
         return None
-    found = permutation_test(
+    result = permutation_test(
         (differences,),
         lambda values, axis: values.sum(axis=axis),
         permutation_type="samples",
@@ -83,7 +83,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
         batch=max(1, _BATCH_VALUES // len(differences)),
         rng=np.random.default_rng(0),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)
 
 
 def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
@@ -93,6 +93,6 @@ def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
     """
     from scipy.stats import false_discovery_control
 
-    known = [value for value in values if value is not None]
-    corrected = iter(false_discovery_control(known) if known else [])
+    p_values = [value for value in values if value is not None]
+    corrected = iter(false_discovery_control(p_values) if p_values else [])
     return [None if value is None else float(next(corrected)) for value in values]

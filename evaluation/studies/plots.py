@@ -74,9 +74,9 @@ def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Map
 
     figure = Figure(figsize=(14, 4.2))
     left, middle, last = figure.subplots(1, 3)
-    share, said = calibration_curve(right, probability, n_bins=_BINS, strategy="quantile")
+    share, predicted = calibration_curve(right, probability, n_bins=_BINS, strategy="quantile")
     left.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
-    left.plot(said, share, "o-")
+    left.plot(predicted, share, "o-")
     left.set(xlabel="probability said by the gate", ylabel="share of right candidates", title="Reliability")
     coverage, risk = risk_coverage(probability, right)
     middle.plot(100 * coverage, 100 * risk)
@@ -84,8 +84,8 @@ def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Map
     middle.set(
         xlabel="candidates given (%)", ylabel="wrong ones among them (%)", title="Risk and coverage", xlim=(0, 100)
     )
-    known = sorted((area, name) for name, area in areas.items())
-    last.barh([name for _, name in known], [area for area, _ in known])
+    bars = sorted((area, name) for name, area in areas.items())
+    last.barh([name for _, name in bars], [area for area, _ in bars])
     last.axvline(0.5, color="grey", linewidth=0.8)
     last.set(xlabel="AUROC", xlim=(0, 1), title="Right against wrong")
     for panel in (left, middle):
@@ -102,7 +102,7 @@ def save(figure: Figure, place: Path) -> list[Path]:
     from matplotlib import rc_context
     from matplotlib.text import Text
 
-    words = [found.get_text() for found in figure.findobj(Text) if isinstance(found, Text) and found.get_text()]
+    words = [artist.get_text() for artist in figure.findobj(Text) if isinstance(artist, Text) and artist.get_text()]
     about = {"png": describe_picture(words)}
     paths = []
     for kind, dated in _DATED.items():

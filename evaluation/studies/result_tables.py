@@ -117,11 +117,11 @@ def publish(
 
     PNG files among ``files`` stand above the tables in the page.
     """
-    made = place.with_suffix(".json")
-    write_json(made, content)
+    json_path = place.with_suffix(".json")
+    write_json(json_path, content)
     pictures = [base64.b64encode(file.read_bytes()).decode() for file in files if file.suffix == ".png"]
     page = write_html(place.with_suffix(".html"), "study.html.j2", title=title, tables=tables, pictures=pictures)
-    console.print(f"written: {name_files(page, made, *files)}", markup=False, soft_wrap=True)
+    console.print(f"written: {name_files(page, json_path, *files)}", markup=False, soft_wrap=True)
 
 
 def show_and_publish(
@@ -161,14 +161,14 @@ def build_card_table(cards: Mapping[str, Mapping[str, str]]) -> ResultTable:
 
 def make_result_cards(results: Sequence[Result]) -> dict[str, dict[str, str]]:
     """Make the card of each variant, over all of its data sets."""
-    made: dict[str, list[Result]] = {}
+    results_by_label: dict[str, list[Result]] = {}
     for result in results:
-        made.setdefault(result.variant.label, []).append(result)
+        results_by_label.setdefault(result.variant.label, []).append(result)
     return {
-        mark_failing(label, [said for each in found for said in each.figures.failing]): make_card(
-            [each.about for each in found], sum(len(each.turns) for each in found)
+        mark_failing(label, [reason for each in group for reason in each.figures.failing]): make_card(
+            [each.about for each in group], sum(len(each.turns) for each in group)
         )
-        for label, found in made.items()
+        for label, group in results_by_label.items()
     }
 
 
@@ -177,20 +177,20 @@ def build_paired_tables(first: str, results: Sequence[Result]) -> list[ResultTab
 
     See ``figures.compare_with_bases``.
     """
-    made = []
+    tables = []
     labels = {result.variant.label: result.label for result in results}
     for base in dict.fromkeys(result.base for result in results if result.base):
         rows = [
-            (label, format_change(found), format_p(found), str(found.turns))
-            for label, found in (
+            (label, format_change(comparison), format_p(comparison), str(comparison.turns))
+            for label, comparison in (
                 (each.label, each.against) for each in results if each.base == base and each.against is not None
             )
         ]
         heads = (first, "change (%) [95%]", "p", "turns of both")
-        made.append(
+        tables.append(
             ResultTable(f"{results[0].task}, truthfulness against {labels.get(base, base)}", heads, rows, (P_NOTE,))
         )
-    return made
+    return tables
 
 
 P_NOTE = (
@@ -226,18 +226,18 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
     Values on which all runs agree stand once.
     """
     chats = [list_models(result.about).get("chat") for result in results]
-    said = make_card(
+    card = make_card(
         [{**each.about, "models": {"chat model": chat or ""}} for each, chat in zip(results, chats, strict=True)], 0
     )
-    made = [
-        f"{name} {said[name]}" for name in ("date", "commit", "profile", "dataset", "judge", "rules") if name in said
+    facts = [
+        f"{name} {card[name]}" for name in ("date", "commit", "profile", "dataset", "judge", "rules") if name in card
     ]
-    made += [said["models"]] if any(chats) else []
-    notes = ["; ".join(made)] if made else []
-    asked = [result.figures for result in results if result.figures.reply_hits is not None]
-    if asked:
-        hits = sum(figures.reply_hits or 0 for figures in asked)
-        total = hits + sum(figures.reply_misses or 0 for figures in asked)
+    facts += [card["models"]] if any(chats) else []
+    notes = ["; ".join(facts)] if facts else []
+    cached_figures = [result.figures for result in results if result.figures.reply_hits is not None]
+    if cached_figures:
+        hits = sum(figures.reply_hits or 0 for figures in cached_figures)
+        total = hits + sum(figures.reply_misses or 0 for figures in cached_figures)
         notes.append(
             f"reply cache used: {hits} of {total} replies came from it; seconds a turn are those of calls that took none from it, "
             "with their number of turns in brackets where it is not all of them"
@@ -318,8 +318,8 @@ def format_interval(interval: Interval | None) -> str:
 
 def format_with_interval(value: float, interval: Interval | None, *, signed: bool = False) -> str:
     """Format a rate and its interval in percent."""
-    said = f"{100 * value:+.2f}" if signed else format_rate(value)
-    return said if interval is None else f"{said} {format_interval(interval)}"
+    text = f"{100 * value:+.2f}" if signed else format_rate(value)
+    return text if interval is None else f"{text} {format_interval(interval)}"
 
 
 def _format_seconds(figures: Figures) -> str:
@@ -327,10 +327,10 @@ def _format_seconds(figures: Figures) -> str:
 
     Brackets say over how many turns, and how many turns were cut short by the deadline.
     """
-    said = _format_number(figures.seconds)
+    text = _format_number(figures.seconds)
     if figures.seconds is not None and 0 < figures.timed_turns < figures.turns:
-        said = f"{said} ({figures.timed_turns})"
-    return f"{said} ({figures.cut_short} cut short)" if figures.cut_short else said
+        text = f"{text} ({figures.timed_turns})"
+    return f"{text} ({figures.cut_short} cut short)" if figures.cut_short else text
 
 
 def build_figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:

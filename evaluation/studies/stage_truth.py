@@ -103,27 +103,29 @@ def _area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def compare_turn(judged: JudgedTurn, record: TurnRecord, known: Annotation, size: tuple[int, int] | None) -> TurnTruth:
+def compare_turn(
+    judged: JudgedTurn, record: TurnRecord, annotation: Annotation, size: tuple[int, int] | None
+) -> TurnTruth:
     """Compare the record of a turn with its annotation.
 
     Args:
         judged: The turn with its verdict.
         record: Record of the turn.
-        known: Annotation of its question.
+        annotation: Annotation of its question.
         size: Width and height of the photo that the agent got, in pixels; None if its boxes cannot be compared.
     """
     first = best = None
     if size is not None:
         boxes = [_to_shares(box, size) for box in record.boxes] or [WHOLE_PHOTO]
-        first, best = iou(boxes[0], known.box), max(iou(box, known.box) for box in boxes)
+        first, best = iou(boxes[0], annotation.box), max(iou(box, annotation.box) for box in boxes)
     ranks = [
         place
         for place, picture in enumerate(record.pictures, 1)
-        if any(is_same_name(known.entity, name) for name in (picture.name, *picture.name.split(", ")))
+        if any(is_same_name(annotation.entity, name) for name in (picture.name, *picture.name.split(", ")))
     ]
     rank = ranks[0] if ranks else None
-    is_settled = record.entity is not None and is_same_name(known.entity, record.entity)
-    is_in_evidence = any(is_named(known.entity, f"{chunk.title} {chunk.text}") for chunk in record.evidence)
+    is_settled = record.entity is not None and is_same_name(annotation.entity, record.entity)
+    is_in_evidence = any(is_named(annotation.entity, f"{chunk.title} {chunk.text}") for chunk in record.evidence)
     failing: dict[Failure, bool] = {
         "search": rank is None and not is_settled,
         "entity": not is_settled,
@@ -136,7 +138,7 @@ def compare_turn(judged: JudgedTurn, record: TurnRecord, known: Annotation, size
         best_box=best,
         rank=rank,
         is_settled=is_settled,
-        is_queried=any(is_named(known.entity, query) for query in record.queries),
+        is_queried=any(is_named(annotation.entity, query) for query in record.queries),
         is_in_evidence=is_in_evidence,
         is_right=judged.correct,
         failure=None if judged.correct else next(name for name in FAILURES if failing[name]),
@@ -145,8 +147,10 @@ def compare_turn(judged: JudgedTurn, record: TurnRecord, known: Annotation, size
 
 def is_named(name: str, text: str) -> bool:
     """Return whether a text holds the words of a name in a row, but for case, accents and plurals."""
-    wanted, said = tokenise(normalise_text(name)), tokenise(normalise_text(text))
-    return bool(wanted) and any(said[at : at + len(wanted)] == wanted for at in range(len(said) - len(wanted) + 1))
+    name_words, text_words = tokenise(normalise_text(name)), tokenise(normalise_text(text))
+    return bool(name_words) and any(
+        text_words[at : at + len(name_words)] == name_words for at in range(len(text_words) - len(name_words) + 1)
+    )
 
 
 def _to_shares(box: BoxFound, size: tuple[int, int]) -> Box:
@@ -183,8 +187,8 @@ def build_content(entries: Entries, data: DiagnosticsDataset) -> dict[str, Any]:
 
 def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
     form = parse_form(entry)
-    known = data.annotations
-    turns = [judged for judged in entry.turns if judged.turn.interaction_id in known]
+    annotations = data.annotations
+    turns = [judged for judged in entry.turns if judged.turn.interaction_id in annotations]
     if not turns:
         raise EvaluationError(
             f"{entry.label} answers no question of this data set; name the copy that it answered with --dataset"
@@ -192,9 +196,9 @@ def _entry_content(entry: Entry, data: DiagnosticsDataset) -> dict[str, Any]:
     records = read_all_traces(entry.folders)
     sizes = _photo_sizes(data) if form in _WITH_PHOTO and records else {}
     truths = [
-        compare_turn(judged, records[judged.turn.key], known[interaction], sizes.get(interaction))
+        compare_turn(judged, records[judged.turn.key], annotations[interaction], sizes.get(interaction))
         for judged in turns
-        if judged.turn.key in records and known[interaction := judged.turn.interaction_id].entity
+        if judged.turn.key in records and annotations[interaction := judged.turn.interaction_id].entity
     ]
     whole = summarise_group(turns)
     return {
@@ -244,9 +248,9 @@ def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
 
 
-def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
+def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
     """Build the tables of accuracy by form, of each stage's findings, and of first failures."""
-    entries = found["entries"]
+    entries = content["entries"]
     rows = [
         (
             mark_failing(each["label"], each["failing_stages"]),
@@ -259,8 +263,12 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
         for each in entries
     ]
     heads = ("Entry", "form", "turns", "accuracy (%)", "missing (%)", "truthfulness (%) [95%]")
-    said = [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
-    made = [ResultTable("Answers by form of the question", heads, rows, (f"verdicts: {found['verdicts']}", *said))]
+    failing_notes = [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
+    tables = [
+        ResultTable(
+            "Answers by form of the question", heads, rows, (f"verdicts: {content['verdicts']}", *failing_notes)
+        )
+    ]
     traced = [
         (mark_failing(each["label"], each["failing_stages"]), each["stages"])
         for each in entries
@@ -268,8 +276,10 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
     ]
     if not traced:
         return [
-            *made[:-1],
-            ResultTable(made[0].title, heads, rows, notes=(*made[0].notes, "no entry has a trace: stages are unknown")),
+            *tables[:-1],
+            ResultTable(
+                tables[0].title, heads, rows, notes=(*tables[0].notes, "no entry has a trace: stages are unknown")
+            ),
         ]
     columns = {
         "first_box": "first box",
@@ -290,18 +300,18 @@ def build_tables(found: Mapping[str, Any]) -> list[ResultTable]:
         f"box: IoU of {MIN_IOU} or more; search, entity, query, evidence: the true name is found there; "
         "right: accuracy with and without it"
     )
-    made.append(ResultTable("What the stages found (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,)))
+    tables.append(ResultTable("What the stages found (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,)))
     failed = [
         (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in FAILURES))
         for label, stages in traced
     ]
-    notes = tuple(f"{name}: {said}" for name, said in FAILURES.items())
-    made.append(
+    notes = tuple(f"{name}: {failure}" for name, failure in FAILURES.items())
+    tables.append(
         ResultTable(
             "First stage that fails, of turns not right", ("Entry", "not right", *FAILURES), failed, notes=notes
         )
     )
-    return made
+    return tables
 
 
 class StageTruthOptions(OneJudgeOptions):
@@ -332,9 +342,11 @@ def _run(options: StageTruthOptions, console: Console) -> None:
     data = load_diagnostics("original", options.split, options.dataset, options.cache)
     # --dataset is no CRAG-MM layout here, so that no labels can be loaded from it.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
-    found = build_content(entries, data)
+    content = build_content(entries, data)
     place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"
-    show_and_publish(place, found, title, build_tables(found), console, cards=entries.cards, as_json=options.as_json)
+    show_and_publish(
+        place, content, title, build_tables(content), console, cards=entries.cards, as_json=options.as_json
+    )
 
 
 if __name__ == "__main__":

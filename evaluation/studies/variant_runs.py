@@ -91,9 +91,9 @@ def run_all(
         KeyboardInterrupt: A run was stopped; the same command resumes it.
     """
     check_labels(variants)
-    made, failed = [], False
+    results, failed = [], False
     runs = {variant.label: make_run_options(variant, tasks, options) for variant in variants}
-    with StudyBar(ANSWERS, count_turns(runs.values()), shown=not options.no_progress) as bar:
+    with StudyBar(ANSWERS, count_turns(runs.values()), is_visible=not options.no_progress) as bar:
         for number, variant in enumerate(variants, 1):
             run = runs[variant.label]
             names = [str(folder) for _, folder in run.folders]
@@ -105,13 +105,13 @@ def run_all(
                         console.print(f"{variant.label}: {too_many}", style="red", markup=False, soft_wrap=True)
                 for task, folder in run.folders:
                     figures, turns = read_figures(folder)
-                    made.append(Result(variant, task, figures, turns, read_about(folder)))
+                    results.append(Result(variant, task, figures, turns, read_about(folder)))
             except EvaluationError as error:
                 failed = True
                 with bar.hide():
                     console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
             bar.end(*names)
-    return made, failed
+    return results, failed
 
 
 def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> None:
@@ -151,8 +151,8 @@ def count_turns(runs: Iterable[RunOptions]) -> dict[str, Share]:
             if kind not in totals:
                 dataset = command.load(kind, run)
                 sample = command.draw_sample(kind, dataset, run)
-                asked = dataset.sessions[: run.num_conversations.limit(kind)]
-                sessions = asked if sample is None else sample.sessions
+                first_sessions = dataset.sessions[: run.num_conversations.limit(kind)]
+                sessions = first_sessions if sample is None else sample.sessions
                 totals[kind] = sum(len(session.turns) for session in sessions)
             answers = folder / RESPONSES
             there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0
@@ -184,8 +184,8 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | N
         KeyboardInterrupt: It was stopped.
     """
     with annotate_os_error(f"writing {log}"):
-        opened = log.open("a+", encoding="utf-8", errors="replace")
-    with opened as file:
+        stream = log.open("a+", encoding="utf-8", errors="replace")
+    with stream as file:
         start = file.tell()
         file.write(f"== {variant.label}\n")
         status = command.evaluate(run, Console(file=file, width=120), bars=bars)
@@ -229,17 +229,17 @@ def compare(
             return run_alone()
 
     def run_alone() -> int:
-        chosen, tasks = variants(), parse_tasks(options)
-        check_settings(chosen, options)
-        reached, failed = run_all(chosen, tasks, options, console)
-        results = compare_with_bases(reached, base_of)
+        selection, tasks = variants(), parse_tasks(options)
+        check_settings(selection, options)
+        run_results, failed = run_all(selection, tasks, options, console)
+        results = compare_with_bases(run_results, base_of)
         if results:
             by_task = {task: [result for result in results if result.task == task] for task in tasks}
-            made = [table for task, found in by_task.items() if found for table in tables(task, found)]
-            for table in made:
+            all_tables = [table for task, group in by_task.items() if group for table in tables(task, group)]
+            for table in all_tables:
                 table.show(console)
             place = options.out / stem
-            files = write_tables(place, [*made, build_card_table(make_result_cards(results))], results)
+            files = write_tables(place, [*all_tables, build_card_table(make_result_cards(results))], results)
             files += plot_truthfulness(place, results)
             console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
             if options.as_json:

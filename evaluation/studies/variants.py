@@ -122,9 +122,9 @@ def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
     """
     if "=" in name:
         return Variant(f"{name_of(preset)} with {name}", preset, settings=(name,))
-    wanted = name.replace("_", " ").replace("-", " ").lower()
+    part_name = name.replace("_", " ").replace("-", " ").lower()
     for part in (*PARTS, *MORE_PARTS):
-        if part.name == wanted:
+        if part.name == part_name:
             if not part.is_in(settings):
                 had = ", ".join(part.name for part in (*PARTS, *MORE_PARTS) if part.is_in(settings))
                 lacks = f"preset {preset!r} has no {part.name}"

@@ -48,7 +48,7 @@ def read_cited(
     turns = read_responses(run / RESPONSES)
     if not (run / TRACE).is_file():
         raise EvaluationError(f"there is no trace {run / TRACE}")
-    records = read_traces(run / TRACE, needed=True)
+    records = read_traces(run / TRACE, is_required=True)
     answers = []
     for turn in turns:
         record = records.get(turn.key)

@@ -147,7 +147,7 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
     Raises:
         EvaluationError: The run's traces, its table or the set are missing.
     """
-    records = read_traces(folder / TRACE, needed=True)
+    records = read_traces(folder / TRACE, is_required=True)
     outcomes = read_outcomes(folder)
     shown = read_shown_names(split)
     counted = []

@@ -96,7 +96,7 @@ def _measure(options: RecallOptions) -> int:
     rows: list[tuple[str, ...]] = []
     headings: Sequence[str] = ()
     for folder in options.runs:
-        records = read_traces(folder / TRACE, needed=True)
+        records = read_traces(folder / TRACE, is_required=True)
         own = [
             (record, truths.get(facts[interaction]))
             for (_, interaction), record in records.items()

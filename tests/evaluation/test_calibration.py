@@ -152,11 +152,11 @@ def _photos(sessions: int, *, differ: bool) -> Turns:
 
 def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ() -> None:
     turns = _photos(120, differ=True)
-    fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.of_glasses)
-    assert fitted.of_each[0] > fitted.of_each[1] + 0.1
+    fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.is_egocentric_candidate)
+    assert fitted.thresholds[0] > fitted.thresholds[1] + 0.1
     honest = cross_validate(turns, ["p_yes"], repeats=1)
     assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
-    gate = make_gate(fitted, ["p_yes"], fitted.of_each[1], {}, fitted.of_each[0])
+    gate = make_gate(fitted, ["p_yes"], fitted.thresholds[1], {}, fitted.thresholds[0])
     given = apply_gate(turns, gate)
     p_yes = turns.signals["p_yes"]
     assert not given[turns.egocentric & (p_yes < 0.5)].any()

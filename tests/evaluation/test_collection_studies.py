@@ -24,7 +24,7 @@ from evaluation.records import make_answered_turn
 from evaluation.run.options import RunOptions
 from evaluation.studies import calibrate, collection_check, collection_gate
 from evaluation.studies.collection_gate import compose_gates, compute_log_odds
-from evaluation.studies.collection_runs import read_asked
+from evaluation.studies.collection_runs import read_judged_questions
 from evaluation.studies.decisions import Decision, Turns
 from evaluation.studies.gate_fit import apply_gate
 from tests.evaluation.worlds import picture, write_records
@@ -117,8 +117,8 @@ def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, s
     )
     write_run(museum.parent / "run", museum, [("J. Smith", {})])
     for place in (museum, Path("museum")):
-        [asked] = read_asked(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
-        assert asked.photo == shown
+        [question] = read_judged_questions(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
+        assert question.photo == shown
 
 
 def play(

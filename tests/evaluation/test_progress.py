@@ -55,7 +55,10 @@ def test_progress_bars_are_lines_without_a_terminal_and_can_be_off(capsys: pytes
         bar.update(2)
     said = capsys.readouterr().err
     assert "\r" not in said and states(said) == [("answers", 0, 2), ("answers", 2, 2)]
-    with StudyBar("answers", {"a": Share(2)}, shown=False) as study, study.bars_for("run", "a")("answers", 3) as bar:
+    with (
+        StudyBar("answers", {"a": Share(2)}, is_visible=False) as study,
+        study.bars_for("run", "a")("answers", 3) as bar,
+    ):
         bar.update(2)
         study.end("a")
     assert capsys.readouterr().err == ""

@@ -38,8 +38,8 @@ def test_the_seed_alone_decides_and_the_words_say_it() -> None:
     sessions = [*sessions_of("aaaaaabbbc"), Session("skipped", ())]
     first = draw_balanced(sessions, 4, 0)
     assert draw_balanced(sessions, 4, 0) == first
-    assert first.told.startswith("4 of 11 sessions, balanced by kind of question, seed 0: a ")
-    assert first.told.endswith(", c 1") and "skipped" not in {session.session_id for session in first.sessions}
+    assert first.description.startswith("4 of 11 sessions, balanced by kind of question, seed 0: a ")
+    assert first.description.endswith(", c 1") and "skipped" not in {session.session_id for session in first.sessions}
     drawn = {tuple(session.session_id for session in draw_balanced(sessions, 4, seed).sessions) for seed in range(9)}
     assert len(drawn) > 5
 

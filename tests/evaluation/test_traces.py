@@ -155,7 +155,7 @@ def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
     a, b = (TurnRecord("q", session_id=name, interaction_id="0") for name in "ab")
     write_records(path, [a, b, replace(a, answer="later")])
     path.write_bytes(path.read_bytes() + b'\n[1]\n{"query": "c\xff')
-    assert read_traces(path, needed=True) == {("a", "0"): replace(a, answer="later"), ("b", "0"): b}
+    assert read_traces(path, is_required=True) == {("a", "0"): replace(a, answer="later"), ("b", "0"): b}
     [warning] = caplog.messages
     assert "2 lines are left out; of the first: it is no JSON object" in warning
 
