@@ -23,7 +23,7 @@ from apps.answering import Answerer, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, listening, serving
 from tests.apps.held_stage import held
 
 MODEL = "crag-mm-test"
@@ -437,17 +437,28 @@ def inside(url: str, questions: int) -> None:
         assert time.monotonic() < end, f"{found} questions inside instead of {questions}"
 
 
-def test_an_answer_that_outlasts_the_grace_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_outlasts_the_grace_is_a_503(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream has sent its status already: its last event has the same error."""
     monkeypatch.setattr(http_server, "_GRACE_SECONDS", 0.3)
     agent = ScriptedAgent()
     agent.open.clear()
-    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))]}
+    server = Server(Answerer(agent), model="crag-mm-test", key=None)
+    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))], "stream": stream}
     with ThreadPoolExecutor(1) as pool:
-        with serving(agent, key=None) as url:
+        with listening(server.app) as url:
             late = pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, timeout=30)
             assert agent.entered.wait(30)
         reply = late.result(30)
         agent.open.set()
-    error = reply.json()["error"]
-    assert (reply.status_code, error["code"]) == (503, "server_stopping")
+    told = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
+    error = json.loads(told)["error"]
+    assert (reply.status_code, error["code"]) == (200 if stream else 503, "server_stopping")
     assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(metrics_of(server))
+
+
+async def metrics_of(server: Server) -> str:
+    """Metrics of a server that listens nowhere any more."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://localhost") as inside:
+        return (await inside.get("/metrics")).text
