@@ -115,6 +115,8 @@ class Server:
             ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
         ):
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
+            # Balancers and monitors ask by HEAD (RFC 9110, 9.1: every server has it)
+            app.add_api_route(path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False)
         app.add_api_route(
             "/v1/chat/completions",
             self._complete,

@@ -134,6 +134,7 @@ def parts(*more: Any) -> dict[str, Any]:
 
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
     "no base64": ([asked("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
+    "base64 cut within a letter": ([asked("?", "data:image/png;base64,aGVsbG8h\naGVsb")], {}, 400, "not valid base64"),
     "no picture": ([asked("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
     "no data URL": ([asked("?", "data:text/html,hi")], {}, 400, "has to begin with data:image"),
     "http": ([asked("?", "http://127.0.0.1/secret.png")], {}, 400, "send a data URL"),
@@ -182,6 +183,25 @@ def test_what_cannot_be_answered_is_refused_in_words(small: tuple[str, ScriptedA
     assert refusal.value.status_code == status
     assert words in refusal.value.body["message"]  # type: ignore[index, call-overload]
     assert not agent.calls
+
+
+def test_base64_may_have_lines_and_lack_its_padding(agent: ScriptedAgent) -> None:
+    head, _, coded = data_url(PHOTO).partition(",")
+    lines = [coded[start : start + 76] for start in range(0, len(coded), 76)]
+    assert coded.endswith("=") and len(lines) > 1
+    with serving(agent) as url:
+        for written in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
+            complete(url, asked("Now?", f"{head},{written}"))
+    assert [image.getpixel((0, 0)) for image in agent.images] == [PHOTO.getpixel((0, 0))] * 3
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
+def test_whoever_asks_by_head_gets_the_headers_alone(real: str, path: str) -> None:
+    told, head = (
+        httpx.request(each, real + path, headers={"Authorization": f"Bearer {KEY}"}) for each in ("GET", "HEAD")
+    )
+    assert (head.status_code, head.content, head.headers["Content-Type"]) == (200, b"", told.headers["Content-Type"])
+    assert httpx.head(f"{real}/v1/models").status_code == 401
 
 
 def test_what_is_null_counts_as_left_out(agent: ScriptedAgent) -> None:
