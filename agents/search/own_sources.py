@@ -22,6 +22,9 @@ FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no at
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
+_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # the line below the header of a Markdown table
+_TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 400 characters holds it
+_HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 _CAPTION = ".txt"
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 
@@ -225,7 +228,9 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
             known = ", ".join((*_HTML, *_READERS, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
         found = [
-            replace(page, page_name=well_formed(page.page_name), page_snippet=well_formed(page.page_snippet))
+            replace(
+                page, page_name=well_formed(page.page_name), page_snippet=well_formed(repeat_headers(page.page_snippet))
+            )
             for page in pages
             if page.page_snippet.strip()
         ]
@@ -235,6 +240,26 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         return [], reason(error)
     nothing = "it holds no text" + (" (a scan? OCR it first)" if ending == _PDF else "")
     return found, problem or ("" if found else nothing)
+
+
+def repeat_headers(text: str) -> str:
+    """Divide long Markdown tables into parts, each below the table's header.
+
+    Texts are cut between the parts, and rows say little without their header.
+    """
+    done: list[str] = []
+    header, size = "", 0  # of the table that the last line belongs to, and of its current part
+    for line in text.splitlines(keepends=True):
+        if "|" not in line:
+            header = ""
+        elif not header and done and "|" in done[-1] and _RULE.fullmatch(line):
+            header, size = done[-1] + line, len(done[-1])
+        elif 0 < len(header) < size and len(header) <= _HEADER_CHARACTERS and size + len(line) > _TABLE_CHARACTERS:
+            done.append(f"\n{header}")
+            size = len(header)
+        size += len(line)
+        done.append(line)
+    return "".join(done)
 
 
 def _is_pdf(path: Path) -> bool:

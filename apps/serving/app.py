@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import build_left_error, read_body, run_until_left
+from apps.http_server import CLIENT_LEFT, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
@@ -115,6 +115,8 @@ class Server:
             ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
         ):
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
+            # Balancers and monitors ask by HEAD (RFC 9110, 9.1: every server has it)
+            app.add_api_route(path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False)
         app.add_api_route(
             "/v1/chat/completions",
             self._complete,
@@ -150,9 +152,7 @@ class Server:
         try:
             return await self._answer(request, began)
         except asyncio.CancelledError:
-            raise ProtocolError(
-                503, "the server stopped before the answer was ready; ask again once it is back", "server_stopping"
-            ) from None
+            raise _build_stopping_error() from None
 
     def _admit(self, request: Request) -> None:
         """Check the key and the rate of a client before a byte of the body is read."""
@@ -191,7 +191,9 @@ class Server:
             self._check_model(asked.model)
             question = await run_until_left(request, self._run_in_time(self._read_question(asked), began))
             if asked.stream:
-                return _Stream(self._stream(identity, question, began), place.pop_all())
+                ending = _Ending()
+                place.callback(lambda: self._metrics.requests.labels(ending.status, ending.code).inc())
+                return _Stream(self._stream(identity, question, began, ending), ending, place.pop_all())
             outcome = await run_until_left(request, self._ask(question, began))
         return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
 
@@ -248,14 +250,12 @@ class Server:
         if cause is not Unanswered.PICTURE:
             self._failures += 1
 
-    async def _stream(self, identity: str, question: Question, began: float) -> AsyncIterator[str]:
+    async def _stream(self, identity: str, question: Question, began: float, ending: "_Ending") -> AsyncIterator[str]:
         """Yield the stages of the agent's call, then the answer in one piece.
 
         Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
-        left = build_left_error()
-        status, code = left.status, left.code or ""  # unless it comes to an end
         stages: asyncio.Queue[str] = asyncio.Queue()
         asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
@@ -268,14 +268,12 @@ class Server:
             outcome = await asking
             yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
             yield format_event(build_reply(identity, created, self._model, outcome, {}))
-            status, code = 200, ""
+            ending.status, ending.code = 200, ""
             yield DONE
         except ProtocolError as error:
-            status, code = error.status, error.code or ""
-            yield format_event(error.body)
+            yield ending.write(error)
         finally:
             asking.cancel()  # where the client has left
-            self._metrics.requests.labels(status, code).inc()
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)
@@ -346,18 +344,35 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+@dataclass
+class _Ending:
+    """How a stream ended, for the metrics: its client left, unless it came to an end."""
+
+    status: int = CLIENT_LEFT
+    code: str = "client_left"
+
+    def write(self, error: ProtocolError) -> str:
+        """Return the last event of a stream that ends with an error."""
+        self.status, self.code = error.status, error.code or ""
+        return format_event(error.body)
+
+
 class _Stream(StreamingResponse):
     """Stream that gives its place back when it ends, whether or not a byte of it was sent."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[str], place: contextlib.ExitStack) -> None:
+    def __init__(self, events: AsyncIterator[str], ending: _Ending, place: contextlib.ExitStack) -> None:
         super().__init__(events, headers={"Cache-Control": "no-cache"})
-        self._place = place
+        self._ending, self._place = ending, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
-            await super().__call__(scope, receive, send)
+            try:
+                await super().__call__(scope, receive, send)
+            except asyncio.CancelledError:  # the web server stops; a client who leaves cancels nothing out here
+                last = self._ending.write(_build_stopping_error()).encode()
+                await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
 async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[str]) -> AsyncIterator[str | None]:
@@ -374,6 +389,11 @@ async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[st
             yield telling.result()
         elif not done:
             yield None
+
+
+def _build_stopping_error() -> ProtocolError:
+    said = "the server stopped before the answer was ready; ask again once it is back"
+    return ProtocolError(503, said, "server_stopping")
 
 
 def _get_address(request: Request) -> str:

@@ -167,7 +167,9 @@ def _decode_data_url(url: str) -> bytes:
     if not separator or not head.lower().startswith("data:image/") or not head.lower().endswith(";base64"):
         raise _build_error("a data URL has to begin with data:image/TYPE;base64,", "invalid_image_url")
     try:
-        return base64.b64decode(content, validate=True)
+        # As browsers decode it (WHATWG, "forgiving-base64"): encoders of phones break lines, others leave out "="
+        coded = content.encode("ascii").translate(None, b"\t\n\f\r ").rstrip(b"=")
+        return base64.b64decode(coded + b"=" * (-len(coded) % 4), validate=True)
     except ValueError:
         raise _build_error("the data URL is not valid base64", "invalid_image_url") from None
 

@@ -23,7 +23,7 @@ from apps.answering import Answerer, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, listening, serving
 from tests.apps.held_stage import held
 
 MODEL = "crag-mm-test"
@@ -134,6 +134,7 @@ def parts(*more: Any) -> dict[str, Any]:
 
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
     "no base64": ([asked("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
+    "base64 cut within a letter": ([asked("?", "data:image/png;base64,aGVsbG8h\naGVsb")], {}, 400, "not valid base64"),
     "no picture": ([asked("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
     "no data URL": ([asked("?", "data:text/html,hi")], {}, 400, "has to begin with data:image"),
     "http": ([asked("?", "http://127.0.0.1/secret.png")], {}, 400, "send a data URL"),
@@ -182,6 +183,25 @@ def test_what_cannot_be_answered_is_refused_in_words(small: tuple[str, ScriptedA
     assert refusal.value.status_code == status
     assert words in refusal.value.body["message"]  # type: ignore[index, call-overload]
     assert not agent.calls
+
+
+def test_base64_may_have_lines_and_lack_its_padding(agent: ScriptedAgent) -> None:
+    head, _, coded = data_url(PHOTO).partition(",")
+    lines = [coded[start : start + 76] for start in range(0, len(coded), 76)]
+    assert coded.endswith("=") and len(lines) > 1
+    with serving(agent) as url:
+        for written in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
+            complete(url, asked("Now?", f"{head},{written}"))
+    assert [image.getpixel((0, 0)) for image in agent.images] == [PHOTO.getpixel((0, 0))] * 3
+
+
+@pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
+def test_whoever_asks_by_head_gets_the_headers_alone(real: str, path: str) -> None:
+    told, head = (
+        httpx.request(each, real + path, headers={"Authorization": f"Bearer {KEY}"}) for each in ("GET", "HEAD")
+    )
+    assert (head.status_code, head.content, head.headers["Content-Type"]) == (200, b"", told.headers["Content-Type"])
+    assert httpx.head(f"{real}/v1/models").status_code == 401
 
 
 def test_what_is_null_counts_as_left_out(agent: ScriptedAgent) -> None:
@@ -437,17 +457,28 @@ def inside(url: str, questions: int) -> None:
         assert time.monotonic() < end, f"{found} questions inside instead of {questions}"
 
 
-def test_an_answer_that_outlasts_the_grace_is_a_503(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_outlasts_the_grace_is_a_503(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream has sent its status already: its last event has the same error."""
     monkeypatch.setattr(http_server, "_GRACE_SECONDS", 0.3)
     agent = ScriptedAgent()
     agent.open.clear()
-    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))]}
+    server = Server(Answerer(agent), model="crag-mm-test", key=None)
+    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))], "stream": stream}
     with ThreadPoolExecutor(1) as pool:
-        with serving(agent, key=None) as url:
+        with listening(server.app) as url:
             late = pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, timeout=30)
             assert agent.entered.wait(30)
         reply = late.result(30)
         agent.open.set()
-    error = reply.json()["error"]
-    assert (reply.status_code, error["code"]) == (503, "server_stopping")
+    told = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
+    error = json.loads(told)["error"]
+    assert (reply.status_code, error["code"]) == (200 if stream else 503, "server_stopping")
     assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(metrics_of(server))
+
+
+async def metrics_of(server: Server) -> str:
+    """Metrics of a server that listens nowhere any more."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://localhost") as inside:
+        return (await inside.get("/metrics")).text

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agents.base.cluster import map_locally
+from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.index_sources import SourceError
-from agents.search.own_sources import read_captions, read_documents, read_table
+from agents.search.own_sources import read_captions, read_documents, read_table, repeat_headers
 from agents.search.pages.page_text import main_content
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import draw
@@ -355,3 +357,43 @@ def test_names_of_files_that_are_no_unicode(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("It is high.")
     chunk = read_documents(tmp_path, content_of=str)[0][0]
     assert (chunk.page_url, chunk.page_name) == ("caf\ufffd.txt", "caf\ufffd")
+
+
+SHIPS = [f"| Ship {number} | {number} m | Captain {number} |" for number in range(80)]
+SHIPS_HEADER = "| Ship | Length | Captain |\n|---|:-:|---|"
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_each_chunk_of_a_long_table_has_its_header(tmp_path: Path, loose: bool) -> None:
+    table = "\n".join(["# Ships", "Ships of the harbour.", SHIPS_HEADER, *SHIPS, "", "They are old."])
+    if loose:  # as Markdown has it too
+        table = "\n".join(line.strip("| ") for line in table.splitlines())
+    (tmp_path / "ships.md").write_text(table)
+    cells = "".join(f"<tr><td>Ship {number}<td>{number} m<td>Captain {number}" for number in range(80))
+    head = "<tr><th>Ship<th>Length<th>Captain"
+    (tmp_path / "ships.html").write_text(
+        f"<html><p>{'Ships of the harbour. ' * 20}</p><table>{head}{cells}</table></html>"
+    )
+    chunks, _ = read_documents(tmp_path, content_of=main_content)
+    pieces = [piece for chunk in chunks for piece in make_cutter(ChunkOptions())(chunk.page_snippet)]
+    for texts in ([chunk.page_snippet for chunk in chunks], pieces):
+        rows = [text for text in texts if "Captain 7" in text or "Captain 4" in text]
+        assert len(rows) > 4
+        assert all(re.search(r"Ship \| Length \| Captain[^\n]*\n[|:-]+[^\n]*\n\|? ?Ship \d", text) for text in rows)
+        assert all(
+            sum(f"Captain {number} " in f"{text} ".replace("\n", " ") for text in texts) >= 2 for number in (7, 42, 79)
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join([SHIPS_HEADER, *SHIPS[:5]]),  # short
+        "\n".join(SHIPS),  # without a header
+        "\n".join(["a | b", "", *SHIPS]),
+        "\n".join([f"| {'wide ' * 60}|", "|---|", *SHIPS]),  # its header alone fills a chunk
+        "one\n---\ntwo | three\n" * 60,
+    ],
+)
+def test_other_tables_stay_as_they_are(text: str) -> None:
+    assert repeat_headers(text) == text
