@@ -104,20 +104,20 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
         context.enable_progress_bars = False  # whoever takes the results has one
         logging.getLogger("ray.data").setLevel(logging.WARNING)
         context.execution_options.preserve_order = True
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "compute": ray.data.TaskPoolStrategy(size=workers),
             "num_gpus": int(gpus and ray.cluster_resources().get("GPU", 0) > 0),
         }
         blocks = -(-len(rows) // _ITEMS_A_TASK)
         data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
         folder = Path.cwd()
-        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **asked)
+        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **options)
         try:
             for row in work.iter_rows():
-                made, error = pickle.loads(row["made"])
+                result, error = pickle.loads(row["made"])
                 if error is not None:
                     raise error
-                yield made
+                yield result
         except ray.exceptions.RayError as error:
             raise ClusterError(_line(error)) from error
 

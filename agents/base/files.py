@@ -161,9 +161,9 @@ def first_fault(error: ValidationError) -> str:
     return one_line(": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"]))))
 
 
-def one_line(said: object) -> str:
+def one_line(value: object) -> str:
     """Format a value as one ``well_formed`` line of text."""
-    return " ".join(well_formed(str(said)).split())
+    return " ".join(well_formed(str(value)).split())
 
 
 def shorten_name(name: object) -> str:
@@ -173,12 +173,12 @@ def shorten_name(name: object) -> str:
 
 
 @contextmanager
-def annotate_os_error(what: str) -> Iterator[None]:
+def annotate_os_error(action: str) -> Iterator[None]:
     """Annotate an OSError that passes with what was being done; ``format_os_error`` puts it into the message."""
     try:
         yield
     except OSError as error:
-        error.add_note(what)
+        error.add_note(action)
         raise
 
 
@@ -190,12 +190,12 @@ def is_file_error(error: OSError) -> bool:
 def format_os_error(error: OSError) -> str:
     """Format an error as one line: what was being done, why it failed and what to do."""
     place = "" if error.filename is None else shorten_name(error.filename)
-    what, *more = _notes(error) or [place]
+    action, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__
-    if place and place not in (what := shorten_name(what)):
+    if place and place not in (action := shorten_name(action)):
         reason += f" ({place})"
-    said = ": ".join(filter(None, (what, reason)))
-    return one_line("; ".join(filter(None, (said, _ADVICE.get(error.errno or 0), *more))))
+    message = ": ".join(filter(None, (action, reason)))
+    return one_line("; ".join(filter(None, (message, _ADVICE.get(error.errno or 0), *more))))
 
 
 def _notes(error: OSError) -> list[str]:

@@ -30,14 +30,14 @@ class Remembered(Generic[Key, Value]):
         """
         distinct = list(dict.fromkeys(keys))
         with self._lock:
-            found = {key: self._kept[key] for key in distinct if key in self._kept}
-        unknown = [key for key in distinct if key not in found]
+            results = {key: self._kept[key] for key in distinct if key in self._kept}
+        unknown = [key for key in distinct if key not in results]
         if unknown:
-            found |= compute(unknown)
+            results |= compute(unknown)
         with self._lock:
-            for key, value in found.items():
+            for key, value in results.items():
                 self._kept[key] = value
                 self._kept.move_to_end(key)
             while len(self._kept) > self._limit:
                 self._kept.popitem(last=False)
-        return found
+        return results

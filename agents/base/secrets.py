@@ -32,10 +32,10 @@ def scrub(text: str) -> str:
 
 def scrubber() -> Callable[[str], str]:
     """``scrub`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
-    known = _collect_keys()
+    keys = _collect_keys()
 
     def clean(text: str) -> str:
-        for value in known:
+        for value in keys:
             if value in text:
                 text = text.replace(value, _MASK)
         if "earer" in text.lower():
@@ -69,14 +69,14 @@ class _Factory:
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._before(*args, **kwargs)
         try:
-            said = record.getMessage()
+            message = record.getMessage()
         except Exception:  # noqa: BLE001 - wrong arguments: logging itself will complain of them, and must not be kept from it
             return record
-        plain = scrub(said)
-        if plain != said:
+        plain = scrub(message)
+        if plain != message:
             record.msg, record.args = plain, ()
         if record.exc_info and record.exc_info[0] is not None:
-            told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (plain := scrub(told)) != told:
+            traceback_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (plain := scrub(traceback_text)) != traceback_text:
                 record.exc_text = plain  # formatters take it instead of formatting the exception again
         return record

@@ -68,12 +68,12 @@ def decoded_in(
     Parameters and ValueError are those of ``decode_picture``.
     """
     try:
-        made = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
+        payload = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
     except TimeoutError:
         raise ValueError(f"it takes more than {seconds:.2f} s to decode") from None
     except SubprocessError as error:
         raise ValueError(f"image cannot be decoded: {error}") from error
-    return Image.frombytes("RGB", _SIZE.unpack_from(made), made[_SIZE.size :])
+    return Image.frombytes("RGB", _SIZE.unpack_from(payload), payload[_SIZE.size :])
 
 
 def decoded_bytes(data: bytes) -> bytes:

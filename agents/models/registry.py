@@ -101,14 +101,14 @@ class ModelRegistry:
             raise ModelError(
                 f"Model kind {kind!r}: {error}; its options are: {', '.join(public.parameters) or 'none'}."
             ) from None
-        given = {each.name: self._given[each.name] for each in parameters if each.name in GIVEN}
-        missing = [name for name, value in given.items() if value is None]
+        dependencies = {each.name: self._given[each.name] for each in parameters if each.name in GIVEN}
+        missing = [name for name, value in dependencies.items() if value is None]
         if missing:
             raise ModelError(f"Model kind {kind!r} needs {', '.join(missing)}: pass it to ModelRegistry.")
-        if "load" not in given:
+        if "load" not in dependencies:
             options = {name: self.load(value) if _is_spec(value) else value for name, value in options.items()}
         try:
-            return factory(**options, **given)
+            return factory(**options, **dependencies)
         except (TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"Model kind {kind!r} cannot be built from {dict(spec)}: {error}") from error
 
@@ -139,8 +139,8 @@ def _is_spec(value: Any) -> bool:
 
 def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
     """Import the factory of a model kind and inspect its parameters."""
-    found = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
-    place = import_path(KINDS.get(str(found), str(found)))
+    target = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
+    place = import_path(KINDS.get(str(target), str(target)))
     assert place is not None
     factory: Callable[..., Any] = import_object(place, str(kind), "model kind", ModelError)
     try:

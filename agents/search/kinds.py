@@ -46,9 +46,9 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     kind = search.kind
     place = import_path(SEARCHES.get(kind, kind))
     assert place is not None  # the profile was checked
-    made = import_object(place, kind, "kind of search", SearchError)
+    factory = import_object(place, kind, "kind of search", SearchError)
     try:
-        parameters = inspect.signature(made).parameters.values()
+        parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError) as error:
         raise SearchError(f"kind of search {kind!r} is no class with named parameters: {one_line(error)}") from error
     public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
@@ -57,10 +57,12 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     except TypeError as error:
         options = ", ".join(public.parameters) or "none"
         raise SearchError(f"kind of search {kind!r}: {error}; its options are: {options}") from None
-    given = {"cache": cache, "split": split}
+    dependencies = {"cache": cache, "split": split}
     try:
-        opened = made(**search.options, **{each.name: given[each.name] for each in parameters if each.name in GIVEN})
-        pictures, pages = opened.images if images else None, opened.web if web else None
+        searchers = factory(
+            **search.options, **{each.name: dependencies[each.name] for each in parameters if each.name in GIVEN}
+        )
+        pictures, pages = searchers.images if images else None, searchers.web if web else None
     except SearchError:
         raise
     except Exception as error:  # a class of somebody else raises anything; callers need one kind
@@ -96,14 +98,14 @@ class Checked(Generic[_Query, Hit]):
         """
         if self._searcher is None:
             raise SearchError("the profile's kind of search has no such searcher")
-        found: Any = self._searcher.search(queries, k, deadline=deadline)
+        results: Any = self._searcher.search(queries, k, deadline=deadline)
         name = type(self._searcher).__name__
-        if not isinstance(found, Sequence) or len(found) != len(queries):
-            count = f"{len(found)} results" if isinstance(found, Sequence) else type(found).__name__
+        if not isinstance(results, Sequence) or len(results) != len(queries):
+            count = f"{len(results)} results" if isinstance(results, Sequence) else type(results).__name__
             raise SearchError(
                 f"{name}.search returned {count} for {len(queries)} queries; it has to return a list with one each"
             )
-        return [self._check(name, one, k) for one in found]
+        return [self._check(name, one, k) for one in results]
 
     def _check(self, name: str, one: Any, k: int) -> Results[Hit]:
         if not isinstance(one, Results):

@@ -132,8 +132,8 @@ class SharedSearch(ReadySearch):
         if seconds <= 0:
             raise SearchError("no time is left to search")
         try:
-            asked = getattr(self.actor, method).remote(queries, k, seconds)
-            found: list[Results[Any]] = ray.get(asked, timeout=seconds if math.isfinite(seconds) else None)
+            reference = getattr(self.actor, method).remote(queries, k, seconds)
+            results: list[Results[Any]] = ray.get(reference, timeout=seconds if math.isfinite(seconds) else None)
         except ray.exceptions.GetTimeoutError:
             raise SearchError(f"the search found nothing within {seconds:.1f} s") from None
         except ray.exceptions.RayTaskError as error:
@@ -141,7 +141,7 @@ class SharedSearch(ReadySearch):
         except ray.exceptions.RayError as error:  # not of actors alone: a process out of memory, a full object store
             self._lose()
             raise SearchError("the search of this machine died") from error
-        return found
+        return results
 
     def _lose(self) -> None:
         self._lost.set()

@@ -61,14 +61,14 @@ class Together(Generic[Query, Hit]):
             SearchError: Its turn has not come within ``seconds``.
             Exception: What the search raises.
         """
-        asked: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
+        request: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
         with (
             self._arriving
         ):  # as many turns as there are callers before this one, each of which takes one caller at least
-            self._waiting.append(asked)
+            self._waiting.append(request)
             turn = self._thread.submit(lambda: self._run(self._batch()))
         turn.result()
-        return asked.result()
+        return request.result()
 
     @property
     def waiting(self) -> int:
@@ -91,19 +91,19 @@ class Together(Generic[Query, Hit]):
         return batch
 
     def _run(self, batch: Sequence[_Asked[Query, Hit]]) -> None:
-        queries = [query for asked in batch for query in asked.queries]
+        queries = [query for request in batch for query in request.queries]
         if not queries:
-            for asked in batch:
-                asked.found = []
+            for request in batch:
+                request.found = []
             return
         try:
-            found = iter(self._search(queries, batch[0].k))
+            results = iter(self._search(queries, batch[0].k))
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked
             if len(batch) == 1:
                 batch[0].error = error
                 return
-            for asked in batch:
-                self._run([asked])
+            for request in batch:
+                self._run([request])
             return
-        for asked in batch:
-            asked.found = [next(found) for _ in asked.queries]
+        for request in batch:
+            request.found = [next(results) for _ in request.queries]

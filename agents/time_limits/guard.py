@@ -81,7 +81,7 @@ class Plan:
 
 
 def plan(
-    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
+    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, remaining: float, whole_call: float
 ) -> Plan:
     """Decide how to run a stage: whole, reduced, or not at all.
 
@@ -97,17 +97,17 @@ def plan(
         whole_call: Seconds that the call had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
-    has = left - reserve
-    wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
-    minimum = min(estimate_reduced(stage, times, turns), wanted)
+    has = remaining - reserve
+    full_seconds = times.seconds(stage.name, turns, stage.wanted_seconds)
+    minimum = min(estimate_reduced(stage, times, turns), full_seconds)
     of_others = sum(estimate_reduced(other, times, turns) for other in later)
-    kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
-    if has >= wanted and (minimum == wanted or left - of_others >= wanted):
+    reserve_text = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
+    if has >= full_seconds and (minimum == full_seconds or remaining - of_others >= full_seconds):
         return Plan("whole", reserve)
-    said = f"{max(0.0, left):.2f} s left{kept}"
+    budget_text = f"{max(0.0, remaining):.2f} s left{reserve_text}"
     if stage.min_seconds <= 0 or has >= minimum or (stage.kind != "ordinary" and has > 0):
-        return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
-    return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
+        return Plan("short", reserve, f"{budget_text}, would like {full_seconds:.2f} s")
+    return Plan("skipped", reserve, f"{budget_text}, needs {minimum:.2f} s")
 
 
 def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
@@ -150,13 +150,13 @@ class Estimates:
     def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Update the estimate with the seconds that a stage took for so many turns: mean and deviation, exponentially weighted."""
         sizes = self._known.setdefault((stage, short), {})
-        known = sizes.get(turns)
-        if known is None:
+        estimate = sizes.get(turns)
+        if estimate is None:
             sizes[turns] = _Time(seconds, seconds / 4)
             return
-        known.seen += 1
-        known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
-        known.mean += _MEAN_GAIN * (seconds - known.mean)
+        estimate.seen += 1
+        estimate.deviation += _DEVIATION_GAIN * (abs(seconds - estimate.mean) - estimate.deviation)
+        estimate.mean += _MEAN_GAIN * (seconds - estimate.mean)
 
     def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Raise the estimate of a stage that had not ended after so many seconds to at least these."""
@@ -180,10 +180,10 @@ class Estimates:
         for short in (False, True):
             sizes = self._known.get((stage, short))
             if sizes:
-                known = sizes[_nearest(sizes, turns)]
-                factor = _DECAY ** (1 / known.seen**2)
-                known.mean *= factor
-                known.deviation *= factor
+                estimate = sizes[_nearest(sizes, turns)]
+                factor = _DECAY ** (1 / estimate.seen**2)
+                estimate.mean *= factor
+                estimate.deviation *= factor
 
 
 def _nearest(sizes: Iterable[int], turns: int) -> int:

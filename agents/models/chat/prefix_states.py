@@ -88,10 +88,10 @@ class PrefixStates:
         filled = inputs["input_ids"].shape[1] - 1
         states = self._empty(len(rows), filled + 1 + new_tokens)
         for index, row in enumerate(rows):
-            found = self._states(model, row[:-1], deadline)
-            if found is None:
+            row_states = self._states(model, row[:-1], deadline)
+            if row_states is None:
                 return None
-            states[:, :, index, :, filled + 1 - len(row) : filled] = found
+            states[:, :, index, :, filled + 1 - len(row) : filled] = row_states
         while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._max_tokens:
             self._read.popleft()
         return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
@@ -114,9 +114,9 @@ class PrefixStates:
             if deadline.passed():
                 return None
             end = min(start + PIECE_TOKENS, len(tokens))
-            seen = torch.ones(1, end, dtype=torch.long)
-            given = {"input_ids": row[None, start:end], "attention_mask": seen, cache_argument(model): cache}
-            model.base_model(**given)
+            mask = torch.ones(1, end, dtype=torch.long)
+            inputs = {"input_ids": row[None, start:end], "attention_mask": mask, cache_argument(model): cache}
+            model.base_model(**inputs)
         self._read.append(_Read(tokens, states[:, :, 0]))
         return self._read[-1].states
 

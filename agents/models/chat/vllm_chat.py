@@ -229,10 +229,10 @@ class VllmChat:
             if deadline.passed():
                 return [job.reply() for job in jobs]
             self._prepare(job)
-        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        remaining = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
         with contextlib.suppress(TimeoutError, CancelledError):
-            self._loop.run(self._answer_all(jobs, left, deadline), timeout=max(left, 0.0) + GRACE_SECONDS)
+            self._loop.run(self._answer_all(jobs, remaining, deadline), timeout=max(remaining, 0.0) + GRACE_SECONDS)
         if self._engine.is_dead:
             self._reload_once()
         return [job.reply() for job in jobs]
@@ -323,10 +323,10 @@ class VllmChat:
             blank = (Image.new("RGB", (8, 8)),) * images
             empty = self._template.render([ChatMessage("user", "", blank)])
             self._image_places[images] = self._template.encode(empty).count(token)
-        found, expected = ids.count(token), self._image_places[images]
-        if found != expected:
+        count, expected = ids.count(token), self._image_places[images]
+        if count != expected:
             raise ModelError(
-                f"{word} stands for a picture: the prompt holds it {found} times, its pictures account for {expected}. "
+                f"{word} stands for a picture: the prompt holds it {count} times, its pictures account for {expected}. "
                 "Take it out of the texts."
             )
 

@@ -71,20 +71,20 @@ def _read(engine: Any, rgb: Image.Image) -> list[TextLine]:
     else:
         small = rgb
     # The engine wants BGR, as OpenCV does.
-    found, _ = engine(np.asarray(small)[:, :, ::-1])
+    entries, _ = engine(np.asarray(small)[:, :, ::-1])
     ratio = (rgb.width / small.width, rgb.height / small.height)
-    return [_line(entry, ratio) for entry in found or () if str(entry[1]).strip()]
+    return [_line(entry, ratio) for entry in entries or () if str(entry[1]).strip()]
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:
     """Lines by rows from the top, each row from the left; a row is what overlaps vertically with its first line."""
     rows: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda found: (found.box.top + found.box.bottom) / 2):
+    for line in sorted(lines, key=lambda item: (item.box.top + item.box.bottom) / 2):
         if rows and _same_row(rows[-1][0].box, line.box):
             rows[-1].append(line)
         else:
             rows.append([line])
-    return [line for row in rows for line in sorted(row, key=lambda found: found.box.left)]
+    return [line for row in rows for line in sorted(row, key=lambda item: item.box.left)]
 
 
 def _same_row(first: Box, second: Box) -> bool:

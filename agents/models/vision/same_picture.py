@@ -52,9 +52,9 @@ class Matches:
         if len(here) < _MIN_MATCHES:
             return 0
         cv2.setRNGSeed(0)
-        _, kept = cv2.estimateAffinePartial2D(here, there, method=cv2.RANSAC, ransacReprojThreshold=_MAX_ERROR)
-        found = 0 if kept is None else int(np.count_nonzero(kept))
-        return found if found >= _MIN_MATCHES else 0
+        _, inlier_mask = cv2.estimateAffinePartial2D(here, there, method=cv2.RANSAC, ransacReprojThreshold=_MAX_ERROR)
+        count = 0 if inlier_mask is None else int(np.count_nonzero(inlier_mask))
+        return count if count >= _MIN_MATCHES else 0
 
 
 class PictureFeatures:

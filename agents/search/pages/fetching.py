@@ -131,10 +131,10 @@ _HTTPCORE_ERRORS = (
 
 
 def _left(end: float) -> float:
-    left = end - time.monotonic()
-    if left <= 0:
+    remaining = end - time.monotonic()
+    if remaining <= 0:
         raise FetchError("it takes too long")
-    return left
+    return remaining
 
 
 class _TimedStream(httpcore.NetworkStream):
@@ -176,11 +176,11 @@ class _CheckedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        refused = [address for address in found if not self._allowed(address)]
-        if refused or not found:
+        addresses = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        refused = [address for address in addresses if not self._allowed(address)]
+        if refused or not addresses:
             raise FetchError(f"{host} is no public address")
-        stream = super().connect_tcp(found[0], port, timeout, local_address, socket_options)
+        stream = super().connect_tcp(addresses[0], port, timeout, local_address, socket_options)
         return _TimedStream(stream, self._end)
 
 
@@ -195,11 +195,11 @@ def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: f
     pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="fetch")
     try:
         running = {pool.submit(get, url): url for url in urls}
-        done, _ = wait(running, timeout=seconds)
-        made = {running[task]: task.result() for task in done if task.exception() is None}
+        futures, _ = wait(running, timeout=seconds)
+        values = {running[task]: task.result() for task in futures if task.exception() is None}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    return {url: value for url, value in made.items() if value is not None}
+    return {url: value for url, value in values.items() if value is not None}
 
 
 def is_http(url: str) -> bool:

@@ -84,16 +84,16 @@ class UrlCache(Generic[Content]):
         """
         distinct = list(dict.fromkeys(urls))
         folders = [folder for folder in self._folders if folder.is_dir()]
-        found: dict[str, Content] = {}
+        contents: dict[str, Content] = {}
         for number, url in enumerate(distinct):
             share = deadline.left() / (len(distinct) - number)
             if share > 0 and (content := self._cached(url, folders, share)) is not None:
-                found[url] = content
+                contents[url] = content
         if self._http and not is_offline():
             seconds = min(self._seconds, deadline.left())
-            missing = [url for url in distinct if url not in found and is_http(url)]
-            found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
-        return found
+            missing = [url for url in distinct if url not in contents and is_http(url)]
+            contents |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
+        return contents
 
     def path(self, url: str) -> Path:
         """Return the path of the file for a URL's content."""
