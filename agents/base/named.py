@@ -53,7 +53,7 @@ def look_up(
     files: bool = False,  # whether the path of a TOML file may be written, with or without suffix
     attribute: str = "",  # what ``module:`` is followed by, as errors call it; "": it may not be written
 ) -> str | Path | ImportPath:
-    """Resolve a reference to a name of ``known``, the path of an existing file, or an import path.
+    """Resolve a reference to a name of ``choices``, the path of an existing file, or an import path.
 
     Raises:
         Exception: ``error``, if the reference is none of these.
@@ -81,7 +81,7 @@ def find_file(
     paths = {
         path.stem: path for each in (beside, folder) if each is not None for path in sorted(each.glob(f"*{SUFFIX}"))
     }
-    target = look_up(reference, noun, error, known=paths, files=True, beside=beside)
+    target = look_up(reference, noun, error, choices=paths, files=True, beside=beside)
     return target if isinstance(target, Path) else paths[str(target)]
 
 

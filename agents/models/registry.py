@@ -139,7 +139,7 @@ def _is_spec(value: Any) -> bool:
 
 def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
     """Import the factory of a model kind and inspect its parameters."""
-    target = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
+    target = look_up(kind, "model kind", ModelError, choices=KINDS, attribute="ClassName")
     place = import_path(KINDS.get(str(target), str(target)))
     assert place is not None
     factory: Callable[..., Any] = import_object(place, str(kind), "model kind", ModelError)

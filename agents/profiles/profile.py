@@ -137,7 +137,7 @@ class SearchModels(Table):
             raise PydanticCustomError("options", "the organiser's pipeline has no options but those of [search]")
         kinds = (*PIPELINES, *SEARCHES)
         try:
-            look_up(self.kind, "kind of search", SettingsError, known=kinds, attribute="ClassName")
+            look_up(self.kind, "kind of search", SettingsError, choices=kinds, attribute="ClassName")
         except SettingsError as error:
             raise PydanticCustomError("kind", "{said}", {"said": str(error)}) from None
         return self

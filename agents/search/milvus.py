@@ -233,7 +233,7 @@ class Collection(Generic[Content, Hit]):
         name: Name or alias of the collection.
         encoder: Embeds queries.
         fields: Metadata that hits are made of.
-        chosen: Expression that hits have to fulfil; "": none.
+        filter_expression: Expression that hits have to fulfil; "": none.
         effort: See ``MilvusSearch``.
         convert: Makes hits of what was found, best first.
     """

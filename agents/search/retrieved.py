@@ -118,7 +118,7 @@ def _disarm(text: str, decode: Callable[[str], str]) -> str:
     harmless = neutral(decoded)
     if harmless == decoded and _MARKS.search(decoded) is None:  # ordinary text: once more would change nothing
         return harmless
-    return harmless if harmless == text else _repeat(harmless, lambda once: neutral(decode(once)), done=1)
+    return harmless if harmless == text else _repeat(harmless, lambda once: neutral(decode(once)), first_step=1)
 
 
 def _repeat(text: str, step: Callable[[str], str], first_step: int = 0) -> str:

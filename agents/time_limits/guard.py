@@ -93,7 +93,7 @@ def plan(
         later: The stages after it.
         times: Estimates of their seconds.
         turns: Number of turns.
-        left: Seconds until the deadline of the call.
+        remaining: Seconds until the deadline of the call.
         whole_call: Seconds that the call had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)

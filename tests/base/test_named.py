@@ -143,7 +143,7 @@ def test_what_is_no_import_path(reference: str) -> None:
 
 def test_the_forms_of_a_reference(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("")
-    assert look_up("a", "x", ValueError, known=["a"], files=True, attribute="Class") == "a"
+    assert look_up("a", "x", ValueError, choices=["a"], files=True, attribute="Class") == "a"
     assert look_up("./a", "x", ValueError, files=True, beside=tmp_path) == tmp_path / "a.toml"
     assert look_up("m.n:C.load", "x", ValueError, attribute="Class") == ImportPath("m.n", "C.load")
     assert find_file("a", "x", tmp_path, ValueError) == tmp_path / "a.toml"

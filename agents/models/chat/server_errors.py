@@ -69,7 +69,7 @@ def translate_error(
 
     Args:
         error: Error of the client, or of the transport below it.
-        sent: Names of the parameters of the request.
+        parameters: Names of the parameters of the request.
         model: Name of the model.
         address: Root of the API.
         key_variable: Environment variable with the key.
