@@ -124,7 +124,7 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
     return each
 
 
-class Placed:
+class NodeActor:
     """What runs in a process of Ray, an actor; in the folder of the command, whose relative paths hold there too."""
 
     def __init__(self, folder: str) -> None:
@@ -154,19 +154,19 @@ class OnePerNode:
 
     Args:
         ray: The module, connected to a cluster.
-        kind: A class derived from ``Placed``.
+        kind: A class derived from ``NodeActor``.
         arguments: Arguments of its constructor.
         gpus: Share of a GPU of its node that an actor takes.
     """
 
-    def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
+    def __init__(self, ray: Any, kind: type[NodeActor], arguments: Sequence[Any], gpus: float = 0.0) -> None:
         self._ray, self._kind, self._arguments, self._gpus = ray, kind, arguments, gpus
         self._handles: list[
             Any
         ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
 
     def on(self, node: str) -> Any:
-        """Return the handle of the actor on a node (``Placed.node``), started if it does not exist yet."""
+        """Return the handle of the actor on a node (``NodeActor.node``), started if it does not exist yet."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = self._ray.remote(self._kind).options(

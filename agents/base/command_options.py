@@ -148,7 +148,7 @@ def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Optio
                 continue
             if suggested := _flag(field).suggested:
                 action.choices = suggested  # this parser reads nothing
-            elif _value_of(field)[0] is Path:
+            elif _inspect_value(field)[0] is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
     return str(shtab.complete(parser, shell))
 
@@ -186,7 +186,7 @@ def _flag(field: FieldInfo) -> Flag:
 
 def _add(group: Any, name: str, field: FieldInfo) -> str:
     """Add an option to a parser or to a group of it; returns how it is called in messages."""
-    flag, (kind, several) = _flag(field), _value_of(field)
+    flag, (kind, several) = _flag(field), _inspect_value(field)
     how: dict[str, Any] = {"help": _help(field, flag), "default": argparse.SUPPRESS}
     if kind is bool:
         how["action"] = "store_true"
@@ -212,7 +212,7 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
     return f"argument {names[-1]}"
 
 
-def _value_of(field: FieldInfo) -> tuple[Any, bool]:
+def _inspect_value(field: FieldInfo) -> tuple[Any, bool]:
     """Return the type of a field's value, and whether the field takes several values."""
     kind = _without_none(field.annotation)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:

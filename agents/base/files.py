@@ -73,7 +73,7 @@ def parse_json(data: bytes | str) -> Any:
         ValueError: The data is no JSON, or is nested more than ``MAX_DEPTH`` deep. The message has one line.
     """
     try:
-        return _bounded(json.loads(data), MAX_DEPTH)
+        return _sanitise(json.loads(data), MAX_DEPTH)
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
 
@@ -81,7 +81,7 @@ def parse_json(data: bytes | str) -> Any:
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
-def _bounded(value: Any, levels: int) -> Any:
+def _sanitise(value: Any, levels: int) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if not isinstance(value, dict | list):
@@ -89,8 +89,8 @@ def _bounded(value: Any, levels: int) -> Any:
     if levels == 0:
         raise ValueError(_TOO_DEEP)
     if isinstance(value, list):
-        return [_bounded(item, levels - 1) for item in value]
-    return {well_formed(name): _bounded(item, levels - 1) for name, item in value.items()}
+        return [_sanitise(item, levels - 1) for item in value]
+    return {well_formed(name): _sanitise(item, levels - 1) for name, item in value.items()}
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def is_path(reference: str) -> bool:
     return reference.endswith(SUFFIX) or "/" in reference or os.sep in reference
 
 
-def name_of(reference: str) -> str:
+def parse_name(reference: str) -> str:
     """Return the name of a preset or profile that is referred to by name or path.
 
     The name of a path is the stem of the file, as in ``[profiles.NAME]``.
@@ -162,7 +162,7 @@ def _unknown(
     named = f"; known: {', '.join(sorted(choices)) or 'none'}" if choices or files else ""
     ways = [f"the path of a {SUFFIX} file"] * files + [f"package.module:{attribute}"] * bool(attribute)
     if isinstance(reference, str):
-        near, text = _suggest(name_of(reference) if files else reference, choices), repr(shorten_name(reference))
+        near, text = _suggest(parse_name(reference) if files else reference, choices), repr(shorten_name(reference))
     else:  # another value of a TOML file
         near, text = "", shorten_name(repr(reference))
     return error(f"there is no {noun} {text}{reason}{near}{named}; or write {' or '.join(ways)}")

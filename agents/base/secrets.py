@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-_NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
+_KEY_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values ("none", "EMPTY") are no secrets, and would be found in ordinary words
 _BEARER = re.compile(r"(\bBearer[ \t]{1,4})[^\s\"',]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)[^\s/?#@\"']{1,200}@")
@@ -47,7 +47,7 @@ def scrubber() -> Callable[[str], str]:
 
 def _collect_keys() -> list[str]:
     """Collect the keys, longest first: one may begin like another."""
-    named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
+    named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _KEY_NAME.search(name))
     return sorted({*named, *_told}, key=len, reverse=True)
 
 

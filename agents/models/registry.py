@@ -48,11 +48,11 @@ KINDS: dict[str, str] = {
 }
 """Kind to ``module:name`` of a class or function, imported when the first model of the kind is asked for.
 
-Its parameters, except those named in ``GIVEN``, are the options of the kind. Nested specifications are loaded first, except for factories
-that take ``load`` and load them themselves.
+Its parameters, except those named in ``DEPENDENCIES``, are the options of the kind. Nested specifications are loaded first, except for
+factories that take ``load`` and load them themselves.
 """
 
-GIVEN = ("cache", "describe", "domains", "load")
+DEPENDENCIES = ("cache", "describe", "domains", "load")
 """Parameters that a registry passes itself: its own arguments of these names, and the method that loads a specification."""
 
 
@@ -71,7 +71,7 @@ class ModelRegistry:
         replies: ReplyStore | None = None,
     ) -> None:
         self.cache = cache
-        self._given = {"cache": cache, "describe": describe, "domains": domains, "load": self.load}
+        self._dependencies = {"cache": cache, "describe": describe, "domains": domains, "load": self.load}
         self._replies = replies
         self._loaded: dict[str, Any] = {}
 
@@ -94,14 +94,14 @@ class ModelRegistry:
         options = dict(spec)
         kind = options.pop("kind", None)
         factory, parameters = _factory(kind)
-        public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
+        public = inspect.Signature([each for each in parameters if each.name not in DEPENDENCIES])
         try:
             public.bind(**options)
         except TypeError as error:
             raise ModelError(
                 f"Model kind {kind!r}: {error}; its options are: {', '.join(public.parameters) or 'none'}."
             ) from None
-        dependencies = {each.name: self._given[each.name] for each in parameters if each.name in GIVEN}
+        dependencies = {each.name: self._dependencies[each.name] for each in parameters if each.name in DEPENDENCIES}
         missing = [name for name, value in dependencies.items() if value is None]
         if missing:
             raise ModelError(f"Model kind {kind!r} needs {', '.join(missing)}: pass it to ModelRegistry.")
@@ -122,7 +122,7 @@ def list_options(kind: object) -> dict[str, Any]:
     return {
         each.name: each.default
         for each in _factory(kind)[1]
-        if each.default is not inspect.Parameter.empty and each.name not in GIVEN
+        if each.default is not inspect.Parameter.empty and each.name not in DEPENDENCIES
     }
 
 

@@ -226,10 +226,10 @@ class Profile(Table):
             path, revision = split_revision(name)
             options = {"path": path} if revision == MAIN else {"path": path, "revision": revision}
 
-        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        def change(spec: Mapping[str, Any]) -> Mapping[str, Any]:
             return _changed_options(spec, options) if {key: spec.get(key) for key in was} == was else spec
 
-        return self._with_models(changed)
+        return self._with_models(change)
 
     def with_server(self, base_url: str) -> Profile:
         """Move the profile's models that are behind a server to another server.
@@ -247,13 +247,13 @@ class Profile(Table):
         """
         served: list[Mapping[str, Any]] = []
 
-        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        def change(spec: Mapping[str, Any]) -> Mapping[str, Any]:
             if spec.get("kind") != SERVED:
                 return spec
             served.append(spec)
             return {**spec, **options}
 
-        profile = self._with_models(changed)
+        profile = self._with_models(change)
         if not served:
             flags = ", ".join(_SERVER_FLAGS.get(name, name) for name in options)
             raise SettingsError(
@@ -264,12 +264,12 @@ class Profile(Table):
     def _with_models(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Profile:
         """With every specification changed, those inside another one too."""
 
-        def made(value: Any) -> Any:
+        def convert(value: Any) -> Any:
             if not isinstance(value, Mapping):
                 return value
-            return {key: made(inner) for key, inner in (change(value) if "kind" in value else value).items()}
+            return {key: convert(inner) for key, inner in (change(value) if "kind" in value else value).items()}
 
-        return self.model_copy(update={"models": made(self.models)})
+        return self.model_copy(update={"models": convert(self.models)})
 
     def with_lora(self, lora: LoraSettings | None) -> Profile:
         """Put a preset's LoRA adapter on the profile's chat model.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
 from agents.search.pages.web_cache import PageCache, PictureCache
@@ -22,8 +22,8 @@ from agents.time_limits.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 
-_KEPT = 512  # pictures whose results are kept: photos and their crops
-_NAMED = 3  # search results that break the contract and are named in the log
+_CACHE_SIZE = 512  # pictures whose results are kept: photos and their crops
+_MAX_NAMED = 3  # search results that break the contract and are named in the log
 
 READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by then counts by the part that was found
 
@@ -70,7 +70,7 @@ class SearchGateway:
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         self._images, self._web = image_searcher(pipeline), web_searcher(pipeline)
-        self._found: Remembered[tuple[str, int], Results[ImageHit]] = Remembered(_KEPT)
+        self._image_results: ResultCache[tuple[str, int], Results[ImageHit]] = ResultCache(_CACHE_SIZE)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -161,7 +161,7 @@ class SearchGateway:
             failed.update({key: results[key] for key in new if results[key].error is not None})
             return {key: results[key] for key in new if key not in failed}
 
-        results_by_key = self._found.get_all(distinct, search) | failed
+        results_by_key = self._image_results.get_all(distinct, search) | failed
         return [
             Results(error=errors[id(image)]) if id(image) in errors else results_by_key[keys[id(image)]]
             for image in images
@@ -261,10 +261,10 @@ def _each(
                 results[key] = Results(error=reason(alone))
     dropped = [note for one in results.values() for note in one.notes]
     if dropped:
-        _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_NAMED]))
+        _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_MAX_NAMED]))
     conversions: dict[Hashable, Hit | str] = {}  # queries of a batch find the same records again and again
 
-    def of(hit: Hit) -> Hit | str:
+    def convert(hit: Hit) -> Hit | str:
         record = hit.record
         if record not in conversions:
             try:
@@ -273,18 +273,18 @@ def _each(
                 conversions[record] = f"a hit dropped: {reason(error)}"
         return conversions[record]
 
-    def of_all(one: Results[Hit]) -> Results[Hit]:
+    def convert_all(one: Results[Hit]) -> Results[Hit]:
         hits: list[Hit] = []
         notes: list[str] = []
         for hit in one.hits:
-            other = of(hit)
+            other = convert(hit)
             if isinstance(other, str):
                 notes.append(other)
             else:
                 hits.append(replace(other, score=hit.score))
         return replace(one, hits=tuple(hits), notes=(*one.notes, *notes))
 
-    return {key: of_all(one) for key, one in results.items()}
+    return {key: convert_all(one) for key, one in results.items()}
 
 
 def _at_least_one(k: int) -> None:

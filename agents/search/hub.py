@@ -167,7 +167,7 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
     import huggingface_hub
     from cragmm_search.image_search_mock_api import image_kg
 
-    def found(repo_id: str, *arguments: Any, **settings: Any) -> Any:
+    def find_snapshot(repo_id: str, *arguments: Any, **settings: Any) -> Any:
         if settings.get("repo_type") == "dataset" and repo_id in folders:
             return str(folders[repo_id])
         return download(repo_id, *arguments, **settings)
@@ -177,7 +177,7 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
         places = {place: getattr(place, _DOWNLOAD) for place in (huggingface_hub, image_kg)}
         try:
             for place in places:
-                setattr(place, _DOWNLOAD, found)
+                setattr(place, _DOWNLOAD, find_snapshot)
             yield
         finally:
             for place, function in places.items():

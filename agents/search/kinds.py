@@ -19,7 +19,7 @@ from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import ReadySearch, Searcher, reason
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
-GIVEN = ("cache", "split")
+DEPENDENCIES = ("cache", "split")
 """Parameters of a class that are no options: the folder of caches, and the split of the command line."""
 
 _Query = TypeVar("_Query")
@@ -51,7 +51,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError) as error:
         raise SearchError(f"kind of search {kind!r} is no class with named parameters: {one_line(error)}") from error
-    public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
+    public = inspect.Signature([each for each in parameters if each.name not in DEPENDENCIES])
     try:
         public.bind(**search.options)
     except TypeError as error:
@@ -60,7 +60,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     dependencies = {"cache": cache, "split": split}
     try:
         searchers = factory(
-            **search.options, **{each.name: dependencies[each.name] for each in parameters if each.name in GIVEN}
+            **search.options, **{each.name: dependencies[each.name] for each in parameters if each.name in DEPENDENCIES}
         )
         pictures, pages = searchers.images if images else None, searchers.web if web else None
     except SearchError:
@@ -68,8 +68,8 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     except Exception as error:  # a class of somebody else raises anything; callers need one kind
         raise SearchError(f"kind of search {kind!r} cannot be opened: {reason(error)}") from error
     return ReadySearch(
-        images=Checked(pictures, ImageHit),
-        web=Checked(pages, WebHit),
+        images=CheckedSearcher(pictures, ImageHit),
+        web=CheckedSearcher(pages, WebHit),
         image_search=pictures is not None,
         web_search=pages is not None,
         picture_folder=cache / "image_cache",
@@ -77,7 +77,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     )
 
 
-class Checked(Generic[_Query, Hit]):
+class CheckedSearcher(Generic[_Query, Hit]):
     """Searcher of somebody else whose results are checked: the stages rely on their number and types.
 
     Args:

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
 
 
-class Stored(NamedTuple):
+class StoredCollection(NamedTuple):
     """What the name of a collection says."""
 
     alias: str
@@ -62,13 +62,13 @@ class Stored(NamedTuple):
         return _SEPARATOR.join(self)
 
     @classmethod
-    def read(cls, name: str) -> Stored | None:
+    def read(cls, name: str) -> StoredCollection | None:
         """Read the name of a collection; None for one that was not built here."""
         parts = name.rsplit(_SEPARATOR, 2)
         return cls(*parts) if len(parts) == 3 else None
 
 
-def alias_of(dataset_id: str) -> str:
+def format_alias(dataset_id: str) -> str:
     """Spell a data set id as the alias of its collection: letters, digits and single underscores."""
     return re.sub(r"[\W_]+", "_", dataset_id, flags=re.ASCII)
 
@@ -183,11 +183,13 @@ class MilvusSearch:
         Raises:
             SearchError: There is none; the message lists those of the same kind that there are.
         """
-        alias = alias_of(dataset_id)
+        alias = format_alias(dataset_id)
         with failures(self._url):
             if self._client.has_collection(alias, timeout=CONNECT_SECONDS):
                 return alias
-            stored = [each for name in self._client.list_collections() if (each := Stored.read(name)) is not None]
+            stored = [
+                each for name in self._client.list_collections() if (each := StoredCollection.read(name)) is not None
+            ]
         aliases = ", ".join(sorted({each.alias for each in stored if f"{kind}_search_index" in each.alias}))
         sources, without = {
             "image": ("--images FOLDER --table TABLE.csv", "--no-images"),
@@ -207,7 +209,7 @@ class MilvusSearch:
         convert: Convert[Hit],
     ) -> Collection[Any, Hit]:
         with failures(self._url):
-            stored = Stored.read(self._client.describe_collection(alias)["collection_name"])
+            stored = StoredCollection.read(self._client.describe_collection(alias)["collection_name"])
             self._client.load_collection(alias)  # an engine for one machine forgets after a restart what was loaded
         if stored is not None and stored.model != encoder.fingerprint:
             raise SearchError(
@@ -250,7 +252,7 @@ class Collection(Generic[Content, Hit]):
         convert: Convert[Hit],
     ) -> None:
         self._client, self._url, self._name, self._encoder = client, url, name, encoder
-        self._fields, self._chosen, self._effort = list(fields), filter_expression, effort
+        self._fields, self._filter, self._effort = list(fields), filter_expression, effort
         self._convert: Convert[Hit] = convert
 
     def search(self, queries: Sequence[Content], k: int, deadline: Deadline = NO_DEADLINE) -> list[Results[Hit]]:
@@ -289,7 +291,7 @@ class Collection(Generic[Content, Hit]):
                 data=[*vectors],
                 anns_field=VECTOR,
                 limit=k,
-                filter=self._chosen,
+                filter=self._filter,
                 output_fields=self._fields,
                 search_params={"params": {"ef": max(self._effort, k), "nprobe": self._effort}},
                 timeout=seconds,

@@ -14,7 +14,7 @@ from agents.base.files import well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.hits import SearchError
 from agents.search.index_builder import IMAGE_COLLECTION, BuiltIndex, Manifest, Row, batches, content_hash
-from agents.search.milvus import CONTENT, ID, METADATA, VECTOR, Stored, alias_of, connect, failures
+from agents.search.milvus import CONTENT, ID, METADATA, VECTOR, StoredCollection, connect, failures, format_alias
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -60,7 +60,7 @@ class MilvusTarget:
         kind = "image" if collection == IMAGE_COLLECTION else "web"
         dimensions = int(cache.load([rows[0].key]).shape[1])
         manifest = Manifest(collection, len(rows), dimensions, model, content_hash(rows))
-        stored = Stored(alias_of(dataset_id), model, f"{self._index.lower()}_{self._shards}")
+        stored = StoredCollection(format_alias(dataset_id), model, f"{self._index.lower()}_{self._shards}")
         with failures(self._url):
             if not client.has_collection(stored.name):
                 self._create(client, stored.name, kind, manifest)
@@ -121,9 +121,9 @@ class MilvusTarget:
                 f"{name} in {self._url} holds {counted} rows instead of {expected}; run the same command again"
             )
 
-    def _point(self, client: MilvusClient, stored: Stored) -> None:
+    def _point(self, client: MilvusClient, stored: StoredCollection) -> None:
         """Let the alias name a collection, and drop those that it named before."""
-        others = [each for name in client.list_collections() if (each := Stored.read(name)) is not None]
+        others = [each for name in client.list_collections() if (each := StoredCollection.read(name)) is not None]
         others = [each for each in others if each.alias == stored.alias and each != stored]
         if client.has_collection(stored.alias):
             client.alter_alias(stored.name, stored.alias)

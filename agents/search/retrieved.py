@@ -105,7 +105,7 @@ class _WhenRead(Mapping[str, Any]):
 
     @cached_property
     def _safe(self) -> dict[str, Any]:
-        return _Bounded().mapping(self._raw(), ())
+        return _BoundedCopy().mapping(self._raw(), ())
 
 
 def _name(name: str) -> str:
@@ -138,17 +138,17 @@ def _repeat(text: str, step: Callable[[str], str], first_step: int = 0) -> str:
     return ""
 
 
-class _Bounded:
+class _BoundedCopy:
     """Copies of attribute values until there have been too many."""
 
     def __init__(self) -> None:
-        self._left = MAX_VALUES
+        self._remaining = MAX_VALUES
         self._characters = MAX_OF_ENTITY
 
     def mapping(self, value: Mapping[Any, Any], path: tuple[int, ...]) -> dict[str, Any]:
         entries: dict[str, Any] = {}
         for key, inner in value.items():
-            if self._left <= 0:
+            if self._remaining <= 0:
                 break
             name = _key(key if isinstance(key, str) else str(key))
             if name is not None:
@@ -156,13 +156,13 @@ class _Bounded:
         return entries
 
     def _value(self, value: Any, path: tuple[int, ...]) -> Any:
-        self._left -= 1
-        if self._left <= 0 or len(path) > _MAX_DEPTH or id(value) in path:
+        self._remaining -= 1
+        if self._remaining <= 0 or len(path) > _MAX_DEPTH or id(value) in path:
             return None
         if isinstance(value, Mapping):
             return self.mapping(value, path)
         if isinstance(value, list | tuple):
-            return [self._value(item, (*path, id(value))) for item in value[: max(0, self._left)]]
+            return [self._value(item, (*path, id(value))) for item in value[: max(0, self._remaining)]]
         if isinstance(value, str):
             read = value[: min(MAX_CHARACTERS, self._characters)]
             self._characters -= len(read)

@@ -192,7 +192,9 @@ def load_settings(
         if isinstance(profile, Profile)
         else ({}, (profile,), ())
     )
-    fitted = sorted((key for key in of_models if _models_of(key) <= {*models}), key=lambda key: len(_models_of(key)))
+    fitted = sorted(
+        (key for key in of_models if _split_models(key) <= {*models}), key=lambda key: len(_split_models(key))
+    )
     tables = (
         {"limits": limits},
         table,
@@ -257,7 +259,7 @@ def _check_stages(
         raise SettingsError(f"preset {preset!r} is malformed: [{place}{name}] changes nothing: {reason}")
 
 
-def _models_of(key: str) -> set[str]:
+def _split_models(key: str) -> set[str]:
     return set(key.split(MODELS))
 
 

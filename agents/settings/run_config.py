@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.base.named import canonical, name_of
+from agents.base.named import canonical, parse_name
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.collection import Collection
@@ -159,7 +159,7 @@ class RunConfig:
         collection: Collection | None = None,
     ) -> tuple[RunConfig, list[str]]:
         """Return the configuration, and what ``unknown_variables`` says of the environment."""
-        base_profile = load_profile(profile).under(name_of(preset))
+        base_profile = load_profile(profile).under(parse_name(preset))
         ready = base_profile if chat_model is None else base_profile.with_chat_model(chat_model)
         ready = ready if base_url is None else ready.with_server(base_url)
         ready = ready.with_server_options(server) if server else ready
@@ -169,7 +169,7 @@ class RunConfig:
 
             # Its indices are in the cache, whatever the profile searches otherwise.
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
-            gate, note = find_gate(collection, name_of(preset), ready.gate_models)
+            gate, note = find_gate(collection, parse_name(preset), ready.gate_models)
             overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
         whole = load_settings(preset, ready, overrides=overrides)
         settings = whole.without(without)
@@ -178,7 +178,7 @@ class RunConfig:
             if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         config = cls(canonical(preset), ready, settings, cache, collection, note)
-        return config, unknown_variables(whole, name_of(preset), ready)
+        return config, unknown_variables(whole, parse_name(preset), ready)
 
     @cached_property
     def prompts(self) -> PromptLibrary:
@@ -194,7 +194,7 @@ class RunConfig:
             return None
         models = MODELS.join(self.profile.gate_models)
         return (
-            f"preset {name_of(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
+            f"preset {parse_name(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
             "docs/calibration.md says how one is fitted"
         )
 

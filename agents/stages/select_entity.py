@@ -269,7 +269,7 @@ class SelectEntity(Stage):
             for turn, _ in named
             if turn.image is not None and id(turn) in pictures
         ]
-        photos = known.of_photos({key: image for _, key, image in shown})
+        photos = known.get_photo_features({key: image for _, key, image in shown})
         return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in shown}
 
     def _pictures(
@@ -279,7 +279,7 @@ class SelectEntity(Stage):
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
-        found = known.of(
+        found = known.get_features(
             list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
         )
         return [(features, named[url]) for url, features in found.items()]

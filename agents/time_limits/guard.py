@@ -134,7 +134,7 @@ def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_ca
 class _Time:
     mean: float
     deviation: float
-    seen: int = 1
+    count: int = 1
 
     @property
     def seconds(self) -> float:
@@ -145,28 +145,28 @@ class Estimates:
     """How long stages take, learnt from how long they took: by name, whole or short, and number of turns. One for an agent."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bool], dict[int, _Time]] = {}
+        self._estimates: dict[tuple[str, bool], dict[int, _Time]] = {}
 
     def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Update the estimate with the seconds that a stage took for so many turns: mean and deviation, exponentially weighted."""
-        sizes = self._known.setdefault((stage, short), {})
+        sizes = self._estimates.setdefault((stage, short), {})
         estimate = sizes.get(turns)
         if estimate is None:
             sizes[turns] = _Time(seconds, seconds / 4)
             return
-        estimate.seen += 1
+        estimate.count += 1
         estimate.deviation += _DEVIATION_GAIN * (abs(seconds - estimate.mean) - estimate.deviation)
         estimate.mean += _MEAN_GAIN * (seconds - estimate.mean)
 
     def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Raise the estimate of a stage that had not ended after so many seconds to at least these."""
-        sizes = self._known.setdefault((stage, short), {})
+        sizes = self._estimates.setdefault((stage, short), {})
         if turns not in sizes or sizes[turns].seconds < seconds:
             sizes[turns] = _Time(seconds, 0.0)
 
     def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
         """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
-        sizes = self._known.get((stage, short))
+        sizes = self._estimates.get((stage, short))
         if not sizes:
             return declared
         nearest = _nearest(sizes, turns)
@@ -178,10 +178,10 @@ class Estimates:
         A single observation may have been an accident. Repeated ones are retried ever more seldom, since that costs later stages.
         """
         for short in (False, True):
-            sizes = self._known.get((stage, short))
+            sizes = self._estimates.get((stage, short))
             if sizes:
                 estimate = sizes[_nearest(sizes, turns)]
-                factor = _DECAY ** (1 / estimate.seen**2)
+                factor = _DECAY ** (1 / estimate.count**2)
                 estimate.mean *= factor
                 estimate.deviation *= factor
 
@@ -218,19 +218,19 @@ class DialogTimes:
         own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
         if not turn.history:
             return min(own, dialog)
-        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent_by(turn)))
+        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._find_spent(turn)))
 
     def charge(self, turns: Sequence[DialogTurn], seconds: float) -> None:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
-            spent = seconds / len(turns) + (self._spent_by(turn) if turn.history else 0.0)
+            spent = seconds / len(turns) + (self._find_spent(turn) if turn.history else 0.0)
             for key in _keys(turn):
                 self._spent.pop(key, None)
                 self._spent[key] = spent
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
-    def _spent_by(self, turn: DialogTurn) -> float:
+    def _find_spent(self, turn: DialogTurn) -> float:
         return max(self._spent.get(key, 0.0) for key in _keys(turn))
 
 

@@ -72,7 +72,7 @@ class SubprocessWorker:
                 return process.run(function, data, end, self._is_cancelled)
             except (OSError, EOFError) as error:  # TimeoutError is an OSError
                 with contextlib.suppress(SubprocessError):
-                    self._replaced()  # at once: the next work need not wait for its start
+                    self._restart()  # at once: the next work need not wait for its start
                 if isinstance(error, TimeoutError):
                     raise
                 raise SubprocessError("the process ended") from error
@@ -80,9 +80,9 @@ class SubprocessWorker:
             self._lock.release()
 
     def _running(self) -> _Process:
-        return self._process if self._process is not None and self._process.alive else self._replaced()
+        return self._process if self._process is not None and self._process.alive else self._restart()
 
-    def _replaced(self) -> _Process:
+    def _restart(self) -> _Process:
         if self._end is not None:
             self._end()
         self._process = None

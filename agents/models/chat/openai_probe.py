@@ -35,7 +35,7 @@ REPLY, PICTURES, SCHEMA, LOGPROBS, STREAMING, TEMPERATURE, LIMIT_KEPT, THOUGHTS,
 """What is found out."""
 
 _COLOURS = ("red", "green", "blue", "yellow", "white", "black")
-_SHOWN = "yellow"
+_TEST_COLOUR = "yellow"
 _SIZE = (64, 64)
 _QUESTION = f"Which colour is this picture: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
 _BLIND_QUESTION = f"Which colour is a ripe lemon: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
@@ -66,7 +66,7 @@ class Finding:
 
     name: str
     can: bool | None
-    said: str
+    detail: str
     cure: str = ""
     fatal: bool = False
 
@@ -84,7 +84,7 @@ class Probe:
     @property
     def fault(self) -> str | None:
         """Reason why the profile cannot use the model, and what to do; None if it can."""
-        faults = [f"{finding.said}: {finding.cure}" for finding in self.findings if finding.fatal]
+        faults = [f"{finding.detail}: {finding.cure}" for finding in self.findings if finding.fatal]
         return f"{self.model} at {self.address}: {'; '.join(faults)}" if faults else None
 
     @property
@@ -95,7 +95,7 @@ class Probe:
     @property
     def summary(self) -> str:
         """One line with what the model cannot."""
-        lacking = [f"{finding.name} ({finding.said})" for finding in self.findings if finding.can is False]
+        lacking = [f"{finding.name} ({finding.detail})" for finding in self.findings if finding.can is False]
         text = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all that is used"
         return f"{self.model} at {self.address} {text}"
 
@@ -128,7 +128,7 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
         )
     began, before = time.monotonic(), chat.requests
     findings: list[Finding] = []
-    colour = _SHOWN if sees else None
+    colour = _TEST_COLOUR if sees else None
     reply = _ask(chat, colour)
     asking = chat
     if reply.fault == "tokens":
@@ -191,11 +191,11 @@ def _judge_picture(chat: OpenAIChat, reply: ChatReply) -> Finding:
     """Judge the colour that was named. After a wrong one a picture of a third colour is shown, so that one guess is never right."""
     named = _find_colour(reply)
     if named is None:
-        return Finding(PICTURES, False, f"named no colour of a {_SHOWN} picture", f"if it is blind: {_BLIND}")
-    detail = f"named a {_SHOWN} picture {named}"
-    if named == _SHOWN:
+        return Finding(PICTURES, False, f"named no colour of a {_TEST_COLOUR} picture", f"if it is blind: {_BLIND}")
+    detail = f"named a {_TEST_COLOUR} picture {named}"
+    if named == _TEST_COLOUR:
         return Finding(PICTURES, True, detail)
-    other = next(colour for colour in _COLOURS if colour not in (_SHOWN, named))
+    other = next(colour for colour in _COLOURS if colour not in (_TEST_COLOUR, named))
     again = _find_colour(_ask(chat, other))
     detail += f" and a {other} picture {again or 'by no colour'}"
     return Finding(PICTURES, True, detail) if again == other else Finding(PICTURES, False, detail, _BLIND, fatal=True)

@@ -291,7 +291,7 @@ class VllmChat:
             images = [image for message in messages for image in message.images]
             if images and self._pictures_first:
                 messages = system_into_user(messages) or messages
-            ids = self._fitted(job, messages, self._growth(images))
+            ids = self._fit(job, messages, self._growth(images))
             self._check_image_tokens(ids, len(images))
             job.sampling = self._engine.sampling(job.request)
         except ModelError as error:
@@ -301,7 +301,7 @@ class VllmChat:
         if images:
             job.prompt["multi_modal_data"] = {"image": images}
 
-    def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
+    def _fit(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
         """Return the token ids of the prompt. Its longest user message is cut if it leaves no room for the reply."""
         template = self._template
         for _ in range(FIT_TRIES):

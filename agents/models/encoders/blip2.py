@@ -109,7 +109,7 @@ class Blip2QFormer(Pretrained):
                     encoder_hidden_states=sight,
                     encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
                 ).last_hidden_state
-                query_vectors[start : start + len(sight)] = _projected(model.vision_projection, states).cpu().numpy()
+                query_vectors[start : start + len(sight)] = _project(model.vision_projection, states).cpu().numpy()
         best: FloatArray = np.einsum("nqd,td->nqt", query_vectors, self.text_tokens(texts)).max(axis=1)
         return best
 
@@ -175,7 +175,7 @@ def joint_tokens(
     Returns:
         Shape (rows, query tokens, projection size).
     """
-    return _projected(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
+    return _project(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
 
 
 def match_probability(
@@ -214,9 +214,9 @@ def text_token(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor
     """
     embedded = model.embeddings(input_ids=input_ids)
     states = model.qformer(query_embeds=embedded, query_length=0, attention_mask=attention_mask).last_hidden_state
-    return _projected(model.text_projection, states[:, 0])
+    return _project(model.text_projection, states[:, 0])
 
 
-def _projected(projection: Any, states: torch.Tensor) -> torch.Tensor:
+def _project(projection: Any, states: torch.Tensor) -> torch.Tensor:
     vectors: torch.Tensor = projection(states.to(projection.weight.dtype)).float()
     return torch.nn.functional.normalize(vectors, dim=-1)

@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import FloatArray, ModelError
 from agents.models.pretrained import Pretrained, deduplicate, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
-_KEPT = 16_384
+_CACHE_SIZE = 16_384
 """Embeddings that are kept, 25 MB of MiniLM's: two rerankers read the same chunks, and a dialog's turns find the same pages."""
 
 
@@ -32,7 +32,7 @@ class TransformerTextEncoder(Pretrained):
         super().__post_init__()
         if self.pooling not in POOLINGS:
             raise ModelError(f"Unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}.")
-        self._vectors: Remembered[str, FloatArray] = Remembered(_KEPT)
+        self._vectors: ResultCache[str, FloatArray] = ResultCache(_CACHE_SIZE)
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings, float32, shape (len(texts), dimensions), each of length 1; a text is computed once, and kept for later calls."""

@@ -85,7 +85,7 @@ class EfficientNetLite2:
             Shape (n, 1280, 9, 9).
         """
         with torch.inference_mode():
-            passes = torch.split(self._placed(pixel_values), self._batch_size)
+            passes = torch.split(self._move_to_device(pixel_values), self._batch_size)
             maps = torch.cat([self._network.extract_features(part) for part in passes])
         return maps.clone()  # outside inference mode, so that callers may use it as any tensor
 
@@ -133,9 +133,9 @@ class EfficientNetLite2:
 
     def _batches(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> Iterator[torch.Tensor]:
         for start in range(0, len(images), self._batch_size):
-            yield self._placed(self.pixel_values(images[start : start + self._batch_size], size))
+            yield self._move_to_device(self.pixel_values(images[start : start + self._batch_size], size))
 
-    def _placed(self, pixels: torch.Tensor) -> torch.Tensor:
+    def _move_to_device(self, pixels: torch.Tensor) -> torch.Tensor:
         return pixels.to(self.device, memory_format=torch.channels_last)
 
     @cached_property

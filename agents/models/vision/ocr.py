@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import Box, ModelError, TextLine
 from agents.models.pixels import pixels_digest, to_rgb
 
@@ -16,7 +16,7 @@ REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
-KEPT = 256  # photos whose lines are kept: several stages and models ask for those of one photo
+CACHE_SIZE = 256  # photos whose lines are kept: several stages and models ask for those of one photo
 SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
@@ -26,7 +26,7 @@ class RapidOcrReader:
     name = "rapidocr-ppocrv4"
 
     def __init__(self) -> None:
-        self._lines: Remembered[str, list[TextLine]] = Remembered(KEPT)
+        self._lines: ResultCache[str, list[TextLine]] = ResultCache(CACHE_SIZE)
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """Read the lines of each image, top to bottom and left to right.

@@ -67,7 +67,7 @@ class SalientObjectDetector:
         upright = [to_rgb(image) for image in images]
         maps = self._maps(upright)
         detections = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
-        return self._named(upright, detections, phrases)
+        return self._name_detections(upright, detections, phrases)
 
     def _maps(self, images: Sequence[Image.Image]) -> list[tuple[FloatArray, ...]]:
         """Feature maps of each image; images of like proportions share a pass."""
@@ -93,7 +93,7 @@ class SalientObjectDetector:
         ]
         return suppress(everything, MAX_OVERLAP)[:MAX_BOXES]
 
-    def _named(
+    def _name_detections(
         self, images: Sequence[Image.Image], all_detections: list[list[Detection]], phrases: Sequence[Sequence[str]]
     ) -> list[list[Detection]]:
         """Assign each detection its closest phrase and reorder the detections by that closeness.

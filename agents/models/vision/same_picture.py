@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import Box
 from agents.models.pixels import rgb_within, to_rgb
 
@@ -61,10 +61,10 @@ class PictureFeatures:
     """Features of the pictures of an index by URL, and of photos, kept from call to call; may be used by several threads."""
 
     def __init__(self) -> None:
-        self._pictures: Remembered[str, Features] = Remembered(_KEPT_PICTURES)
-        self._photos: Remembered[str, Features] = Remembered(_KEPT_PHOTOS)
+        self._pictures: ResultCache[str, Features] = ResultCache(_KEPT_PICTURES)
+        self._photos: ResultCache[str, Features] = ResultCache(_KEPT_PHOTOS)
 
-    def of(
+    def get_features(
         self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
     ) -> dict[str, Features]:
         """Return the features of pictures by URL, and compute those that are not kept yet.
@@ -79,7 +79,7 @@ class PictureFeatures:
             },
         )
 
-    def of_photos(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
+    def get_photo_features(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
         """Return the features of photos by their keys; unknown photos are looked at side by side.
 
         Raises:
