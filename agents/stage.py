@@ -210,7 +210,7 @@ def stage_class(reference: str) -> type[Stage]:
     Raises:
         SettingsError: There is no such stage.
     """
-    place = look_up(reference, "stage", SettingsError, known=stage_names(), attribute="ClassName")
+    place = look_up(reference, "stage", SettingsError, choices=stage_names(), attribute="ClassName")
     if isinstance(place, ImportPath):
         stage_type: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
         return stage_type

@@ -72,7 +72,7 @@ def show(found: Probe, console: Console) -> None:
     for each in found.findings:
         said, colour = _SAID[each.can]
         # a server's words are no markup: "[/INST]" would be a closing tag
-        table.add_row(Text(each.name), Text(said, colour), Text(each.said), Text(each.cure))
+        table.add_row(Text(each.name), Text(said, colour), Text(each.detail), Text(each.cure))
     console.print(table)
     console.print(f"{found.requests} requests, {found.seconds:.1f} s", style="dim")
     if found.fault is not None:

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from agents.base.cluster import ClusterError
 from agents.base.command_options import Flag
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from agents.base.secrets import keep_out_of_logs, remember
 from apps.answering import Answerer, AnswererOptions, CannotStartError, open_search, start
 from apps.http_server import HttpOptions, run
@@ -89,8 +89,8 @@ def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
         questions=options.questions,
         http_pictures=options.allow_http_images,
     )
-    server = Server(answerer, model=f"crag-mm-{name_of(options.preset)}", key=key, limits=limits)
-    print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{name_of(options.preset)}", file=sys.stderr)
+    server = Server(answerer, model=f"crag-mm-{parse_name(options.preset)}", key=key, limits=limits)
+    print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{parse_name(options.preset)}", file=sys.stderr)
     run(server.app, options)
     return 0
 

@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pydantic import Field
 
 from agents.base.command_options import Flag, Options
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from agents.base_agent import BaseAgent
 from agents.profiles.profile import ROOT, SettingsError
 from agents.record import TurnRecord
@@ -140,7 +140,7 @@ def read_about(options: ScreenshotOptions) -> About:
         raise EvaluationError(f"{options.page_run} holds no run; make screenshots makes one")
     searched = options.split if options.knowledge is None else options.knowledge.resolve().name
     settings = RunConfig.read(made["preset"], made["profile"]).settings
-    return About(name_of(made["preset"]), name_of(made["profile"]), searched, settings.description)
+    return About(parse_name(made["preset"]), parse_name(made["profile"]), searched, settings.description)
 
 
 def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord]) -> tuple[int, TurnRecord]:

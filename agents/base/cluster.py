@@ -104,27 +104,27 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
         context.enable_progress_bars = False  # whoever takes the results has one
         logging.getLogger("ray.data").setLevel(logging.WARNING)
         context.execution_options.preserve_order = True
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "compute": ray.data.TaskPoolStrategy(size=workers),
             "num_gpus": int(gpus and ray.cluster_resources().get("GPU", 0) > 0),
         }
         blocks = -(-len(rows) // _ITEMS_A_TASK)
         data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
         folder = Path.cwd()
-        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **asked)
+        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **options)
         try:
             for row in work.iter_rows():
-                made, error = pickle.loads(row["made"])
+                result, error = pickle.loads(row["made"])
                 if error is not None:
                     raise error
-                yield made
+                yield result
         except ray.exceptions.RayError as error:
             raise ClusterError(_line(error)) from error
 
     return each
 
 
-class Placed:
+class NodeActor:
     """What runs in a process of Ray, an actor; in the folder of the command, whose relative paths hold there too."""
 
     def __init__(self, folder: str) -> None:
@@ -154,19 +154,19 @@ class OnePerNode:
 
     Args:
         ray: The module, connected to a cluster.
-        kind: A class derived from ``Placed``.
+        kind: A class derived from ``NodeActor``.
         arguments: Arguments of its constructor.
         gpus: Share of a GPU of its node that an actor takes.
     """
 
-    def __init__(self, ray: Any, kind: type[Placed], arguments: Sequence[Any], gpus: float = 0.0) -> None:
+    def __init__(self, ray: Any, kind: type[NodeActor], arguments: Sequence[Any], gpus: float = 0.0) -> None:
         self._ray, self._kind, self._arguments, self._gpus = ray, kind, arguments, gpus
         self._handles: list[
             Any
         ] = []  # all: Ray ends an actor with the handle that made it, and one found by name is not that
 
     def on(self, node: str) -> Any:
-        """Return the handle of the actor on a node (``Placed.node``), started if it does not exist yet."""
+        """Return the handle of the actor on a node (``NodeActor.node``), started if it does not exist yet."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         place = self._ray.remote(self._kind).options(

@@ -99,29 +99,29 @@ class Options(BaseModel):
 
         If the command line is wrong, the process ends with status 2 and one line that says why.
         """
-        kept = argparse.RawDescriptionHelpFormatter
+        formatter = argparse.RawDescriptionHelpFormatter
         parser = _Parser(
-            _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=kept
+            _called.get() or prog or _program(cls), None, description or cls.__doc__, epilog, formatter_class=formatter
         )
         flags = _add_all(parser, cls)
         variables = {name: _flag(field).variable for name, field in cls.model_fields.items()}
-        found = {name: value for name, variable in variables.items() if (value := os.environ.get(variable))}
-        given = vars(parser.parse_args(arguments))
+        environment = {name: value for name, variable in variables.items() if (value := os.environ.get(variable))}
+        command_line = vars(parser.parse_args(arguments))
         try:
-            made = cls.model_validate(found | given)
+            options = cls.model_validate(environment | command_line)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            said = first["msg"].removeprefix("Value error, ")
+            message = first["msg"].removeprefix("Value error, ")
             if not first["loc"]:
-                parser.error(said)
+                parser.error(message)
             name = str(first["loc"][0])
             if first["type"] != "value_error":
-                said = f"{said}, not {first['input']!r}"
-            parser.error(f"{flags[name] if name in given else variables[name]}: {said}")
-        if made.verbose:  # before the command sets up its own logging, which then changes nothing
+                message = f"{message}, not {first['input']!r}"
+            parser.error(f"{flags[name] if name in command_line else variables[name]}: {message}")
+        if options.verbose:  # before the command sets up its own logging, which then changes nothing
             keep_out_of_logs()
             logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-        return made
+        return options
 
 
 def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Options], str]]) -> str:
@@ -148,7 +148,7 @@ def completion(shell: str, program: str, commands: Mapping[str, tuple[type[Optio
                 continue
             if suggested := _flag(field).suggested:
                 action.choices = suggested  # this parser reads nothing
-            elif _value_of(field)[0] is Path:
+            elif _inspect_value(field)[0] is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]  # where shtab looks for it
     return str(shtab.complete(parser, shell))
 
@@ -171,13 +171,13 @@ def _program(options: type[Options]) -> str:
 
 def _map_groups(options: type[Options]) -> dict[str, str]:
     """Map the fields to their groups, those of the base classes first, from left to right."""
-    found: dict[str, str] = {}
+    groups: dict[str, str] = {}
     for base in options.__bases__:
         if issubclass(base, Options):
-            found = {**found, **_map_groups(base), **found}
+            groups = {**groups, **_map_groups(base), **groups}
     heading = vars(options).get("group", "")
     own = {name: heading for name in inspect.get_annotations(options) if name in options.model_fields}
-    return {**found, **own, **found}
+    return {**groups, **own, **groups}
 
 
 def _flag(field: FieldInfo) -> Flag:
@@ -186,7 +186,7 @@ def _flag(field: FieldInfo) -> Flag:
 
 def _add(group: Any, name: str, field: FieldInfo) -> str:
     """Add an option to a parser or to a group of it; returns how it is called in messages."""
-    flag, (kind, several) = _flag(field), _value_of(field)
+    flag, (kind, several) = _flag(field), _inspect_value(field)
     how: dict[str, Any] = {"help": _help(field, flag), "default": argparse.SUPPRESS}
     if kind is bool:
         how["action"] = "store_true"
@@ -212,7 +212,7 @@ def _add(group: Any, name: str, field: FieldInfo) -> str:
     return f"argument {names[-1]}"
 
 
-def _value_of(field: FieldInfo) -> tuple[Any, bool]:
+def _inspect_value(field: FieldInfo) -> tuple[Any, bool]:
     """Return the type of a field's value, and whether the field takes several values."""
     kind = _without_none(field.annotation)
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
@@ -227,13 +227,13 @@ def _without_none(kind: Any) -> Any:
 def _help(field: FieldInfo, flag: Flag) -> str:
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     if default is None or default is False or default in ((), ""):
-        shown = ""
+        default_text = ""
     elif isinstance(default, dict):
-        shown = json.dumps(default)
+        default_text = json.dumps(default)
     elif isinstance(default, Path) and default.is_relative_to(Path.cwd()):
-        shown = str(default.relative_to(Path.cwd()))
+        default_text = str(default.relative_to(Path.cwd()))
     else:
-        shown = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
-    shown = ", else ".join(filter(None, (flag.variable and f"${flag.variable}", shown)))
-    said = f"{field.description} (default: {shown})" if shown else field.description or ""
-    return said.replace("%", "%%")
+        default_text = " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    default_text = ", else ".join(filter(None, (flag.variable and f"${flag.variable}", default_text)))
+    text = f"{field.description} (default: {default_text})" if default_text else field.description or ""
+    return text.replace("%", "%%")

@@ -73,7 +73,7 @@ def parse_json(data: bytes | str) -> Any:
         ValueError: The data is no JSON, or is nested more than ``MAX_DEPTH`` deep. The message has one line.
     """
     try:
-        return _bounded(json.loads(data), MAX_DEPTH)
+        return _sanitise(json.loads(data), MAX_DEPTH)
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
 
@@ -81,7 +81,7 @@ def parse_json(data: bytes | str) -> Any:
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
-def _bounded(value: Any, levels: int) -> Any:
+def _sanitise(value: Any, levels: int) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if not isinstance(value, dict | list):
@@ -89,8 +89,8 @@ def _bounded(value: Any, levels: int) -> Any:
     if levels == 0:
         raise ValueError(_TOO_DEEP)
     if isinstance(value, list):
-        return [_bounded(item, levels - 1) for item in value]
-    return {well_formed(name): _bounded(item, levels - 1) for name, item in value.items()}
+        return [_sanitise(item, levels - 1) for item in value]
+    return {well_formed(name): _sanitise(item, levels - 1) for name, item in value.items()}
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -161,9 +161,9 @@ def first_fault(error: ValidationError) -> str:
     return one_line(": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"]))))
 
 
-def one_line(said: object) -> str:
+def one_line(value: object) -> str:
     """Format a value as one ``well_formed`` line of text."""
-    return " ".join(well_formed(str(said)).split())
+    return " ".join(well_formed(str(value)).split())
 
 
 def shorten_name(name: object) -> str:
@@ -173,12 +173,12 @@ def shorten_name(name: object) -> str:
 
 
 @contextmanager
-def annotate_os_error(what: str) -> Iterator[None]:
+def annotate_os_error(action: str) -> Iterator[None]:
     """Annotate an OSError that passes with what was being done; ``format_os_error`` puts it into the message."""
     try:
         yield
     except OSError as error:
-        error.add_note(what)
+        error.add_note(action)
         raise
 
 
@@ -190,12 +190,12 @@ def is_file_error(error: OSError) -> bool:
 def format_os_error(error: OSError) -> str:
     """Format an error as one line: what was being done, why it failed and what to do."""
     place = "" if error.filename is None else shorten_name(error.filename)
-    what, *more = _notes(error) or [place]
+    action, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__
-    if place and place not in (what := shorten_name(what)):
+    if place and place not in (action := shorten_name(action)):
         reason += f" ({place})"
-    said = ": ".join(filter(None, (what, reason)))
-    return one_line("; ".join(filter(None, (said, _ADVICE.get(error.errno or 0), *more))))
+    message = ": ".join(filter(None, (action, reason)))
+    return one_line("; ".join(filter(None, (message, _ADVICE.get(error.errno or 0), *more))))
 
 
 def _notes(error: OSError) -> list[str]:

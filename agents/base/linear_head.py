@@ -88,9 +88,9 @@ class LinearHead(BaseModel):
         """Write the head as JSON, a field or a row of coefficients a line."""
         fields = self.model_dump(mode="json", exclude_none=True)
         rows = ",\n    ".join(json.dumps(row) for row in fields["coefficients"])
-        written = {name: json.dumps(value) for name, value in fields.items() if value != {}}
-        written["coefficients"] = f"[\n    {rows}\n  ]"
-        lines = [f'"{name}": {value}' for name, value in written.items()]
+        texts = {name: json.dumps(value) for name, value in fields.items() if value != {}}
+        texts["coefficients"] = f"[\n    {rows}\n  ]"
+        lines = [f'"{name}": {value}' for name, value in texts.items()]
         write_whole(path, "{\n  " + ",\n  ".join(lines) + "\n}\n")
 
     @classmethod
@@ -129,8 +129,8 @@ def convert_rows(matrix: Floats) -> tuple[Row, ...]:
     return tuple(tuple(float(str(value)) for value in row) for row in matrix)
 
 
-def known_names(names: Sequence[str], known: Sequence[str], what: str) -> None:
+def known_names(names: Sequence[str], choices: Sequence[str], noun: str) -> None:
     """Raise ValueError if a name is unknown."""
-    unknown = sorted(set(names) - set(known))
+    unknown = sorted(set(names) - set(choices))
     if unknown:
-        raise ValueError(f"unknown {what}: {', '.join(unknown)}; known: {', '.join(known)}")
+        raise ValueError(f"unknown {noun}: {', '.join(unknown)}; known: {', '.join(choices)}")

@@ -39,50 +39,50 @@ def import_path(reference: str) -> ImportPath | None:
     Returns:
         None if it is written in another way.
     """
-    found = _IMPORT_PATH.fullmatch(reference)
-    return ImportPath(found[1], found[2]) if found else None
+    match = _IMPORT_PATH.fullmatch(reference)
+    return ImportPath(match[1], match[2]) if match else None
 
 
 def look_up(
     reference: object,
-    what: str,  # "preset", as errors call it
+    noun: str,  # "preset", as errors call it
     error: type[Exception],
     *,
-    known: Collection[str] = (),  # names of this project
+    choices: Collection[str] = (),  # names of this project
     beside: Path | None = None,  # folder that relative paths start from, None: the working folder; only for ``files``
     files: bool = False,  # whether the path of a TOML file may be written, with or without suffix
     attribute: str = "",  # what ``module:`` is followed by, as errors call it; "": it may not be written
 ) -> str | Path | ImportPath:
-    """Resolve a reference to a name of ``known``, the path of an existing file, or an import path.
+    """Resolve a reference to a name of ``choices``, the path of an existing file, or an import path.
 
     Raises:
         Exception: ``error``, if the reference is none of these.
     """
     text = reference if isinstance(reference, str) else ""
-    if text in known:
+    if text in choices:
         return text
     if files and is_path(text):
         path = (beside or Path()) / _with_suffix(text)
         if os.path.exists(path):  # noqa: PTH110 - Path.exists raises where a name is too long or a folder may not be read
             return path
-        raise _unknown(text, what, error, known, files, attribute, f" (no file {shorten_name(path)})")
+        raise _unknown(text, noun, error, choices, files, attribute, f" (no file {shorten_name(path)})")
     if attribute and (place := import_path(text)):
         return place
-    raise _unknown(reference, what, error, known, files, attribute)
+    raise _unknown(reference, noun, error, choices, files, attribute)
 
 
 def find_file(
-    reference: object, what: str, folder: Path, error: type[Exception], *, beside: Path | None = None
+    reference: object, noun: str, folder: Path, error: type[Exception], *, beside: Path | None = None
 ) -> Path:
     """Return the TOML file that a reference names in ``folder``, or whose path it is.
 
     A reference in another file is resolved relative to that file's folder, ``beside``.
     """
-    known = {
+    paths = {
         path.stem: path for each in (beside, folder) if each is not None for path in sorted(each.glob(f"*{SUFFIX}"))
     }
-    found = look_up(reference, what, error, known=known, files=True, beside=beside)
-    return found if isinstance(found, Path) else known[str(found)]
+    target = look_up(reference, noun, error, choices=paths, files=True, beside=beside)
+    return target if isinstance(target, Path) else paths[str(target)]
 
 
 def is_path(reference: str) -> bool:
@@ -90,7 +90,7 @@ def is_path(reference: str) -> bool:
     return reference.endswith(SUFFIX) or "/" in reference or os.sep in reference
 
 
-def name_of(reference: str) -> str:
+def parse_name(reference: str) -> str:
     """Return the name of a preset or profile that is referred to by name or path.
 
     The name of a path is the stem of the file, as in ``[profiles.NAME]``.
@@ -104,28 +104,28 @@ def canonical(reference: str) -> str:
 
 
 def import_object(
-    place: ImportPath, reference: str, what: str, error: type[Exception], base: type | None = None
+    place: ImportPath, reference: str, noun: str, error: type[Exception], base: type | None = None
 ) -> Any:
     """Import the object at an import path.
 
     Raises:
         Exception: ``error``, if the object cannot be imported, or if ``base`` is given and it is no class derived from it.
     """
-    module = import_module(place.module, reference, what, error)
+    module = import_module(place.module, reference, noun, error)
     try:
         value = attrgetter(place.attribute)(module)
     except AttributeError:
         here = [name for name, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__]
         raise error(
-            f"there is no {what} {reference!r} ({place.module} has no {place.attribute}){_suggest(place.attribute, here)}"
+            f"there is no {noun} {reference!r} ({place.module} has no {place.attribute}){_suggest(place.attribute, here)}"
             f"; it defines: {', '.join(here) or 'nothing'}"
         ) from None
     if base is not None and not (isinstance(value, type) and issubclass(value, base)):
-        raise error(f"{what} {reference!r} is no class derived from {base.__module__}.{base.__name__}")
+        raise error(f"{noun} {reference!r} is no class derived from {base.__module__}.{base.__name__}")
     return value
 
 
-def import_module(path: str, reference: str, what: str, error: type[Exception]) -> Any:
+def import_module(path: str, reference: str, noun: str, error: type[Exception]) -> Any:
     """Import the module of a reference.
 
     Raises:
@@ -137,12 +137,12 @@ def import_module(path: str, reference: str, what: str, error: type[Exception]) 
         missing = isinstance(cause, ModuleNotFoundError) and import_path(reference)
         if missing and cause.name and f"{path}.".startswith(f"{cause.name}."):
             raise error(
-                f"there is no {what} {reference!r} (no module {path!r} can be imported; is its folder on PYTHONPATH?)"
+                f"there is no {noun} {reference!r} (no module {path!r} can be imported; is its folder on PYTHONPATH?)"
             ) from cause
-        raise error(f"{what} {reference!r} needs a library that is not installed: {one_line(cause)}") from cause
+        raise error(f"{noun} {reference!r} needs a library that is not installed: {one_line(cause)}") from cause
     except Exception as cause:  # the module is not ours and may raise anything
         raise error(
-            f"{what} {reference!r}: importing {path} failed: {type(cause).__name__}: {one_line(cause)}"
+            f"{noun} {reference!r}: importing {path} failed: {type(cause).__name__}: {one_line(cause)}"
         ) from cause
 
 
@@ -152,22 +152,22 @@ def _with_suffix(path: str) -> str:
 
 def _unknown(
     reference: object,
-    what: str,
+    noun: str,
     error: type[Exception],
-    known: Collection[str],
+    choices: Collection[str],
     files: bool,
     attribute: str,
     reason: str = "",
 ) -> Exception:
-    named = f"; known: {', '.join(sorted(known)) or 'none'}" if known or files else ""
+    named = f"; known: {', '.join(sorted(choices)) or 'none'}" if choices or files else ""
     ways = [f"the path of a {SUFFIX} file"] * files + [f"package.module:{attribute}"] * bool(attribute)
     if isinstance(reference, str):
-        near, said = _suggest(name_of(reference) if files else reference, known), repr(shorten_name(reference))
+        near, text = _suggest(parse_name(reference) if files else reference, choices), repr(shorten_name(reference))
     else:  # another value of a TOML file
-        near, said = "", shorten_name(repr(reference))
-    return error(f"there is no {what} {said}{reason}{near}{named}; or write {' or '.join(ways)}")
+        near, text = "", shorten_name(repr(reference))
+    return error(f"there is no {noun} {text}{reason}{near}{named}; or write {' or '.join(ways)}")
 
 
-def _suggest(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, 1)
+def _suggest(name: str, choices: Collection[str]) -> str:
+    near = get_close_matches(name, choices, 1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -41,8 +41,8 @@ class PlainDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache is untyped
         return stored
 
 
-def _check(what: str, content: Any) -> None:
+def _check(noun: str, content: Any) -> None:
     """Raise PickleError for what diskcache would pickle: any other type, subclasses, and integers of more than 64 bits."""
     plain = type(content) in (bytes, str, float) or (type(content) is int and -(2**63) <= content < 2**63)
     if not plain:
-        raise PickleError(f"a {what} of type {type(content).__name__} cannot be stored; use text, bytes or a number")
+        raise PickleError(f"a {noun} of type {type(content).__name__} cannot be stored; use text, bytes or a number")

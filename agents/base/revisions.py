@@ -98,9 +98,9 @@ def named_weights(tables: Any) -> Iterator[NamedWeights]:
         return
     for after, key in REVISION_KEYS.items():
         name = _DEFAULT.sub(r"\1", str(tables.get(after, "")))
-        found = _REPOSITORY.fullmatch(name)
-        if found and not Path(name).exists() and not (PROFILES.parent / name).exists():
-            yield NamedWeights(tables, key, after, found[1], str(tables.get(key, "")))
+        match = _REPOSITORY.fullmatch(name)
+        if match and not Path(name).exists() and not (PROFILES.parent / name).exists():
+            yield NamedWeights(tables, key, after, match[1], str(tables.get(key, "")))
     for value in tables.values():
         yield from named_weights(value)
 

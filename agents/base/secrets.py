@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-_NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
+_KEY_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values ("none", "EMPTY") are no secrets, and would be found in ordinary words
 _BEARER = re.compile(r"(\bBearer[ \t]{1,4})[^\s\"',]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)[^\s/?#@\"']{1,200}@")
@@ -32,10 +32,10 @@ def scrub(text: str) -> str:
 
 def scrubber() -> Callable[[str], str]:
     """``scrub`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
-    known = _collect_keys()
+    keys = _collect_keys()
 
     def clean(text: str) -> str:
-        for value in known:
+        for value in keys:
             if value in text:
                 text = text.replace(value, _MASK)
         if "earer" in text.lower():
@@ -47,7 +47,7 @@ def scrubber() -> Callable[[str], str]:
 
 def _collect_keys() -> list[str]:
     """Collect the keys, longest first: one may begin like another."""
-    named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _NAMED.search(name))
+    named = (value for name, value in os.environ.items() if len(value) >= _SHORTEST and _KEY_NAME.search(name))
     return sorted({*named, *_told}, key=len, reverse=True)
 
 
@@ -69,14 +69,14 @@ class _Factory:
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._before(*args, **kwargs)
         try:
-            said = record.getMessage()
+            message = record.getMessage()
         except Exception:  # noqa: BLE001 - wrong arguments: logging itself will complain of them, and must not be kept from it
             return record
-        plain = scrub(said)
-        if plain != said:
+        plain = scrub(message)
+        if plain != message:
             record.msg, record.args = plain, ()
         if record.exc_info and record.exc_info[0] is not None:
-            told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (plain := scrub(told)) != told:
+            traceback_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (plain := scrub(traceback_text)) != traceback_text:
                 record.exc_text = plain  # formatters take it instead of formatting the exception again
         return record

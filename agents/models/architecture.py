@@ -156,13 +156,13 @@ def _on_meta(config: Any, model: str) -> Any:
 
 def _count(network: Any) -> tuple[int, int, int]:
     """Parameters of a network, of its picture encoder, and of embeddings that are no output layer too."""
-    seen: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     in_vision: set[int] = set()
     for path, parameter in network.named_parameters(remove_duplicate=False):
-        seen[id(parameter)] = parameter.numel()
+        sizes[id(parameter)] = parameter.numel()
         if path.startswith(_VISION_PARTS):
             in_vision.add(id(parameter))
-    return sum(seen.values()), sum(seen[key] for key in in_vision), _looked_up(network)
+    return sum(sizes.values()), sum(sizes[key] for key in in_vision), _looked_up(network)
 
 
 def _in_eight_bits(network: Any, quantization: Mapping[str, Any]) -> tuple[int, int]:
@@ -258,9 +258,9 @@ def _vision(config: Any) -> Vision | None:
     side = getattr(vision, "image_size", None) or 1120  # models of any picture size get at most this (kind "vllm")
     positions = (side // vision.patch_size) ** 2
     layers = _first(vision, "num_hidden_layers", "depth")
-    kept = _SAM_BIASES * vision.num_attention_heads * positions if config.model_type == "sam" else 0
+    biases = _SAM_BIASES * vision.num_attention_heads * positions if config.model_type == "sam" else 0
     return Vision(
-        positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate, layers, kept=kept
+        positions // getattr(vision, "spatial_merge_size", 1) ** 2, positions, hidden, intermediate, layers, kept=biases
     )
 
 

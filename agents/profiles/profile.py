@@ -95,8 +95,8 @@ class Limits(Table):
         shortest = min(self.seconds_per_turn, self.seconds_per_dialog)
         if self.margin_seconds >= shortest:
             limits = {"margin": f"{self.margin_seconds:g}", "shortest": f"{shortest:g}"}
-            said = "margin_seconds ({margin}) has to be below seconds_per_turn and seconds_per_dialog ({shortest})"
-            raise PydanticCustomError("contradiction", said, limits)
+            template = "margin_seconds ({margin}) has to be below seconds_per_turn and seconds_per_dialog ({shortest})"
+            raise PydanticCustomError("contradiction", template, limits)
         return self
 
 
@@ -135,9 +135,9 @@ class SearchModels(Table):
     def _known_kind(self) -> Self:
         if self.is_pipeline and self.options:
             raise PydanticCustomError("options", "the organiser's pipeline has no options but those of [search]")
-        known = (*PIPELINES, *SEARCHES)
+        kinds = (*PIPELINES, *SEARCHES)
         try:
-            look_up(self.kind, "kind of search", SettingsError, known=known, attribute="ClassName")
+            look_up(self.kind, "kind of search", SettingsError, choices=kinds, attribute="ClassName")
         except SettingsError as error:
             raise PydanticCustomError("kind", "{said}", {"said": str(error)}) from None
         return self
@@ -185,8 +185,8 @@ class Profile(Table):
     def _known_roles(self) -> Self:
         for preset, roles in self.presets.items():
             if foreign := sorted({*roles} - {*self.models}):
-                said = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
-                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", said)
+                context = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
+                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", context)
         return self
 
     @property
@@ -226,10 +226,10 @@ class Profile(Table):
             path, revision = split_revision(name)
             options = {"path": path} if revision == MAIN else {"path": path, "revision": revision}
 
-        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        def change(spec: Mapping[str, Any]) -> Mapping[str, Any]:
             return _changed_options(spec, options) if {key: spec.get(key) for key in was} == was else spec
 
-        return self._with_models(changed)
+        return self._with_models(change)
 
     def with_server(self, base_url: str) -> Profile:
         """Move the profile's models that are behind a server to another server.
@@ -247,29 +247,29 @@ class Profile(Table):
         """
         served: list[Mapping[str, Any]] = []
 
-        def changed(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        def change(spec: Mapping[str, Any]) -> Mapping[str, Any]:
             if spec.get("kind") != SERVED:
                 return spec
             served.append(spec)
             return {**spec, **options}
 
-        made = self._with_models(changed)
+        profile = self._with_models(change)
         if not served:
             flags = ", ".join(_SERVER_FLAGS.get(name, name) for name in options)
             raise SettingsError(
                 f"profile {self.name!r} has no model behind a server, which {flags} would change; server and server_embedded have"
             )
-        return made
+        return profile
 
     def _with_models(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Profile:
         """With every specification changed, those inside another one too."""
 
-        def made(value: Any) -> Any:
+        def convert(value: Any) -> Any:
             if not isinstance(value, Mapping):
                 return value
-            return {key: made(inner) for key, inner in (change(value) if "kind" in value else value).items()}
+            return {key: convert(inner) for key, inner in (change(value) if "kind" in value else value).items()}
 
-        return self.model_copy(update={"models": made(self.models)})
+        return self.model_copy(update={"models": convert(self.models)})
 
     def with_lora(self, lora: LoraSettings | None) -> Profile:
         """Put a preset's LoRA adapter on the profile's chat model.
@@ -294,8 +294,8 @@ class Profile(Table):
 
 def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """Merge options into a specification; the revision of weights that are replaced goes with them."""
-    kept = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
-    return {**kept, **changed}
+    base = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
+    return {**base, **changed}
 
 
 def chat_model_name(spec: Mapping[str, Any]) -> str:
@@ -373,12 +373,12 @@ def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str,
 def _with_variables(value: Any, read: set[str]) -> Any:
     """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says; ``read`` collects the names."""
     if isinstance(value, Mapping):
-        made = {key: _with_variables(inner, read) for key, inner in value.items()}
+        table = {key: _with_variables(inner, read) for key, inner in value.items()}
         named = any(os.environ.get(name) for name, _ in _VARIABLE.findall(str(value.get("path", ""))))
-        return {key: inner for key, inner in made.items() if not (named and key == "revision")}  # it is of the default
+        return {key: inner for key, inner in table.items() if not (named and key == "revision")}  # it is of the default
     if isinstance(value, str):
         read.update(name for name, _ in _VARIABLE.findall(value))
-        return _VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], value)
+        return _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2], value)
     return value
 
 
@@ -390,18 +390,18 @@ def _extend(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name
         if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
             raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")
     stated = "sees" in base and "chat" not in table.get("models", {})  # it is said of the base's chat model
-    made = {
+    tables = {
         "search": base.get("search", {}),
         **({"sees": base["sees"]} if stated else {}),
         **table,
         **{key: {**base.get(key, {}), **table.get(key, {})} for key in merged},
     }
     if same_machine:
-        made["overlays"] = (*base.get("overlays", (base_name,)), name)
-    return made
+        tables["overlays"] = (*base.get("overlays", (base_name,)), name)
+    return tables
 
 
-def read_table(path: Path, what: str) -> dict[str, Any]:
+def read_table(path: Path, noun: str) -> dict[str, Any]:
     """Read the tables of a preset or profile.
 
     Raises:
@@ -410,6 +410,6 @@ def read_table(path: Path, what: str) -> dict[str, Any]:
     try:
         return read_toml(path)
     except OSError as error:
-        raise SettingsError(f"{what} {format_os_error(error)}") from error
+        raise SettingsError(f"{noun} {format_os_error(error)}") from error
     except ValueError as error:
-        raise SettingsError(f"{what} {one_line(error)}") from error
+        raise SettingsError(f"{noun} {one_line(error)}") from error

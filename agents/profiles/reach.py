@@ -89,7 +89,7 @@ def _find_fault(profile: Profile, roles: Collection[str]) -> str | None:
     from agents.models.chat.openai_probe import probe
     from agents.models.registry import ModelRegistry
 
-    registry, asked = ModelRegistry(Path()), set[int]()
+    registry, seen = ModelRegistry(Path()), set[int]()
     for role in sorted(roles, key=lambda role: role != CHAT):
         for spec in _specs(profile.models.get(role, {})):
             if spec.get("kind") != SERVED:
@@ -97,13 +97,13 @@ def _find_fault(profile: Profile, roles: Collection[str]) -> str | None:
             sees = profile.sees and role == CHAT and spec is profile.models[CHAT]
             try:
                 model = registry.load(spec)  # which loads nothing: the model is elsewhere
-                if id(model) in asked:
+                if id(model) in seen:
                     continue
-                found = probe(model, sees=sees, thorough=False)
+                report = probe(model, sees=sees, thorough=False)
             except ModelError as error:
                 return one_line(error)
-            if found.fault is not None:
-                return f"{one_line(found.fault)} (--no-probe asks nothing)"
-            _log.log(logging.WARNING if found.lacks else logging.INFO, "%s", found.summary)
-            asked.add(id(model))
+            if report.fault is not None:
+                return f"{one_line(report.fault)} (--no-probe asks nothing)"
+            _log.log(logging.WARNING if report.lacks else logging.INFO, "%s", report.summary)
+            seen.add(id(model))
     return None

@@ -46,8 +46,8 @@ def cached_revision(model: str) -> str:
     reference, snapshots = _folder(model) / "refs" / "main", _folder(model) / "snapshots"
     if reference.is_file():
         return reference.read_text(encoding="ascii").strip()
-    found = [path.name for path in snapshots.iterdir()] if snapshots.is_dir() else []
-    return found[0] if len(found) == 1 else ""
+    commits = [path.name for path in snapshots.iterdir()] if snapshots.is_dir() else []
+    return commits[0] if len(commits) == 1 else ""
 
 
 def resolve_weights(model: str, revision: str = "", *, pinned: bool = False) -> str:
@@ -71,14 +71,16 @@ def resolve_weights(model: str, revision: str = "", *, pinned: bool = False) -> 
 
 def with_found_weights(profile: Profile) -> Profile:
     """Give the models that the local cache has only by commit the folders of their snapshots."""
-    known = submitted_revisions()
+    revisions = submitted_revisions()
 
     def replace_paths(spec: Mapping[str, Any]) -> dict[str, Any]:
         inner = {key: replace_paths(value) if isinstance(value, Mapping) else value for key, value in spec.items()}
         path = inner.get("path")
         if isinstance(path, str) and is_hub_id(path):
             own = str(inner.get("revision", MAIN))
-            inner["path"] = resolve_weights(path, own if is_commit(own) else known.get(path, ""), pinned=is_commit(own))
+            inner["path"] = resolve_weights(
+                path, own if is_commit(own) else revisions.get(path, ""), pinned=is_commit(own)
+            )
         return inner
 
     return profile.model_copy(update={"models": {role: replace_paths(spec) for role, spec in profile.models.items()}})

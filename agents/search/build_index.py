@@ -172,7 +172,9 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
     target = _open_target(options)
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
-    images, chunks = _collected(options, read) if options.collection else (_images(options), _chunks(options, read))
+    images, chunks = (
+        _read_collection(options, read) if options.collection else (_images(options), _chunks(options, read))
+    )
     lacks_images = options.collection is not None or (
         options.documents is not None and current_revision(hub, options.image_dataset) is None
     )
@@ -188,7 +190,7 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
             _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
 
 
-def _collected(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:
+def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:
     """Read the photos and the pages of the collection."""
     assert options.collection is not None
     collection = Collection.open(options.collection)

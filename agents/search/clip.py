@@ -32,8 +32,8 @@ def tensor_image_features(model: Any) -> Any:
 
     @functools.wraps(whole)
     def features(*args: Any, **kwargs: Any) -> Any:
-        found = whole(*args, **kwargs)
-        return found if hasattr(found, "norm") else found.pooler_output
+        output = whole(*args, **kwargs)
+        return output if hasattr(output, "norm") else output.pooler_output
 
     features.returns_tensor = True  # type: ignore[attr-defined]
     model.get_image_features = features
@@ -100,10 +100,10 @@ def stand_in_clip(folder: Path) -> Path:
     with FileLock(folder.with_suffix(".lock")):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".stand-in-clip-") as work:
-                made = Path(work) / "checkpoint"
-                made.mkdir()
-                save_tiny_clip(made)
-                made.rename(folder)
+                checkpoint = Path(work) / "checkpoint"
+                checkpoint.mkdir()
+                save_tiny_clip(checkpoint)
+                checkpoint.rename(folder)
     return folder
 
 

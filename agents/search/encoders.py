@@ -31,26 +31,26 @@ def embed_texts(model: Any, tokenizer: Any, texts: Sequence[str], device: Any, b
     from cragmm_search.web_search_mock_api.api.web_search import extract_features
 
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    found: FloatArray | None = None
+    embeddings: FloatArray | None = None
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
         with _tokenizer_lock:
             vectors = extract_features(model, tokenizer, [texts[row] for row in rows], device)
-        if found is None:
-            found = np.empty((len(texts), vectors.shape[1]), dtype=np.float32)
-        found[rows] = vectors
-    return found if found is not None else np.zeros((0, 0), dtype=np.float32)
+        if embeddings is None:
+            embeddings = np.empty((len(texts), vectors.shape[1]), dtype=np.float32)
+        embeddings[rows] = vectors
+    return embeddings if embeddings is not None else np.zeros((0, 0), dtype=np.float32)
 
 
 def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], device: Any, batch_size: int) -> FloatArray:
     """Embeddings, float32, shape (len(images), dimensions), each of length 1; the images are RGB already."""
     from cragmm_search.image_search_mock_api.image_search import extract_features
 
-    found = [
+    batches = [
         extract_features(model, processor, [*map(_unmistakable, images[start : start + batch_size])], device)
         for start in range(0, len(images), batch_size)
     ]
-    return np.concatenate(found).astype(np.float32, copy=False) if found else np.zeros((0, 0), dtype=np.float32)
+    return np.concatenate(batches).astype(np.float32, copy=False) if batches else np.zeros((0, 0), dtype=np.float32)
 
 
 def _unmistakable(image: Image.Image) -> Image.Image:

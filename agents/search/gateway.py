@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
 from agents.search.pages.web_cache import PageCache, PictureCache
@@ -22,8 +22,8 @@ from agents.time_limits.subprocess_worker import SubprocessWorker
 
 _log = logging.getLogger(__name__)
 
-_KEPT = 512  # pictures whose results are kept: photos and their crops
-_NAMED = 3  # search results that break the contract and are named in the log
+_CACHE_SIZE = 512  # pictures whose results are kept: photos and their crops
+_MAX_NAMED = 3  # search results that break the contract and are named in the log
 
 READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by then counts by the part that was found
 
@@ -70,7 +70,7 @@ class SearchGateway:
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         self._images, self._web = image_searcher(pipeline), web_searcher(pipeline)
-        self._found: Remembered[tuple[str, int], Results[ImageHit]] = Remembered(_KEPT)
+        self._image_results: ResultCache[tuple[str, int], Results[ImageHit]] = ResultCache(_CACHE_SIZE)
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -95,8 +95,8 @@ class SearchGateway:
             fetch: Fetch missing pages over HTTP.
             deadline: When reading has to end.
         """
-        found = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
-        return dict(zip(found, self._read_pages(list(found.values()), deadline), strict=True))
+        pages = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
+        return dict(zip(pages, self._read_pages(list(pages.values()), deadline), strict=True))
 
     @property
     def image_enabled(self) -> bool:
@@ -156,13 +156,16 @@ class SearchGateway:
         failed: dict[tuple[str, int], Results[ImageHit]] = {}
 
         def search(new: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Results[ImageHit]]:
-            asked = {key: distinct[key] for key in new}
-            made = _each(asked, partial(self._images.search, deadline=deadline), k, self._each_picture)
-            failed.update({key: made[key] for key in new if made[key].error is not None})
-            return {key: made[key] for key in new if key not in failed}
+            queries = {key: distinct[key] for key in new}
+            results = _each(queries, partial(self._images.search, deadline=deadline), k, self._each_picture)
+            failed.update({key: results[key] for key in new if results[key].error is not None})
+            return {key: results[key] for key in new if key not in failed}
 
-        found = self._found.get_all(distinct, search) | failed
-        return [Results(error=errors[id(image)]) if id(image) in errors else found[keys[id(image)]] for image in images]
+        results_by_key = self._image_results.get_all(distinct, search) | failed
+        return [
+            Results(error=errors[id(image)]) if id(image) in errors else results_by_key[keys[id(image)]]
+            for image in images
+        ]
 
     def search_web(
         self,
@@ -181,10 +184,10 @@ class SearchGateway:
             found_by_evaluator = [None if one is None else one.pages for one in self._usable(provided, len(queries))]
             return _convert_provided(found_by_evaluator, self._each_page, "web search is off")
         distinct: dict[Hashable, str] = {query: query for query in queries if isinstance(query, str) and query.strip()}
-        found = _each(distinct, partial(self._web.search, deadline=deadline), k, self._page)
-        found = self._with_texts(found, deadline.within(READING_SECONDS * len(distinct)))
+        results = _each(distinct, partial(self._web.search, deadline=deadline), k, self._page)
+        results = self._with_texts(results, deadline.within(READING_SECONDS * len(distinct)))
         return [
-            found[query] if isinstance(query, str) and query in found else Results(error="the query is empty")
+            results[query] if isinstance(query, str) and query in results else Results(error="the query is empty")
             for query in queries
         ]
 
@@ -193,28 +196,28 @@ class SearchGateway:
         return replace(self._each_page(hit), page_text=hit.page_text)
 
     def _with_texts(
-        self, found: Mapping[Hashable, Results[WebHit]], deadline: Deadline
+        self, results: Mapping[Hashable, Results[WebHit]], deadline: Deadline
     ) -> dict[Hashable, Results[WebHit]]:
         """Add to the results the texts of the whole pages that they bring.
 
         The best page of each query is read before the second best of any.
         """
-        ranked = zip_longest(*(one.hits for one in found.values()))
+        ranked = zip_longest(*(one.hits for one in results.values()))
         pages = list(
             dict.fromkeys(hit.page_text for rank in ranked for hit in rank if hit and hit.page_text is not None)
         )
         if not pages:
-            return dict(found)
+            return dict(results)
         texts = dict(zip(pages, self._read_pages(pages, deadline), strict=True))
-        made = {}
-        for query, one in found.items():
+        full_results = {}
+        for query, one in results.items():
             read = {hit: texts[hit.page_text] for hit in one.hits if hit.page_text is not None}
-            made[query] = replace(
+            full_results[query] = replace(
                 one,
                 hits=tuple(replace(hit, page_text=read[hit].text) if hit in read else hit for hit in one.hits),
                 notes=(*one.notes, *(f"{hit.page_url}: {text.note}" for hit, text in read.items() if text.note)),
             )
-        return made
+        return full_results
 
     def _usable(
         self, provided: Sequence[ProvidedContext | None] | None, count: int
@@ -230,14 +233,14 @@ def _folder(pipeline: Any, attribute: str, name: str) -> Path:
 
 
 def _convert_provided(
-    found: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str
+    hits_by_query: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str
 ) -> list[Results[Hit]]:
     """Convert what the evaluator found for each query into results.
 
     Returns:
         An error for each query that the evaluator searched nothing for.
     """
-    return [Results(error=otherwise) if hits is None else Results(tuple(map(each, hits))) for hits in found]
+    return [Results(error=otherwise) if hits is None else Results(tuple(map(each, hits))) for hits in hits_by_query]
 
 
 def _each(
@@ -246,42 +249,42 @@ def _each(
     """Search distinct queries together; if that fails, each alone. ``each`` is applied to each hit."""
     if not queries:
         return {}
-    found: dict[_Key, Results[Hit]] = {}
+    results: dict[_Key, Results[Hit]] = {}
     try:
-        found = dict(zip(queries, search(list(queries.values()), k), strict=True))
+        results = dict(zip(queries, search(list(queries.values()), k), strict=True))
     except Exception as error:  # noqa: BLE001 - torch, Chroma and processors raise anything; one query may be to blame
         _log.warning("a batch of %d cannot be searched together: %r", len(queries), error)
         for key, query in queries.items():
             try:
-                found[key] = search([query], k)[0]
+                results[key] = search([query], k)[0]
             except Exception as alone:  # noqa: BLE001 - as above: this query fails, the others must not
-                found[key] = Results(error=reason(alone))
-    dropped = [note for one in found.values() for note in one.notes]
+                results[key] = Results(error=reason(alone))
+    dropped = [note for one in results.values() for note in one.notes]
     if dropped:
-        _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_NAMED]))
-    made: dict[Hashable, Hit | str] = {}  # queries of a batch find the same records again and again
+        _log.warning("%d search results break the contract: %s", len(dropped), "; ".join(dropped[:_MAX_NAMED]))
+    conversions: dict[Hashable, Hit | str] = {}  # queries of a batch find the same records again and again
 
-    def of(hit: Hit) -> Hit | str:
+    def convert(hit: Hit) -> Hit | str:
         record = hit.record
-        if record not in made:
+        if record not in conversions:
             try:
-                made[record] = each(hit)
+                conversions[record] = each(hit)
             except Exception as error:  # noqa: BLE001 - parsers raise anything on what strangers wrote; the other hits are kept
-                made[record] = f"a hit dropped: {reason(error)}"
-        return made[record]
+                conversions[record] = f"a hit dropped: {reason(error)}"
+        return conversions[record]
 
-    def of_all(one: Results[Hit]) -> Results[Hit]:
+    def convert_all(one: Results[Hit]) -> Results[Hit]:
         hits: list[Hit] = []
         notes: list[str] = []
         for hit in one.hits:
-            other = of(hit)
+            other = convert(hit)
             if isinstance(other, str):
                 notes.append(other)
             else:
                 hits.append(replace(other, score=hit.score))
         return replace(one, hits=tuple(hits), notes=(*one.notes, *notes))
 
-    return {key: of_all(one) for key, one in found.items()}
+    return {key: convert_all(one) for key, one in results.items()}
 
 
 def _at_least_one(k: int) -> None:

@@ -78,12 +78,12 @@ def find_published(hub: Path, template: str) -> dict[str, float]:
     """
     before, placed, after = template.partition("{split}")
     start = f"datasets--{before.replace('/', '--')}"
-    found = {}
+    times = {}
     for folder in hub.glob(f"{start}*{after}") if placed else ():
         split = folder.name.removeprefix(start).removesuffix(after)
         if current_revision(hub, f"{before}{split}{after}") is not None:
-            found[split] = (folder / "refs" / "main").stat().st_mtime
-    return found
+            times[split] = (folder / "refs" / "main").stat().st_mtime
+    return times
 
 
 def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
@@ -116,8 +116,8 @@ def remove_snapshot(snapshot: Path) -> None:
     removed = snapshot.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
     with contextlib.suppress(OSError):
         snapshot.rename(removed)
-    for left in snapshot.parent.glob(f"{_REMOVED}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in snapshot.parent.glob(f"{_REMOVED}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def point(hub: Path, dataset_id: str, revision: str) -> None:
@@ -167,7 +167,7 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
     import huggingface_hub
     from cragmm_search.image_search_mock_api import image_kg
 
-    def found(repo_id: str, *arguments: Any, **settings: Any) -> Any:
+    def find_snapshot(repo_id: str, *arguments: Any, **settings: Any) -> Any:
         if settings.get("repo_type") == "dataset" and repo_id in folders:
             return str(folders[repo_id])
         return download(repo_id, *arguments, **settings)
@@ -177,7 +177,7 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
         places = {place: getattr(place, _DOWNLOAD) for place in (huggingface_hub, image_kg)}
         try:
             for place in places:
-                setattr(place, _DOWNLOAD, found)
+                setattr(place, _DOWNLOAD, find_snapshot)
             yield
         finally:
             for place, function in places.items():

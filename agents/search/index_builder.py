@@ -260,14 +260,14 @@ def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatA
     broken: dict[bytes, str] = {}
     for key, content in batch:
         try:
-            read[key] = content if isinstance(content, str) else _decoded(content)
+            read[key] = content if isinstance(content, str) else _decode(content)
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             broken[key] = str(error)
     vectors = encoder.embed([*read.values()]) if read else ()
     return dict(zip(read, vectors, strict=True)), broken
 
 
-def _decoded(path: Path) -> Image.Image:
+def _decode(path: Path) -> Image.Image:
     with Image.open(path) as image:
         return to_rgb(image)
 

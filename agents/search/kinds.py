@@ -19,7 +19,7 @@ from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import ReadySearch, Searcher, reason
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
-GIVEN = ("cache", "split")
+DEPENDENCIES = ("cache", "split")
 """Parameters of a class that are no options: the folder of caches, and the split of the command line."""
 
 _Query = TypeVar("_Query")
@@ -46,28 +46,30 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     kind = search.kind
     place = import_path(SEARCHES.get(kind, kind))
     assert place is not None  # the profile was checked
-    made = import_object(place, kind, "kind of search", SearchError)
+    factory = import_object(place, kind, "kind of search", SearchError)
     try:
-        parameters = inspect.signature(made).parameters.values()
+        parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError) as error:
         raise SearchError(f"kind of search {kind!r} is no class with named parameters: {one_line(error)}") from error
-    public = inspect.Signature([each for each in parameters if each.name not in GIVEN])
+    public = inspect.Signature([each for each in parameters if each.name not in DEPENDENCIES])
     try:
         public.bind(**search.options)
     except TypeError as error:
         options = ", ".join(public.parameters) or "none"
         raise SearchError(f"kind of search {kind!r}: {error}; its options are: {options}") from None
-    given = {"cache": cache, "split": split}
+    dependencies = {"cache": cache, "split": split}
     try:
-        opened = made(**search.options, **{each.name: given[each.name] for each in parameters if each.name in GIVEN})
-        pictures, pages = opened.images if images else None, opened.web if web else None
+        searchers = factory(
+            **search.options, **{each.name: dependencies[each.name] for each in parameters if each.name in DEPENDENCIES}
+        )
+        pictures, pages = searchers.images if images else None, searchers.web if web else None
     except SearchError:
         raise
     except Exception as error:  # a class of somebody else raises anything; callers need one kind
         raise SearchError(f"kind of search {kind!r} cannot be opened: {reason(error)}") from error
     return ReadySearch(
-        images=Checked(pictures, ImageHit),
-        web=Checked(pages, WebHit),
+        images=CheckedSearcher(pictures, ImageHit),
+        web=CheckedSearcher(pages, WebHit),
         image_search=pictures is not None,
         web_search=pages is not None,
         picture_folder=cache / "image_cache",
@@ -75,7 +77,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
     )
 
 
-class Checked(Generic[_Query, Hit]):
+class CheckedSearcher(Generic[_Query, Hit]):
     """Searcher of somebody else whose results are checked: the stages rely on their number and types.
 
     Args:
@@ -96,14 +98,14 @@ class Checked(Generic[_Query, Hit]):
         """
         if self._searcher is None:
             raise SearchError("the profile's kind of search has no such searcher")
-        found: Any = self._searcher.search(queries, k, deadline=deadline)
+        results: Any = self._searcher.search(queries, k, deadline=deadline)
         name = type(self._searcher).__name__
-        if not isinstance(found, Sequence) or len(found) != len(queries):
-            count = f"{len(found)} results" if isinstance(found, Sequence) else type(found).__name__
+        if not isinstance(results, Sequence) or len(results) != len(queries):
+            count = f"{len(results)} results" if isinstance(results, Sequence) else type(results).__name__
             raise SearchError(
                 f"{name}.search returned {count} for {len(queries)} queries; it has to return a list with one each"
             )
-        return [self._check(name, one, k) for one in found]
+        return [self._check(name, one, k) for one in results]
 
     def _check(self, name: str, one: Any, k: int) -> Results[Hit]:
         if not isinstance(one, Results):

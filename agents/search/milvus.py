@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
 
 
-class Stored(NamedTuple):
+class StoredCollection(NamedTuple):
     """What the name of a collection says."""
 
     alias: str
@@ -62,13 +62,13 @@ class Stored(NamedTuple):
         return _SEPARATOR.join(self)
 
     @classmethod
-    def read(cls, name: str) -> Stored | None:
+    def read(cls, name: str) -> StoredCollection | None:
         """Read the name of a collection; None for one that was not built here."""
         parts = name.rsplit(_SEPARATOR, 2)
         return cls(*parts) if len(parts) == 3 else None
 
 
-def alias_of(dataset_id: str) -> str:
+def format_alias(dataset_id: str) -> str:
     """Spell a data set id as the alias of its collection: letters, digits and single underscores."""
     return re.sub(r"[\W_]+", "_", dataset_id, flags=re.ASCII)
 
@@ -177,39 +177,48 @@ class MilvusSearch:
         encoder = TextIndexEncoder.load(self._text_model)
         return self._open("web", alias, encoder, self._web_filter, _page_results)
 
-    def _find(self, what: str, dataset_id: str) -> str:
+    def _find(self, kind: str, dataset_id: str) -> str:
         """Return the alias of an index.
 
         Raises:
             SearchError: There is none; the message lists those of the same kind that there are.
         """
-        alias = alias_of(dataset_id)
+        alias = format_alias(dataset_id)
         with failures(self._url):
             if self._client.has_collection(alias, timeout=CONNECT_SECONDS):
                 return alias
-            stored = [each for name in self._client.list_collections() if (each := Stored.read(name)) is not None]
-        known = ", ".join(sorted({each.alias for each in stored if f"{what}_search_index" in each.alias}))
+            stored = [
+                each for name in self._client.list_collections() if (each := StoredCollection.read(name)) is not None
+            ]
+        aliases = ", ".join(sorted({each.alias for each in stored if f"{kind}_search_index" in each.alias}))
         sources, without = {
             "image": ("--images FOLDER --table TABLE.csv", "--no-images"),
             "web": ("--documents FOLDER", "--no-web"),
-        }[what]
+        }[kind]
         raise SearchError(
-            f"there is no {what} index {alias} in {self._url}; it has {known or 'none'}. "
+            f"there is no {kind} index {alias} in {self._url}; it has {aliases or 'none'}. "
             f"Build it: crag index {sources} --split NAME --to {self._url} (or go without: {without})"
         )
 
     def _open(
-        self, what: str, alias: str, encoder: ImageIndexEncoder | TextIndexEncoder, chosen: str, convert: Convert[Hit]
+        self,
+        kind: str,
+        alias: str,
+        encoder: ImageIndexEncoder | TextIndexEncoder,
+        filter_expression: str,
+        convert: Convert[Hit],
     ) -> Collection[Any, Hit]:
         with failures(self._url):
-            stored = Stored.read(self._client.describe_collection(alias)["collection_name"])
+            stored = StoredCollection.read(self._client.describe_collection(alias)["collection_name"])
             self._client.load_collection(alias)  # an engine for one machine forgets after a restart what was loaded
         if stored is not None and stored.model != encoder.fingerprint:
             raise SearchError(
-                f"the {what} index {alias} was embedded by another encoder ({stored.model}, not {encoder.fingerprint}): "
+                f"the {kind} index {alias} was embedded by another encoder ({stored.model}, not {encoder.fingerprint}): "
                 f"name that one in [search] of the profile, or build the index again with --{encoder.what}-model"
             )
-        return Collection(self._client, self._url, alias, encoder, METADATA[what], chosen, self._effort, convert)
+        return Collection(
+            self._client, self._url, alias, encoder, METADATA[kind], filter_expression, self._effort, convert
+        )
 
 
 Row = tuple[str, float, Mapping[str, str]]
@@ -226,7 +235,7 @@ class Collection(Generic[Content, Hit]):
         name: Name or alias of the collection.
         encoder: Embeds queries.
         fields: Metadata that hits are made of.
-        chosen: Expression that hits have to fulfil; "": none.
+        filter_expression: Expression that hits have to fulfil; "": none.
         effort: See ``MilvusSearch``.
         convert: Makes hits of what was found, best first.
     """
@@ -238,12 +247,12 @@ class Collection(Generic[Content, Hit]):
         name: str,
         encoder: Encoder,
         fields: Sequence[str],
-        chosen: str,
+        filter_expression: str,
         effort: int,
         convert: Convert[Hit],
     ) -> None:
         self._client, self._url, self._name, self._encoder = client, url, name, encoder
-        self._fields, self._chosen, self._effort = list(fields), chosen, effort
+        self._fields, self._filter, self._effort = list(fields), filter_expression, effort
         self._convert: Convert[Hit] = convert
 
     def search(self, queries: Sequence[Content], k: int, deadline: Deadline = NO_DEADLINE) -> list[Results[Hit]]:
@@ -256,11 +265,11 @@ class Collection(Generic[Content, Hit]):
         if not np.isfinite(vectors).all():
             raise SearchError("the embedding is not finite")
         try:
-            found = self.search_vectors(vectors, k, deadline)
+            rows_by_query = self.search_vectors(vectors, k, deadline)
         except SearchError as error:
             _log.warning("a batch of %d was not searched: %s", len(queries), error)
             return [Results(error=str(error)) for _ in queries]
-        return [self._convert(rows) for rows in found]
+        return [self._convert(rows) for rows in rows_by_query]
 
     def search_vectors(self, vectors: FloatArray, k: int, deadline: Deadline = NO_DEADLINE) -> list[list[Row]]:
         """Find the k nearest rows of each vector, best first.
@@ -277,17 +286,17 @@ class Collection(Generic[Content, Hit]):
         if seconds <= 0:
             raise SearchError("no time is left to search")
         with failures(self._url):
-            found = self._client.search(
+            hits_by_query = self._client.search(
                 self._name,
                 data=[*vectors],
                 anns_field=VECTOR,
                 limit=k,
-                filter=self._chosen,
+                filter=self._filter,
                 output_fields=self._fields,
                 search_params={"params": {"ef": max(self._effort, k), "nprobe": self._effort}},
                 timeout=seconds,
             )
-        return [[(hit["id"], float(hit["distance"]), hit["entity"]) for hit in hits] for hits in found]
+        return [[(hit["id"], float(hit["distance"]), hit["entity"]) for hit in hits] for hits in hits_by_query]
 
 
 def _picture_results(rows: Sequence[Row]) -> Results[ImageHit]:
@@ -296,8 +305,8 @@ def _picture_results(rows: Sequence[Row]) -> Results[ImageHit]:
 
 def _picture(identity: str, score: float, stored: Mapping[str, str]) -> dict[str, Any]:
     try:
-        names, known = json.loads(stored["entities"]), json.loads(stored["info"])
-        entities = [{"entity_name": name, "entity_attributes": known.get(name, {})} for name in names]
+        names, attributes_by_entity = json.loads(stored["entities"]), json.loads(stored["info"])
+        entities = [{"entity_name": name, "entity_attributes": attributes_by_entity.get(name, {})} for name in names]
     except (KeyError, TypeError, ValueError, AttributeError):
         return {"index": identity, "score": score}  # written by others: the conversion drops this hit, and says so
     return {"index": identity, "score": score, "url": stored.get("image_url"), "entities": entities}

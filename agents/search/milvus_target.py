@@ -14,7 +14,7 @@ from agents.base.files import well_formed
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.hits import SearchError
 from agents.search.index_builder import IMAGE_COLLECTION, BuiltIndex, Manifest, Row, batches, content_hash
-from agents.search.milvus import CONTENT, ID, METADATA, VECTOR, Stored, alias_of, connect, failures
+from agents.search.milvus import CONTENT, ID, METADATA, VECTOR, StoredCollection, connect, failures, format_alias
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -57,33 +57,33 @@ class MilvusTarget:
             self.open()
         client = self._client
         assert client is not None
-        what = "image" if collection == IMAGE_COLLECTION else "web"
+        kind = "image" if collection == IMAGE_COLLECTION else "web"
         dimensions = int(cache.load([rows[0].key]).shape[1])
         manifest = Manifest(collection, len(rows), dimensions, model, content_hash(rows))
-        stored = Stored(alias_of(dataset_id), model, f"{self._index.lower()}_{self._shards}")
+        stored = StoredCollection(format_alias(dataset_id), model, f"{self._index.lower()}_{self._shards}")
         with failures(self._url):
             if not client.has_collection(stored.name):
-                self._create(client, stored.name, what, manifest)
+                self._create(client, stored.name, kind, manifest)
             client.load_collection(stored.name, timeout=_WRITE_SECONDS)
-            known = self._read_contents(client, stored.name)
-            changed = [row for row in rows if known.get(row.id) != row_hash(row)]
+            hashes = self._read_contents(client, stored.name)
+            changed = [row for row in rows if hashes.get(row.id) != row_hash(row)]
             self._write(client, stored.name, changed, cache)
-            gone = [*(known.keys() - {row.id for row in rows})]
-            for ids in batches(gone, _WRITE_BATCH):
+            stale_ids = [*(hashes.keys() - {row.id for row in rows})]
+            for ids in batches(stale_ids, _WRITE_BATCH):
                 client.delete(stored.name, ids=[*ids], timeout=_WRITE_SECONDS)
-            if changed or gone:
+            if changed or stale_ids:
                 client.flush(stored.name, timeout=_WRITE_SECONDS)
             self._check_count(client, stored.name, len(rows))
             self._point(client, stored)
-        return BuiltIndex(f"{self._url}, collection {stored.name}", manifest, 0, fresh=bool(changed or gone))
+        return BuiltIndex(f"{self._url}, collection {stored.name}", manifest, 0, fresh=bool(changed or stale_ids))
 
-    def _create(self, client: MilvusClient, name: str, what: str, manifest: Manifest) -> None:
+    def _create(self, client: MilvusClient, name: str, kind: str, manifest: Manifest) -> None:
         from pymilvus import DataType
 
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(ID, DataType.VARCHAR, is_primary=True, max_length=_MOST_BYTES)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=manifest.dimensions)
-        for field in (CONTENT, *METADATA[what]):
+        for field in (CONTENT, *METADATA[kind]):
             schema.add_field(field, DataType.VARCHAR, max_length=_MOST_BYTES)
         lists = max(1, min(4 * math.isqrt(manifest.count), 65_536))
         settings: dict[str, Any] = {"nlist": lists} if self._index.startswith("IVF") else _GRAPH
@@ -95,16 +95,16 @@ class MilvusTarget:
 
     def _read_contents(self, client: MilvusClient, name: str) -> dict[str, str]:
         """Read what the collection holds: the hash of each row by its id."""
-        found: dict[str, str] = {}
+        hashes: dict[str, str] = {}
         pages = client.query_iterator(
             name, batch_size=_READ_BATCH, filter="", output_fields=[ID, CONTENT], consistency_level="Strong"
         )
         try:
             while page := pages.next():
-                found |= {row[ID]: row[CONTENT] for row in page}
+                hashes |= {row[ID]: row[CONTENT] for row in page}
         finally:
             pages.close()
-        return found
+        return hashes
 
     def _write(self, client: MilvusClient, name: str, rows: Sequence[Row], cache: EmbeddingCache) -> None:
         with tqdm(total=len(rows), desc=name, unit="row", disable=not self._progress) as bar:
@@ -121,9 +121,9 @@ class MilvusTarget:
                 f"{name} in {self._url} holds {counted} rows instead of {expected}; run the same command again"
             )
 
-    def _point(self, client: MilvusClient, stored: Stored) -> None:
+    def _point(self, client: MilvusClient, stored: StoredCollection) -> None:
         """Let the alias name a collection, and drop those that it named before."""
-        others = [each for name in client.list_collections() if (each := Stored.read(name)) is not None]
+        others = [each for name in client.list_collections() if (each := StoredCollection.read(name)) is not None]
         others = [each for each in others if each.alias == stored.alias and each != stored]
         if client.has_collection(stored.alias):
             client.alter_alias(stored.name, stored.alias)

@@ -40,21 +40,21 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
         SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
     """
     problems: list[str] = []
-    shown: dict[str, list[str]] = {}
+    entities_by_file: dict[str, list[str]] = {}
     urls: dict[str, str] = {}
-    known: dict[str, dict[str, str]] = {}
+    attributes_by_entity: dict[str, dict[str, str]] = {}
     for where, cells in _cells(table):
         name, entity, url = _spell(folder, cells.pop(FILE)), cells.pop(ENTITY), cells.pop(URL, "")
         if problem := _unusable(folder, name):
             problems.append(f"{where}: {problem}")
             continue
         urls[name] = urls.get(name) or url
-        names = shown.setdefault(name, [])
+        names = entities_by_file.setdefault(name, [])
         if not entity:
             continue
         if entity not in names:
             names.append(entity)
-        attributes = known.setdefault(entity, {})
+        attributes = attributes_by_entity.setdefault(entity, {})
         for key, value in cells.items():
             if value:
                 attributes.setdefault(key, value)
@@ -63,9 +63,9 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
         ImageRow(
             folder / name,
             urls[name] or base_url + Path(name).as_posix(),
-            tuple(Entity(entity, known[entity]) for entity in names),
+            tuple(Entity(entity, attributes_by_entity[entity]) for entity in names),
         )
-        for name, names in shown.items()
+        for name, names in entities_by_file.items()
     ]
 
 
@@ -82,8 +82,8 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
     if not photos:
         raise SourceError(f"there are no photos in {folder} ({', '.join(_PICTURES)})")
     problems: list[str] = []
-    shown: list[tuple[Path, str]] = []
-    known: dict[str, dict[str, str]] = {}
+    named_photos: list[tuple[Path, str]] = []
+    attributes_by_entity: dict[str, dict[str, str]] = {}
     for photo in photos:
         caption = photo.with_suffix(_CAPTION)
         try:
@@ -94,14 +94,14 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
         except ValueError:
             problems.append(f"{caption} is empty; its first line has to name what the photo shows")
             continue
-        shown.append((photo, name))
-        attributes = known.setdefault(name, {})
+        named_photos.append((photo, name))
+        attributes = attributes_by_entity.setdefault(name, {})
         for key, value in _attributes(lines).items():
             attributes.setdefault(key, value)
     report(problems)
     return [
-        ImageRow(photo, base_url + photo.relative_to(folder).as_posix(), (Entity(name, known[name]),))
-        for photo, name in shown
+        ImageRow(photo, base_url + photo.relative_to(folder).as_posix(), (Entity(name, attributes_by_entity[name]),))
+        for photo, name in named_photos
     ]
 
 
@@ -196,12 +196,12 @@ def read_documents(
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    shown = _visible_files(folder)
+    paths = _visible_files(folder)
     pages: list[Page] = []
     left_out: list[str] = []
     read = partial(_read_document, folder, base_url, content_of)
-    for path, (found, problem) in zip(shown, each(read, shown), strict=True):
-        pages += found
+    for path, (text_pages, problem) in zip(paths, each(read, paths), strict=True):
+        pages += text_pages
         if problem:
             left_out.append(f"{path}: {problem}")
     if not pages:
@@ -225,9 +225,9 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         elif ending in _READERS:
             pages, problem = _READERS[ending](folder / path, url), ""
         else:
-            known = ", ".join((*_HTML, *_READERS, _PDF))
-            return [], f"{path.suffix or 'a file without ending'} is not read; known: {known}"
-        found = [
+            choices = ", ".join((*_HTML, *_READERS, _PDF))
+            return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}"
+        text_pages = [
             replace(
                 page, page_name=well_formed(page.page_name), page_snippet=well_formed(repeat_headers(page.page_snippet))
             )
@@ -239,7 +239,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error)
     nothing = "it holds no text" + (" (a scan? OCR it first)" if ending == _PDF else "")
-    return found, problem or ("" if found else nothing)
+    return text_pages, problem or ("" if text_pages else nothing)
 
 
 def repeat_headers(text: str) -> str:
@@ -247,19 +247,19 @@ def repeat_headers(text: str) -> str:
 
     Texts are cut between the parts, and rows say little without their header.
     """
-    done: list[str] = []
+    lines: list[str] = []
     header, size = "", 0  # of the table that the last line belongs to, and of its current part
     for line in text.splitlines(keepends=True):
         if "|" not in line:
             header = ""
-        elif not header and done and "|" in done[-1] and _RULE.fullmatch(line):
-            header, size = done[-1] + line, len(done[-1])
+        elif not header and lines and "|" in lines[-1] and _RULE.fullmatch(line):
+            header, size = lines[-1] + line, len(lines[-1])
         elif 0 < len(header) < size and len(header) <= _HEADER_CHARACTERS and size + len(line) > _TABLE_CHARACTERS:
-            done.append(f"\n{header}")
+            lines.append(f"\n{header}")
             size = len(header)
         size += len(line)
-        done.append(line)
-    return "".join(done)
+        lines.append(line)
+    return "".join(lines)
 
 
 def _is_pdf(path: Path) -> bool:
@@ -279,17 +279,17 @@ def _title(page: str) -> str:
     from lxml import html
 
     try:
-        found = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8")).findtext(".//title")
+        title = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8")).findtext(".//title")
     except (ValueError, AssertionError):
         return ""
-    return " ".join((found or "").split())
+    return " ".join((title or "").split())
 
 
 def _markdown(path: Path, url: str) -> list[Page]:
     document = parse_front_matter(decode_page(path.read_bytes()))
     headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(document.content)]
     title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
-    return [Page(url, title, _HEADING.sub(lambda found: found[1].rstrip(_AFTER_HEADING), document.content))]
+    return [Page(url, title, _HEADING.sub(lambda match: match[1].rstrip(_AFTER_HEADING), document.content))]
 
 
 def _plain(path: Path, url: str) -> list[Page]:
@@ -307,8 +307,8 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
     except ImportError as error:
         raise SourceError("reading PDF files takes: pip install pypdf") from error
     document = PdfReader(path)
-    said = (document.metadata.title if document.metadata else None) or ""
-    title = said.strip() or path.stem
+    metadata_title = (document.metadata.title if document.metadata else None) or ""
+    title = metadata_title.strip() or path.stem
     pages: list[Page] = []
     broken: dict[int, str] = {}
     for number, page in enumerate(document.pages, 1):

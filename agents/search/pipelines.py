@@ -76,12 +76,12 @@ def _weights(model: str) -> str:
         raise SearchError(f"the encoder {model} cannot be had: {error}") from error
 
 
-def _copy(hub: Path, dataset_id: str, what: str, sources: str) -> Path:
+def _copy(hub: Path, dataset_id: str, kind: str, sources: str) -> Path:
     """Return this process's copy of a published index."""
     if current_revision(hub, dataset_id) is None:
         raise SearchError(
-            f"there is no {what} index {dataset_id} in {hub}. Build it with: "
-            f"python -m agents.search.build_index {sources} --{what}-id {dataset_id} --out {hub}"
+            f"there is no {kind} index {dataset_id} in {hub}. Build it with: "
+            f"python -m agents.search.build_index {sources} --{kind}-id {dataset_id} --out {hub}"
         )
     return working_copy(hub, dataset_id)
 
@@ -94,16 +94,16 @@ def _construct(copies: Mapping[str, Path], **arguments: Any) -> Any:
         from transformers.utils import logging as chatter
     except ImportError as error:
         raise SearchError(f"searching takes: pip install cragmm-search-pipeline==0.5.1 ({error})") from error
-    said, verbosity = io.StringIO(), chatter.get_verbosity()
+    output, verbosity = io.StringIO(), chatter.get_verbosity()
     try:
         chatter.set_verbosity_error()
-        with contextlib.redirect_stdout(said), without_bars(), local_indices(copies):
+        with contextlib.redirect_stdout(output), without_bars(), local_indices(copies):
             pipeline = UnifiedSearchPipeline(**arguments)
     except Exception as error:  # Chroma, Hugging Face and torch each raise their own kinds; callers need one
         raise SearchError(f"the organiser's pipeline cannot be opened: {type(error).__name__}: {error}") from error
     finally:
         chatter.set_verbosity(verbosity)
-    _log.debug("the organiser's pipeline says: %s", said.getvalue().strip())
+    _log.debug("the organiser's pipeline says: %s", output.getvalue().strip())
     return pipeline
 
 

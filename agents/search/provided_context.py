@@ -56,11 +56,11 @@ def _page_starts(text: str) -> Iterator[re.Match[str]]:
 
     Numbered pages count on from one, so that a page which quotes another is not split.
     """
-    wanted = 1
+    expected = 1
     for start in _PAGE.finditer(text):
         number = start.group("number")
-        if number is None or int(number) == wanted:
-            wanted += number is not None
+        if number is None or int(number) == expected:
+            expected += number is not None
             yield start
 
 
@@ -95,28 +95,28 @@ def _attributes(text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _mapping(text: str, start: int) -> Mapping[str, Any]:
     """Parse JSON, or Python's print of a dict if the evaluator could not write JSON."""
     try:
-        found = json.JSONDecoder().raw_decode(text, start)[0]
+        value = json.JSONDecoder().raw_decode(text, start)[0]
     except (ValueError, RecursionError):
         end = text.find("\n\n", start)
         try:
-            found = ast.literal_eval(text[start : end if end >= 0 else len(text)].strip())
+            value = ast.literal_eval(text[start : end if end >= 0 else len(text)].strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return {}
-    return found if isinstance(found, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}
 
 
-def _split(names: str, known: Mapping[str, Any]) -> list[str]:
+def _split(names: str, attributes_by_entity: Mapping[str, Any]) -> list[str]:
     """Split a list of names at its commas, but not inside a known name.
 
     Names with attributes are known, and may have commas of their own.
     """
-    found: list[str] = []
-    longest = sorted(known, key=len, reverse=True)
+    parts: list[str] = []
+    longest = sorted(attributes_by_entity, key=len, reverse=True)
     while names:
         name = next((name for name in longest if names == name or names.startswith(f"{name}, ")), None)
         if name is None:
             name = names.partition(", ")[0]
         names = names[len(name) + 2 :]
         if name.strip():
-            found.append(name.strip())
-    return found
+            parts.append(name.strip())
+    return parts

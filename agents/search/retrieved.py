@@ -105,7 +105,7 @@ class _WhenRead(Mapping[str, Any]):
 
     @cached_property
     def _safe(self) -> dict[str, Any]:
-        return _Bounded().mapping(self._raw(), ())
+        return _BoundedCopy().mapping(self._raw(), ())
 
 
 def _name(name: str) -> str:
@@ -118,10 +118,10 @@ def _disarm(text: str, decode: Callable[[str], str]) -> str:
     harmless = neutral(decoded)
     if harmless == decoded and _MARKS.search(decoded) is None:  # ordinary text: once more would change nothing
         return harmless
-    return harmless if harmless == text else _repeat(harmless, lambda once: neutral(decode(once)), done=1)
+    return harmless if harmless == text else _repeat(harmless, lambda once: neutral(decode(once)), first_step=1)
 
 
-def _repeat(text: str, step: Callable[[str], str], done: int = 0) -> str:
+def _repeat(text: str, step: Callable[[str], str], first_step: int = 0) -> str:
     """Apply a step until the text stops changing.
 
     Entities may hide tags and entities, and what is taken out may leave new ones behind.
@@ -129,7 +129,7 @@ def _repeat(text: str, step: Callable[[str], str], done: int = 0) -> str:
     Returns:
         "" if the text still changes after ``2 * _MAX_STEPS`` steps.
     """
-    for number in range(done, 2 * _MAX_STEPS):
+    for number in range(first_step, 2 * _MAX_STEPS):
         if number >= _MAX_STEPS:  # wrapped more often than ordinary text is
             text = _MARKS.sub(" ", text)
         once, text = text, step(text)
@@ -138,31 +138,31 @@ def _repeat(text: str, step: Callable[[str], str], done: int = 0) -> str:
     return ""
 
 
-class _Bounded:
+class _BoundedCopy:
     """Copies of attribute values until there have been too many."""
 
     def __init__(self) -> None:
-        self._left = MAX_VALUES
+        self._remaining = MAX_VALUES
         self._characters = MAX_OF_ENTITY
 
     def mapping(self, value: Mapping[Any, Any], path: tuple[int, ...]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for key, inner in value.items():
-            if self._left <= 0:
+            if self._remaining <= 0:
                 break
             name = _key(key if isinstance(key, str) else str(key))
             if name is not None:
-                made[name] = self._value(inner, (*path, id(value)))
-        return made
+                entries[name] = self._value(inner, (*path, id(value)))
+        return entries
 
     def _value(self, value: Any, path: tuple[int, ...]) -> Any:
-        self._left -= 1
-        if self._left <= 0 or len(path) > _MAX_DEPTH or id(value) in path:
+        self._remaining -= 1
+        if self._remaining <= 0 or len(path) > _MAX_DEPTH or id(value) in path:
             return None
         if isinstance(value, Mapping):
             return self.mapping(value, path)
         if isinstance(value, list | tuple):
-            return [self._value(item, (*path, id(value))) for item in value[: max(0, self._left)]]
+            return [self._value(item, (*path, id(value))) for item in value[: max(0, self._remaining)]]
         if isinstance(value, str):
             read = value[: min(MAX_CHARACTERS, self._characters)]
             self._characters -= len(read)
@@ -192,9 +192,9 @@ def _harmless(value: str) -> str:
     """
     decoded = _repeat(value, html.unescape) if "&" in value else value
     torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)
-    seen = (*torn, plain(decoded)) if _MARKUP.search(value) else torn
+    texts = (*torn, plain(decoded)) if _MARKUP.search(value) else torn
     harmless = neutral(value, citations=False)
-    if harmless == value and not any(gives_orders(" ".join(text.split())) for text in seen):
+    if harmless == value and not any(gives_orders(" ".join(text.split())) for text in texts):
         return value
     # Taking a sentence out of markup would open its comments and tags.
     return _repeat(decoded, lambda text: neutral(plain(text), citations=False))

@@ -196,10 +196,10 @@ def _nearest(collection: Any, vectors: FloatArray, n: int) -> list[list[tuple[st
     """Find the n nearest ids of each vector, with their scores, in one query."""
     if not np.isfinite(vectors).all():
         raise SearchError("the embedding is not finite")
-    found = collection.query(query_embeddings=vectors, n_results=n, include=["distances"])
+    results = collection.query(query_embeddings=vectors, n_results=n, include=["distances"])
     return [
         [(identity, 1.0 - distance) for identity, distance in zip(identities, distances, strict=True)]
-        for identities, distances in zip(found["ids"], found["distances"], strict=True)
+        for identities, distances in zip(results["ids"], results["distances"], strict=True)
     ]
 
 
@@ -221,16 +221,16 @@ class PlainSearch(Generic[Hit]):
         deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
     ) -> list[Results[Hit]]:
         """Results of each query; a call that fails gives an error."""
-        found: list[Results[Hit]] = []
+        all_results: list[Results[Hit]] = []
         for query in queries:
             try:
-                asked = as_text(query) if isinstance(query, str) else query
-                results = self._convert(self._pipeline(asked, k=k))
-                found.append(replace(results, hits=results.hits[:k]))
+                pipeline_input = as_text(query) if isinstance(query, str) else query
+                results = self._convert(self._pipeline(pipeline_input, k=k))
+                all_results.append(replace(results, hits=results.hits[:k]))
             except Exception as error:  # noqa: BLE001 - a foreign pipeline raises anything; the other queries must be answered
                 _log.warning("a search failed: %r", error)
-                found.append(Results(error=reason(error)))
-        return found
+                all_results.append(Results(error=reason(error)))
+        return all_results
 
 
 def as_text(query: str) -> str:
@@ -252,8 +252,8 @@ def as_text(query: str) -> str:
 
 def reason(error: Exception) -> str:
     """Format an exception as one line, for the trace."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:300] if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:300] if message else type(error).__name__
 
 
 def _is_file(text: str) -> bool:

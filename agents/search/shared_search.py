@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.base.cluster import MAX_DEATHS, START_SECONDS, GoneError, Placed
+from agents.base.cluster import MAX_DEATHS, START_SECONDS, GoneError, NodeActor
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import IMAGE_BATCH, TEXT_BATCH, ReadySearch, image_searcher, web_searcher
 from agents.search.together import Together
@@ -25,7 +25,7 @@ _READ = ("image_search", "web_search", "picture_folder", "page_folder")  # what 
 T = TypeVar("T")
 
 
-class SearchActor(Placed):
+class SearchActor(NodeActor):
     """Runs in the process of Ray: a pipeline that searches what several agents ask as one batch.
 
     Until it is created Ray has calls wait, or fail at once if it died before.
@@ -33,7 +33,7 @@ class SearchActor(Placed):
     Args:
         open_pipeline: Opens the pipeline; it is sent to the process. ``open`` raises what it raises.
         threads: Threads of PyTorch for all agents together; at most one a core.
-        folder: See ``Placed``.
+        folder: See ``NodeActor``.
     """
 
     def __init__(self, open_pipeline: Callable[[], Any], threads: int, folder: str) -> None:
@@ -132,8 +132,8 @@ class SharedSearch(ReadySearch):
         if seconds <= 0:
             raise SearchError("no time is left to search")
         try:
-            asked = getattr(self.actor, method).remote(queries, k, seconds)
-            found: list[Results[Any]] = ray.get(asked, timeout=seconds if math.isfinite(seconds) else None)
+            reference = getattr(self.actor, method).remote(queries, k, seconds)
+            results: list[Results[Any]] = ray.get(reference, timeout=seconds if math.isfinite(seconds) else None)
         except ray.exceptions.GetTimeoutError:
             raise SearchError(f"the search found nothing within {seconds:.1f} s") from None
         except ray.exceptions.RayTaskError as error:
@@ -141,7 +141,7 @@ class SharedSearch(ReadySearch):
         except ray.exceptions.RayError as error:  # not of actors alone: a process out of memory, a full object store
             self._lose()
             raise SearchError("the search of this machine died") from error
-        return found
+        return results
 
     def _lose(self) -> None:
         self._lost.set()

@@ -18,18 +18,18 @@ Query = TypeVar("Query")
 
 
 @dataclass(eq=False)
-class _Asked(Generic[Query, Hit]):
+class _Request(Generic[Query, Hit]):
     """One caller's queries with what came of them."""
 
     queries: Sequence[Query]
     k: int
     until: float  # by the clock; later nobody waits for it
-    found: list[Results[Hit]] | None = None
+    results: list[Results[Hit]] | None = None
     error: BaseException | None = None
 
     def result(self) -> list[Results[Hit]]:
-        if self.found is not None:
-            return self.found
+        if self.results is not None:
+            return self.results
         if isinstance(self.error, Exception):
             raise self.error
         raise SearchError(f"the search failed ({self.error!r})")  # panics of Rust
@@ -50,7 +50,7 @@ class Together(Generic[Query, Hit]):
     ) -> None:
         self._search: Callable[[Sequence[Query], int], list[Results[Hit]]] = search
         self._limit, self._clock = limit, clock
-        self._waiting: deque[_Asked[Query, Hit]] = deque()
+        self._waiting: deque[_Request[Query, Hit]] = deque()
         self._arriving = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "search")
 
@@ -61,22 +61,22 @@ class Together(Generic[Query, Hit]):
             SearchError: Its turn has not come within ``seconds``.
             Exception: What the search raises.
         """
-        asked: _Asked[Query, Hit] = _Asked(queries, k, self._clock() + seconds)
+        request: _Request[Query, Hit] = _Request(queries, k, self._clock() + seconds)
         with (
             self._arriving
         ):  # as many turns as there are callers before this one, each of which takes one caller at least
-            self._waiting.append(asked)
+            self._waiting.append(request)
             turn = self._thread.submit(lambda: self._run(self._batch()))
         turn.result()
-        return asked.result()
+        return request.result()
 
     @property
     def waiting(self) -> int:
         """Calls whose turn has not come."""
         return len(self._waiting)
 
-    def _batch(self) -> list[_Asked[Query, Hit]]:
-        batch: list[_Asked[Query, Hit]] = []
+    def _batch(self) -> list[_Request[Query, Hit]]:
+        batch: list[_Request[Query, Hit]] = []
         room = self._limit
         while self._waiting:
             first = self._waiting[0]
@@ -90,20 +90,20 @@ class Together(Generic[Query, Hit]):
             room -= len(first.queries)
         return batch
 
-    def _run(self, batch: Sequence[_Asked[Query, Hit]]) -> None:
-        queries = [query for asked in batch for query in asked.queries]
+    def _run(self, batch: Sequence[_Request[Query, Hit]]) -> None:
+        queries = [query for request in batch for query in request.queries]
         if not queries:
-            for asked in batch:
-                asked.found = []
+            for request in batch:
+                request.results = []
             return
         try:
-            found = iter(self._search(queries, batch[0].k))
+            results = iter(self._search(queries, batch[0].k))
         except BaseException as error:  # noqa: BLE001 - raised to whoever asked
             if len(batch) == 1:
                 batch[0].error = error
                 return
-            for asked in batch:
-                self._run([asked])
+            for request in batch:
+                self._run([request])
             return
-        for asked in batch:
-            asked.found = [next(found) for _ in asked.queries]
+        for request in batch:
+            request.results = [next(results) for _ in request.queries]

@@ -135,8 +135,8 @@ class Settings(Table):
 
     def options(self, stage: type[Stage]) -> StageOptions:
         """Return the options of a stage, or its defaults if the preset does not name it."""
-        found: StageOptions = getattr(self, stage.name, None) or stage.Options()
-        return found
+        stage_options: StageOptions = getattr(self, stage.name, None) or stage.Options()
+        return stage_options
 
     def without(self, names: Sequence[str]) -> Settings:
         """Copy these settings without some stages or groups of stages.
@@ -152,8 +152,8 @@ class Settings(Table):
             stages = [by_name.get(stage, stage) for stage in groups.get(name, (name,))]
             stages = [stage for stage in stages if stage in self.stages]
             if not stages:
-                known = ", ".join([*self.stages, *groups])
-                raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {known}")
+                choices = ", ".join([*self.stages, *groups])
+                raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {choices}")
             left_out.update(stages)
         for name, stage in by_name.items():
             if stage in left_out and classes[name].kind == "decides":
@@ -192,7 +192,9 @@ def load_settings(
         if isinstance(profile, Profile)
         else ({}, (profile,), ())
     )
-    fitted = sorted((key for key in of_models if _models_of(key) <= {*models}), key=lambda key: len(_models_of(key)))
+    fitted = sorted(
+        (key for key in of_models if _split_models(key) <= {*models}), key=lambda key: len(_split_models(key))
+    )
     tables = (
         {"limits": limits},
         table,
@@ -208,8 +210,8 @@ def load_settings(
             raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
         raise  # it is an override
     _check_stages(preset, table, "", table, settings)
-    for key, found in (("profiles", of_profiles), ("models", of_models)):
-        for name, overlay in found.items():
+    for key, overlays_by_name in (("profiles", of_profiles), ("models", of_models)):
+        for name, overlay in overlays_by_name.items():
             _check_stages(preset, table, f'{key}."{name}".', overlay, settings)
     gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
     settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
@@ -222,12 +224,12 @@ def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapp
     Raises:
         SettingsError: The preset is malformed: there is something other than tables.
     """
-    found = table.pop(key, {})
-    if not isinstance(found, Mapping) or not all(isinstance(overlay, Mapping) for overlay in found.values()):
+    overlays = table.pop(key, {})
+    if not isinstance(overlays, Mapping) or not all(isinstance(overlay, Mapping) for overlay in overlays.values()):
         raise SettingsError(
             f"preset {preset!r} is malformed: {key} holds a table for each {key.removesuffix('s')}, and nothing else"
         )
-    return found
+    return overlays
 
 
 def _check_stages(
@@ -245,19 +247,19 @@ def _check_stages(
     Raises:
         SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
     """
-    known = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes}
-    if {*overlay} <= known:
+    keys = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes}
+    if {*overlay} <= keys:
         return
     try:
         whole = settings_from(table, overlay)
     except SettingsError as error:
         raise SettingsError(f"preset {preset!r} is malformed: [{place.removesuffix('.')}] {error}") from error
-    for name in sorted({*overlay} - known - {*whole.stage_classes}):
-        said = _no_setting(name, whole.stage_classes, preset)
-        raise SettingsError(f"preset {preset!r} is malformed: [{place}{name}] changes nothing: {said}")
+    for name in sorted({*overlay} - keys - {*whole.stage_classes}):
+        reason = _no_setting(name, whole.stage_classes, preset)
+        raise SettingsError(f"preset {preset!r} is malformed: [{place}{name}] changes nothing: {reason}")
 
 
-def _models_of(key: str) -> set[str]:
+def _split_models(key: str) -> set[str]:
     return set(key.split(MODELS))
 
 
@@ -339,12 +341,12 @@ def _check_gate(settings: Settings) -> None:
         declared = {kind.name for each in settings.stage_classes.values() for kind in each.signals}
         if gate is None or declared.issuperset(gate.features):
             continue
-        known = declared | {kind.name for name in stage_names() for kind in stage_class(name).signals}
+        signals = declared | {kind.name for name in stage_names() for kind in stage_class(name).signals}
         missing = [name for name in gate.features if name not in declared]
-        if unknown := [name for name in missing if name not in known and "." not in name]:
+        if unknown := [name for name in missing if name not in signals and "." not in name]:
             raise SettingsError(
                 f"{stage.name}.gate: {options.gate} weighs unknown signals: {', '.join(unknown)}; no stage declares them. Correct "
-                f"the name, or declare it among the signals of the stage that records it; known: {', '.join(sorted(known))}"
+                f"the name, or declare it among the signals of the stage that records it; known: {', '.join(sorted(signals))}"
             )
         _warn_of_missing_signals(str(options.gate), tuple(missing))
 
@@ -372,20 +374,20 @@ def _check_overrides(overrides: Sequence[str], settings: Settings, preset: str =
 
 def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list[str]:
     """Return a message for each environment variable that begins with ``CRAG_`` and names nothing under a preset and a profile."""
-    known, stages, said = {*VARIABLES, *profile.variables}, settings.stage_classes, []
-    others = [each.removeprefix(ENVIRONMENT) for each in sorted(known)]
+    variables, stages, messages = {*VARIABLES, *profile.variables}, settings.stage_classes, []
+    others = [each.removeprefix(ENVIRONMENT) for each in sorted(variables)]
     for variable in sorted(os.environ):
         key = variable.upper().removeprefix(ENVIRONMENT).replace("__", ".").lower()
-        if not variable.upper().startswith(ENVIRONMENT) or variable in known or _is_setting(key, stages):
+        if not variable.upper().startswith(ENVIRONMENT) or variable in variables or _is_setting(key, stages):
             continue
         near = [ENVIRONMENT + each.replace(".", "__").upper() for each in _near(key, stages)]
         near = near or [
             ENVIRONMENT + each for each in get_close_matches(variable.upper().removeprefix(ENVIRONMENT), others, 1)
         ]
-        said.append(
+        messages.append(
             f"environment variable {variable} names no setting{_why(key, stages, preset)}; {_suggest(near)}unset it"
         )
-    return said
+    return messages
 
 
 def _is_setting(key: str, stages: Collection[str]) -> bool:
@@ -396,15 +398,15 @@ def _is_setting(key: str, stages: Collection[str]) -> bool:
 def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
     """Return the settings that a key may stand for: of tables whose names share a word with its own, or are nearly the same."""
     name, _, option = key.partition(".")
-    known = [*Settings.model_fields, *stages]
-    alike = [each for each in known if {*each.split("_")} & {*name.split("_")}]
-    found: list[str] = []
-    for each in alike or get_close_matches(name, known, 1):
+    keys = [*Settings.model_fields, *stages]
+    alike = [each for each in keys if {*each.split("_")} & {*name.split("_")}]
+    suggestions: list[str] = []
+    for each in alike or get_close_matches(name, keys, 1):
         options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
         option = RENAMED.get(each, {}).get(option, option)
         near = {option} if option in options else {*get_close_matches(option, options, 2)}
-        found += [f"{each}.{one}" for one in options if one in near] or [each]
-    return found
+        suggestions += [f"{each}.{one}" for one in options if one in near] or [each]
+    return suggestions
 
 
 def _why(key: str, stages: Collection[str], preset: str) -> str:
@@ -419,8 +421,8 @@ def _why(key: str, stages: Collection[str], preset: str) -> str:
 
 def _no_setting(key: str, stages: Mapping[str, type[Stage]], preset: str = "") -> str:
     """Return the message for a key that begins with no setting of every preset and with none of these stages."""
-    known = ", ".join([*Settings.model_fields, *stages])
-    return f"there is no setting {key!r}{_why(key, stages, preset)}; {_suggest(_near(key, stages))}known: {known}"
+    choices = ", ".join([*Settings.model_fields, *stages])
+    return f"there is no setting {key!r}{_why(key, stages, preset)}; {_suggest(_near(key, stages))}known: {choices}"
 
 
 def _suggest(near: Sequence[str]) -> str:
@@ -504,17 +506,17 @@ def parse_assignment(text: str) -> dict[str, Any]:
 def _format_validation_error(error: ValidationError, schema: type[Settings], overrides: Sequence[str]) -> str:
     """Format validation errors as one clause each; a clause about an override names that override."""
     clauses = []
-    for found in error.errors():
-        place = [str(part) for part in found["loc"]]
-        own = found["type"] == "value_error"  # of a validator, which says what is wrong with the table
-        if isinstance(found["input"], Mapping) and found["input"] and not own and not _fields(schema, place):
-            place.append(str(next(iter(found["input"]))))  # a table where a value belongs: a key with too many dots
+    for details in error.errors():
+        place = [str(part) for part in details["loc"]]
+        own = details["type"] == "value_error"  # of a validator, which says what is wrong with the table
+        if isinstance(details["input"], Mapping) and details["input"] and not own and not _fields(schema, place):
+            place.append(str(next(iter(details["input"]))))  # a table where a value belongs: a key with too many dots
         key, inside = ".".join(place), ".".join(place[:-1])
-        if found["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
+        if details["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
             continue
         blamed = [text for text in overrides if key.startswith(parse_key(text))]
-        clauses.append(f"{blamed[-1] if blamed else key}: {found['msg'][:1].lower()}{found['msg'][1:]}")
+        clauses.append(f"{blamed[-1] if blamed else key}: {details['msg'][:1].lower()}{details['msg'][1:]}")
     return "; ".join(clauses)
 
 
@@ -531,7 +533,9 @@ def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:
     return model.model_fields
 
 
-def _unknown(key: str, known: Iterable[str], inside: str = "") -> str:
-    known = list(dict.fromkeys(known))
-    near = _suggest(get_close_matches(key.rpartition(".")[2], known, 1))
-    return f"there is no setting {key!r}; {near}known{f' in {inside}' if inside else ''}: {', '.join(known) or 'none'}"
+def _unknown(key: str, choices: Iterable[str], inside: str = "") -> str:
+    choices = list(dict.fromkeys(choices))
+    near = _suggest(get_close_matches(key.rpartition(".")[2], choices, 1))
+    return (
+        f"there is no setting {key!r}; {near}known{f' in {inside}' if inside else ''}: {', '.join(choices) or 'none'}"
+    )

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.base.named import canonical, name_of
+from agents.base.named import canonical, parse_name
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
 from agents.search.collection import Collection
@@ -140,8 +140,8 @@ class RunConfig:
 
             profile = "gpu" if torch.cuda.is_available() else "embedded"
         config, unknown = cls._read(os.environ.get("CRAG_PRESET", "best"), profile)
-        for said in unknown:
-            log.warning("%s", said)
+        for message in unknown:
+            log.warning("%s", message)
         return config
 
     @classmethod
@@ -159,8 +159,8 @@ class RunConfig:
         collection: Collection | None = None,
     ) -> tuple[RunConfig, list[str]]:
         """Return the configuration, and what ``unknown_variables`` says of the environment."""
-        chosen = load_profile(profile).under(name_of(preset))
-        ready = chosen if chat_model is None else chosen.with_chat_model(chat_model)
+        base_profile = load_profile(profile).under(parse_name(preset))
+        ready = base_profile if chat_model is None else base_profile.with_chat_model(chat_model)
         ready = ready if base_url is None else ready.with_server(base_url)
         ready = ready.with_server_options(server) if server else ready
         note = ""
@@ -169,7 +169,7 @@ class RunConfig:
 
             # Its indices are in the cache, whatever the profile searches otherwise.
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
-            gate, note = find_gate(collection, name_of(preset), ready.gate_models)
+            gate, note = find_gate(collection, parse_name(preset), ready.gate_models)
             overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
         whole = load_settings(preset, ready, overrides=overrides)
         settings = whole.without(without)
@@ -178,7 +178,7 @@ class RunConfig:
             if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         config = cls(canonical(preset), ready, settings, cache, collection, note)
-        return config, unknown_variables(whole, name_of(preset), ready)
+        return config, unknown_variables(whole, parse_name(preset), ready)
 
     @cached_property
     def prompts(self) -> PromptLibrary:
@@ -194,7 +194,7 @@ class RunConfig:
             return None
         models = MODELS.join(self.profile.gate_models)
         return (
-            f"preset {name_of(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
+            f"preset {parse_name(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
             "docs/calibration.md says how one is fitted"
         )
 
@@ -237,11 +237,11 @@ class RunConfig:
         search, tag = self.profile.search, _tag(split)
         image_model = with_revision(search.image_model, search.image_revision)
         text_model = with_revision(search.text_model, search.text_revision)
-        wanted = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
-        wanted = wanted if search.kind == "organiser" else []
-        indices = [index.format(split=tag) for _, index in wanted]
+        pairs = [(image_model, search.image_index)] * (web or images) + [(text_model, search.web_index)] * web
+        pairs = pairs if search.kind == "organiser" else []
+        indices = [index.format(split=tag) for _, index in pairs]
         roles = list_roles(self.settings, self.prompts) if models else ()
-        return unreachable(self.profile, roles, indices, [encoder for encoder, _ in wanted], servers=servers)
+        return unreachable(self.profile, roles, indices, [encoder for encoder, _ in pairs], servers=servers)
 
     def plan_search(self, split: str, *, web: bool = True, images: bool = True) -> dict[str, Any]:
         """Return the arguments of ``unreachable`` and ``pipeline``: of the collection if there is one, else of the split."""
@@ -292,11 +292,11 @@ class RunConfig:
         from agents.search.hub import find_published
 
         hub, search = self.cache / "hub", self.profile.search
-        found = find_published(hub, search.image_index)
+        times = find_published(hub, search.image_index)
         if web:
             pages = find_published(hub, search.web_index)
-            found = {split: when for split, when in found.items() if split in pages}
-        return [split.replace("-", "_") for split in sorted(found, key=lambda split: -found[split])]
+            times = {split: when for split, when in times.items() if split in pages}
+        return [split.replace("-", "_") for split in sorted(times, key=lambda split: -times[split])]
 
     def newest_split(self, *, web: bool = True) -> str:
         """Return the split to search by default: the one prepared last, else the organiser's."""
@@ -308,33 +308,33 @@ class RunConfig:
         from agents.search.hub import current_revision
 
         search = self.profile.search
-        wanted = {"image": search.image_index, **({"web": search.web_index} if web else {})}
-        hub, known = self.cache / "hub", self.splits(web=web)
-        for what, template in wanted.items():
+        templates = {"image": search.image_index, **({"web": search.web_index} if web else {})}
+        hub, splits = self.cache / "hub", self.splits(web=web)
+        for kind, template in templates.items():
             dataset_id = template.format(split=_tag(split))
             if current_revision(hub, dataset_id) is not None:
                 continue
             place = "" if self.cache.resolve() == DEFAULT_CACHE else f" --cache {self.cache}"
             if self.collection is not None:
                 raise SearchError(f"{self.collection.folder} is not indexed; run: {self._index_command}{place}")
-            sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[what]
+            sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[kind]
             if _tag(split) in _PREPARED:
                 mend = f"prepare it: python -m mini_crag_mm.prepare --split {_tag(split).replace('-', '_')}{place}"
             else:
                 mend = f"build it: python -m agents.search.build_index {sources} --split {split}{place}"
-            has = f"the cache has {', '.join(known)}: --split {known[0]}, or " if known else ""
-            raise SearchError(f"there is no {what} index {dataset_id} in {hub}; {has}{mend}")
+            has = f"the cache has {', '.join(splits)}: --split {splits[0]}, or " if splits else ""
+            raise SearchError(f"there is no {kind} index {dataset_id} in {hub}; {has}{mend}")
 
     @property
     def _index_command(self) -> str:
         """Command that indexes the collection with the encoders of the profile."""
         search, folder = self.profile.search, self.collection.folder if self.collection is not None else ""
-        wanted = {
+        models = {
             "image": with_revision(search.image_model, search.image_revision),
             "text": with_revision(search.text_model, search.text_revision),
         }
         encoders = [
-            f"--{kind}-model {model}" for kind, model in wanted.items() if model not in ("efficientnet-lite2", "minilm")
+            f"--{kind}-model {model}" for kind, model in models.items() if model not in ("efficientnet-lite2", "minilm")
         ]
         return " ".join(["crag index", str(folder), *encoders])
 

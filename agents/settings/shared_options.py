@@ -49,13 +49,13 @@ class ModelOptions(Options):
     @property
     def server(self) -> dict[str, Any]:
         """Options of models behind a server that take the place of the profile's."""
-        given = {
+        options = {
             "concurrency": self.max_connections,
             "attempts": None if self.max_retries is None else self.max_retries + 1,
             "max_wait": self.max_wait,
             "reasoning_tokens": self.reasoning_tokens,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class ProbedModelOptions(ModelOptions):

@@ -16,10 +16,10 @@ def list_roles(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:
     Raises:
         PromptError: A prompt is missing or malformed.
     """
-    found: dict[str, None] = {}
+    roles: dict[str, None] = {}
     for stage in create_stages(settings):
-        found.update(dict.fromkeys([*_chat_roles(stage, prompts), *stage.roles()]))
-    return tuple(found)
+        roles.update(dict.fromkeys([*_chat_roles(stage, prompts), *stage.roles()]))
+    return tuple(roles)
 
 
 def list_chat_roles(settings: Settings, prompts: PromptLibrary) -> tuple[str, ...]:

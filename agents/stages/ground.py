@@ -5,7 +5,7 @@ from typing import TypeVar
 from PIL import Image
 from pydantic import Field
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import Box, Detection, Mask
 from agents.models.pixels import picture_key
 from agents.models.vision.boxes import usable
@@ -46,8 +46,8 @@ class Ground(Stage):
 
     def __init__(self, options: StageOptions | None = None) -> None:
         super().__init__(options)
-        self._detected: Remembered[tuple[str, tuple[str, ...]], list[Detection]] = Remembered(_KEPT_BOXES)
-        self._outlined: Remembered[tuple[str, tuple[Box, ...]], list[Mask]] = Remembered(_KEPT_MASKS)
+        self._detected: ResultCache[tuple[str, tuple[str, ...]], list[Detection]] = ResultCache(_KEPT_BOXES)
+        self._outlined: ResultCache[tuple[str, tuple[Box, ...]], list[Mask]] = ResultCache(_KEPT_MASKS)
 
     def roles(self) -> tuple[str, ...]:
         """Name the detector, and the segmenter if masks are wanted."""
@@ -84,7 +84,7 @@ class Ground(Stage):
 
 
 def look_once(
-    cache: Remembered[tuple[str, tuple[Query, ...]], list[Result]],
+    cache: ResultCache[tuple[str, tuple[Query, ...]], list[Result]],
     photos: Sequence[tuple[str, Image.Image]],
     queries: Sequence[tuple[Query, ...]],
     look: Callable[[Sequence[Image.Image], Sequence[Sequence[Query]]], list[list[Result]]],

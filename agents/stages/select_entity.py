@@ -270,7 +270,7 @@ class SelectEntity(Stage):
             for turn, _ in named
             if turn.image is not None and id(turn) in pictures
         ]
-        photos = feature_cache.of_photos({key: image for _, key, image in turn_photos})
+        photos = feature_cache.get_photo_features({key: image for _, key, image in turn_photos})
         return {id(turn): self._same(turn, photos[key], pictures[id(turn)]) for turn, key, _ in turn_photos}
 
     def _pictures(
@@ -280,7 +280,7 @@ class SelectEntity(Stage):
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
-        features_by_url = feature_cache.of(
+        features_by_url = feature_cache.get_features(
             list(named)[:_MAX_COMPARED], lambda urls: context.search.pictures(urls, deadline=context.deadline)
         )
         return [(features, named[url]) for url, features in features_by_url.items()]

@@ -24,11 +24,11 @@ class _Cancellation:
 class Deadline:
     """The point in time by which a batch must be answered, ``seconds`` from now (``float("inf")`` for no limit) by a monotonic clock."""
 
-    def __init__(self, seconds: float, clock: Clock = time.monotonic, _of: Deadline | None = None) -> None:
+    def __init__(self, seconds: float, clock: Clock = time.monotonic, _parent: Deadline | None = None) -> None:
         self._clock = clock
         self._start = clock()
         self._end = self._start + seconds
-        self._cancellation: _Cancellation = _Cancellation() if _of is None else _of._cancellation
+        self._cancellation: _Cancellation = _Cancellation() if _parent is None else _parent._cancellation
 
     def cancel(self) -> None:
         """Let it and all that were made of it end now; whatever looks at one of them stops as if its time were over."""

@@ -81,7 +81,7 @@ class Plan:
 
 
 def plan(
-    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, left: float, whole_call: float
+    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, remaining: float, whole_call: float
 ) -> Plan:
     """Decide how to run a stage: whole, reduced, or not at all.
 
@@ -93,21 +93,21 @@ def plan(
         later: The stages after it.
         times: Estimates of their seconds.
         turns: Number of turns.
-        left: Seconds until the deadline of the call.
+        remaining: Seconds until the deadline of the call.
         whole_call: Seconds that the call had at its beginning.
     """
     reserve = kept_for(later, times, turns, whole_call)
-    has = left - reserve
-    wanted = times.seconds(stage.name, turns, stage.wanted_seconds)
-    minimum = min(estimate_reduced(stage, times, turns), wanted)
+    has = remaining - reserve
+    full_seconds = times.seconds(stage.name, turns, stage.wanted_seconds)
+    minimum = min(estimate_reduced(stage, times, turns), full_seconds)
     of_others = sum(estimate_reduced(other, times, turns) for other in later)
-    kept = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
-    if has >= wanted and (minimum == wanted or left - of_others >= wanted):
+    reserve_text = f" and {reserve:.2f} s kept for later stages" if reserve > 0 else ""
+    if has >= full_seconds and (minimum == full_seconds or remaining - of_others >= full_seconds):
         return Plan("whole", reserve)
-    said = f"{max(0.0, left):.2f} s left{kept}"
+    budget_text = f"{max(0.0, remaining):.2f} s left{reserve_text}"
     if stage.min_seconds <= 0 or has >= minimum or (stage.kind != "ordinary" and has > 0):
-        return Plan("short", reserve, f"{said}, would like {wanted:.2f} s")
-    return Plan("skipped", reserve, f"{said}, needs {minimum:.2f} s")
+        return Plan("short", reserve, f"{budget_text}, would like {full_seconds:.2f} s")
+    return Plan("skipped", reserve, f"{budget_text}, needs {minimum:.2f} s")
 
 
 def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
@@ -134,7 +134,7 @@ def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_ca
 class _Time:
     mean: float
     deviation: float
-    seen: int = 1
+    count: int = 1
 
     @property
     def seconds(self) -> float:
@@ -145,28 +145,28 @@ class Estimates:
     """How long stages take, learnt from how long they took: by name, whole or short, and number of turns. One for an agent."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bool], dict[int, _Time]] = {}
+        self._estimates: dict[tuple[str, bool], dict[int, _Time]] = {}
 
     def observe(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Update the estimate with the seconds that a stage took for so many turns: mean and deviation, exponentially weighted."""
-        sizes = self._known.setdefault((stage, short), {})
-        known = sizes.get(turns)
-        if known is None:
+        sizes = self._estimates.setdefault((stage, short), {})
+        estimate = sizes.get(turns)
+        if estimate is None:
             sizes[turns] = _Time(seconds, seconds / 4)
             return
-        known.seen += 1
-        known.deviation += _DEVIATION_GAIN * (abs(seconds - known.mean) - known.deviation)
-        known.mean += _MEAN_GAIN * (seconds - known.mean)
+        estimate.count += 1
+        estimate.deviation += _DEVIATION_GAIN * (abs(seconds - estimate.mean) - estimate.deviation)
+        estimate.mean += _MEAN_GAIN * (seconds - estimate.mean)
 
     def at_least(self, stage: str, turns: int, seconds: float, *, short: bool = False) -> None:
         """Raise the estimate of a stage that had not ended after so many seconds to at least these."""
-        sizes = self._known.setdefault((stage, short), {})
+        sizes = self._estimates.setdefault((stage, short), {})
         if turns not in sizes or sizes[turns].seconds < seconds:
             sizes[turns] = _Time(seconds, 0.0)
 
     def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
         """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
-        sizes = self._known.get((stage, short))
+        sizes = self._estimates.get((stage, short))
         if not sizes:
             return declared
         nearest = _nearest(sizes, turns)
@@ -178,12 +178,12 @@ class Estimates:
         A single observation may have been an accident. Repeated ones are retried ever more seldom, since that costs later stages.
         """
         for short in (False, True):
-            sizes = self._known.get((stage, short))
+            sizes = self._estimates.get((stage, short))
             if sizes:
-                known = sizes[_nearest(sizes, turns)]
-                factor = _DECAY ** (1 / known.seen**2)
-                known.mean *= factor
-                known.deviation *= factor
+                estimate = sizes[_nearest(sizes, turns)]
+                factor = _DECAY ** (1 / estimate.count**2)
+                estimate.mean *= factor
+                estimate.deviation *= factor
 
 
 def _nearest(sizes: Iterable[int], turns: int) -> int:
@@ -218,19 +218,19 @@ class DialogTimes:
         own, dialog = self._limits.seconds_per_turn, self._limits.seconds_per_dialog
         if not turn.history:
             return min(own, dialog)
-        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._spent_by(turn)))
+        return min(own, _DIALOG_SHARE * max(0.0, dialog - self._find_spent(turn)))
 
     def charge(self, turns: Sequence[DialogTurn], seconds: float) -> None:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
-            spent = seconds / len(turns) + (self._spent_by(turn) if turn.history else 0.0)
+            spent = seconds / len(turns) + (self._find_spent(turn) if turn.history else 0.0)
             for key in _keys(turn):
                 self._spent.pop(key, None)
                 self._spent[key] = spent
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
-    def _spent_by(self, turn: DialogTurn) -> float:
+    def _find_spent(self, turn: DialogTurn) -> float:
         return max(self._spent.get(key, 0.0) for key in _keys(turn))
 
 

@@ -72,7 +72,7 @@ class SubprocessWorker:
                 return process.run(function, data, end, self._is_cancelled)
             except (OSError, EOFError) as error:  # TimeoutError is an OSError
                 with contextlib.suppress(SubprocessError):
-                    self._replaced()  # at once: the next work need not wait for its start
+                    self._restart()  # at once: the next work need not wait for its start
                 if isinstance(error, TimeoutError):
                     raise
                 raise SubprocessError("the process ended") from error
@@ -80,9 +80,9 @@ class SubprocessWorker:
             self._lock.release()
 
     def _running(self) -> _Process:
-        return self._process if self._process is not None and self._process.alive else self._replaced()
+        return self._process if self._process is not None and self._process.alive else self._restart()
 
-    def _replaced(self) -> _Process:
+    def _restart(self) -> _Process:
         if self._end is not None:
             self._end()
         self._process = None
@@ -95,12 +95,14 @@ class _Process:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         path = {"PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
-        kept = {name: value for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT") if (value := os.environ.get(name))}
+        environment = {
+            name: value for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT") if (value := os.environ.get(name))
+        }
         with theirs:
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", _MAIN.format(fd=theirs.fileno())],
-                    env={**kept, **path},
+                    env={**environment, **path},
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -150,8 +152,8 @@ class _Process:
         """Wait for the process to say something; return whether it did before the end, and before it was cancelled."""
         if is_cancelled is None:
             return self._connection.poll(max(0.0, end - time.monotonic()))
-        while (left := end - time.monotonic()) > 0 and not is_cancelled():
-            if self._connection.poll(min(_POLL_SECONDS, left)):
+        while (remaining := end - time.monotonic()) > 0 and not is_cancelled():
+            if self._connection.poll(min(_POLL_SECONDS, remaining)):
                 return True
         return False
 
@@ -182,15 +184,15 @@ def serve(fd: int) -> None:
             signal.ITIMER_REAL, seconds + _SPARE_SECONDS
         )  # its default action ends the process, in C code too
         try:
-            state, made = _DONE, _function(function)(data)
+            state, result = _DONE, _function(function)(data)
         except BaseException as error:  # noqa: BLE001 - parsers raise anything, and the next file may be a good one
-            state, made = _FAILED, f"{type(error).__name__}: {error}"[:300].encode(errors="replace")
+            state, result = _FAILED, f"{type(error).__name__}: {error}"[:300].encode(errors="replace")
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         connection.send_bytes(state)
-        connection.send_bytes(made)
+        connection.send_bytes(result)
 
 
 def _function(name: str) -> Callable[[bytes], bytes]:
     module, _, function = name.partition(":")
-    found: Callable[[bytes], bytes] = getattr(importlib.import_module(module), function)
-    return found
+    target: Callable[[bytes], bytes] = getattr(importlib.import_module(module), function)
+    return target

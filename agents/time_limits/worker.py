@@ -81,24 +81,24 @@ class Worker:
             self._thread = threading.Thread(target=_serve, args=(self._jobs,), name="crag-worker", daemon=True)
             self._thread.start()
             weakref.finalize(self, self._jobs.put, None)
-        done: Future[T] = Future()
-        self._jobs.put((work, done))
+        future: Future[T] = Future()
+        self._jobs.put((work, future))
         try:
             while True:
                 try:
-                    return done.result(self.poll_seconds)
+                    return future.result(self.poll_seconds)
                 except NotYet:
-                    if done.done():  # the work raised a TimeoutError itself, or has ended since the wait did
-                        return done.result()
+                    if future.done():  # the work raised a TimeoutError itself, or has ended since the wait did
+                        return future.result()
                     if over():
                         raise HungError(self._thread) from None
         except BaseException as error:
-            ours = done.done() and done.exception() is error  # else a signal's, to the thread that waits
+            ours = future.done() and future.exception() is error  # else a signal's, to the thread that waits
             if not ours or isinstance(error, Exception | KeyboardInterrupt):
                 raise
             raise EscapedError(f"{type(error).__name__}: {error}") from error
         finally:
-            if not done.done():  # too late, or the waiting thread was interrupted
+            if not future.done():  # too late, or the waiting thread was interrupted
                 self._abandon()
 
     def _abandon(self) -> None:
@@ -112,12 +112,12 @@ class Worker:
 
 def _serve(jobs: _Jobs) -> None:
     while (job := jobs.get()) is not None:
-        work, done = job
+        work, future = job
         try:
-            done.set_result(work())
+            future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
-            done.set_exception(error)
-        del job, work, done  # or the turns would live until the next ones come
+            future.set_exception(error)
+        del job, work, future  # or the turns would live until the next ones come
 
 
 _left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()

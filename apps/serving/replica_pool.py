@@ -17,8 +17,8 @@ from agents.base.cluster import (
     MAX_DEATHS,
     START_SECONDS,
     GoneError,
+    NodeActor,
     OnePerNode,
-    Placed,
     cluster,
     end_actors,
     share_gpus,
@@ -32,7 +32,7 @@ MakeAnswerer = Callable[[Any], Answerer]
 """Builds an answerer from a replacement of its search pipeline, or None; sent to other processes."""
 
 
-class AnswerReplica(Placed):
+class AnswerReplica(NodeActor):
     """Answerer that runs in a process of Ray."""
 
     def __init__(self, make: MakeAnswerer, folder: str) -> None:

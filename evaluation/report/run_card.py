@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from evaluation.files.manifest import list_models
 
 _FIELDS = ("date", "commit", "preset", "profile", "models", "dataset", "turns", "judge", "rules")
@@ -31,7 +31,7 @@ def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]
     models: dict[str, list[str]] = {}
     for about in abouts:
         for name in ("preset", "profile"):
-            fields[name].append(name_of(str(about.get(name) or "")))
+            fields[name].append(parse_name(str(about.get(name) or "")))
         for name in ("dataset", "judge", "rules"):
             fields[name].append(_strip_folders(about.get(name) or ""))
         for name in ("date", "commit"):  # a run that was resumed has several

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.base.cluster import Placed
+from agents.base.cluster import NodeActor
 from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
@@ -234,7 +234,7 @@ def _launch_foreign_agent(
     return LaunchedAgent(agent, evidence=evidence, close=agent.close)
 
 
-def plan_shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[Placed], Sequence[Any]] | None:
+def plan_shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[type[NodeActor], Sequence[Any]] | None:
     """Return the Ray actor that searches for all replicas of a machine, and its arguments.
 
     Returns:

@@ -20,8 +20,8 @@ from agents.base.cluster import (
     START_SECONDS,
     ClusterError,
     GoneError,
+    NodeActor,
     OnePerNode,
-    Placed,
     cluster,
     end_actors,
     share_gpus,
@@ -85,7 +85,7 @@ class Assignment:
         self._open[replica] = []
 
 
-class Replica(Placed):
+class Replica(NodeActor):
     """An agent in a process of Ray, built by the same command line as that of one process."""
 
     def __init__(self, options: RunOptions, build: BuildAgent | None, folder: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from evaluation.run.launching import read_settings
 from evaluation.studies.figures import Result
 from evaluation.studies.result_tables import (
@@ -48,7 +48,7 @@ def make_variants(
     """
     settings = read_settings(preset, profile, chat_model, base_url)
     left_out = [leave_out(name, preset, settings) for name in names or [part.name for part in select_parts(settings)]]
-    return [Variant(name_of(preset), preset), *left_out]
+    return [Variant(parse_name(preset), preset), *left_out]
 
 
 def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:

@@ -18,7 +18,7 @@ from tomlkit.exceptions import TOMLKitError
 from agents.base.command_options import Flag, Options
 from agents.base.files import read_toml, write_whole
 from agents.base.linear_head import HeadError
-from agents.base.named import canonical, find_file, name_of
+from agents.base.named import canonical, find_file, parse_name
 from agents.methods.gate import Gate
 from agents.settings.shared_options import JsonOptions
 from evaluation.commands import make_console, print_json, run_to_exit_status
@@ -222,7 +222,7 @@ def _refuse_other_weights(material: FitData) -> None:
 
 def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
     parts = (options.preset, material.profile, *([Path(material.chat_model).name] if material.chat_model else []))
-    return PRESETS / "gates" / f"{'_'.join(map(name_of, parts))}.json"
+    return PRESETS / "gates" / f"{'_'.join(map(parse_name, parts))}.json"
 
 
 def _fit_rule(options: CalibrateOptions, console: Console) -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.base.linear_head import HeadError
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from agents.methods.gate import Gate
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.manifest import current_commit, list_models, read_manifest
@@ -98,7 +98,7 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     )  # fmt: skip
     _refuse_too_few(turns)
     config, _ = prepare(run)
-    name = name_of(config.preset)
+    name = parse_name(config.preset)
     before = _load_preset_gate(options)
     tried = _try_gates(turns, before, options)
     best = max(tried, key=lambda each: each.study.points.mean())

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from evaluation.run.launching import preset_names, read_settings
 from evaluation.scores.scoring import SPLITS
 from evaluation.studies.figures import Result, check_base, compute_figures
@@ -44,7 +44,7 @@ def make_variants(
         EvaluationError: There is no such preset or profile, a preset is malformed, or a variant is not well written.
     """
     presets = preset_names() if names.strip() == "all" else [name.strip() for name in names.split(",") if name.strip()]
-    variants = [*(Variant(name_of(name), name) for name in dict.fromkeys(presets)), *map(parse_variant, also)]
+    variants = [*(Variant(parse_name(name), name) for name in dict.fromkeys(presets)), *map(parse_variant, also)]
     for variant in variants:
         read_settings(variant.preset, profile, chat_model, base_url)  # report a misspelt name before anything is run
     return variants
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         selection = make_variants(options.presets, options.also, options.profile, *model)
         labels = [variant.label for variant in selection]
         base = options.against or labels[0]
-        bases.append(base if base in labels else check_base(name_of(base), labels))
+        bases.append(base if base in labels else check_base(parse_name(base), labels))
         return selection
 
     bases: list[str] = []

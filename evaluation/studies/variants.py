@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agents.base.named import name_of
+from agents.base.named import parse_name
 from evaluation.records import EvaluationError
 from evaluation.run.launching import stage_groups
 
@@ -33,7 +33,7 @@ class Variant:
     @property
     def preset_name(self) -> str:
         """Name of the preset; of a path, that of the file."""
-        return name_of(self.preset)
+        return parse_name(self.preset)
 
     @property
     def folder(self) -> str:
@@ -77,7 +77,7 @@ class Part:
 
     def leave_out(self, preset: str, settings: Mapping[str, Any]) -> Variant:
         """Return the preset without the part."""
-        label = f"{name_of(preset)} w/o {self.name}"
+        label = f"{parse_name(preset)} w/o {self.name}"
         if self.switch is not None:
             key, off = self.switch
             return Variant(label, preset, settings=(f"{key}={str(off).lower()}", *self.besides))
@@ -121,7 +121,7 @@ def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
         EvaluationError: The name is that of a part which the preset does not have.
     """
     if "=" in name:
-        return Variant(f"{name_of(preset)} with {name}", preset, settings=(name,))
+        return Variant(f"{parse_name(preset)} with {name}", preset, settings=(name,))
     part_name = name.replace("_", " ").replace("-", " ").lower()
     for part in (*PARTS, *MORE_PARTS):
         if part.name == part_name:
@@ -130,7 +130,7 @@ def leave_out(name: str, preset: str, settings: Mapping[str, Any]) -> Variant:
                 lacks = f"preset {preset!r} has no {part.name}"
                 raise EvaluationError(f"{lacks}; it has: {had or 'none of the known parts'}")
             return part.leave_out(preset, settings)
-    return Variant(f"{name_of(preset)} w/o {name}", preset, without=(name,))
+    return Variant(f"{parse_name(preset)} w/o {name}", preset, without=(name,))
 
 
 def parse_variant(text: str) -> Variant:

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from agents.base.cluster import OnePerNode, Placed, cluster, end_actors
+from agents.base.cluster import NodeActor, OnePerNode, cluster, end_actors
 from agents.base.command_options import Options
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -56,7 +56,7 @@ _WORDS = 12  # of a query
 _SIZE = (960, 1280)  # of a photo, the evaluator's
 
 
-class Asking(Placed):
+class Asking(NodeActor):
     """Replica that only searches; without ``actor`` over indices of its own."""
 
     def __init__(self, cache: Path, folder: str) -> None:

@@ -23,7 +23,7 @@ from pydantic import Field
 from agents.base.command_options import Flag, Options
 from agents.models.base import FloatArray
 from agents.search.index_builder import IMAGE_COLLECTION, WEB_COLLECTION, Row, batches, chroma
-from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect
+from agents.search.milvus import METADATA, Collection, StoredCollection, connect, format_alias
 from agents.search.milvus_target import MilvusTarget
 from evaluation.commands import make_console
 from lab.benchmarks.common import build_table, run
@@ -168,7 +168,7 @@ def _measure_milvus(options: DatabaseOptions, vectors: Vectors, index: str) -> l
     begun, cpu = time.perf_counter(), time.process_time()
     MilvusTarget(options.url, index, progress=False).publish(vectors.rows, vectors, collection, _MODEL, dataset)  # type: ignore[arg-type]
     client = connect(options.url)
-    name = Stored(alias_of(dataset), _MODEL, f"{index.lower()}_1").name
+    name = StoredCollection(format_alias(dataset), _MODEL, f"{index.lower()}_1").name
     while client.describe_index(name, "vector").get("pending_index_rows", 0):
         time.sleep(1)  # a server builds its index beside; what it has not indexed is searched exactly
     grown = "" if place is None else f"{(_bytes(place) - before) / 1e6:.0f}"
@@ -184,7 +184,7 @@ def _measure_milvus(options: DatabaseOptions, vectors: Vectors, index: str) -> l
     measured = _measure(
         vectors, lambda queries: [[row[0] for row in rows] for rows in searcher.search_vectors(queries, K)]
     )
-    client.drop_alias(alias_of(dataset))
+    client.drop_alias(format_alias(dataset))
     client.drop_collection(name)
     return [vectors.name, engine, *spent, *measured]
 

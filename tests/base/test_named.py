@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.base.named import ImportPath, canonical, find_file, import_path, look_up, name_of
+from agents.base.named import ImportPath, canonical, find_file, import_path, look_up, parse_name
 from agents.models.base import ChatModel, ChatRequest, ModelError
 from agents.models.registry import ModelRegistry, list_options
 from agents.profiles.profile import SettingsError, load_profile
@@ -143,11 +143,11 @@ def test_what_is_no_import_path(reference: str) -> None:
 
 def test_the_forms_of_a_reference(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("")
-    assert look_up("a", "x", ValueError, known=["a"], files=True, attribute="Class") == "a"
+    assert look_up("a", "x", ValueError, choices=["a"], files=True, attribute="Class") == "a"
     assert look_up("./a", "x", ValueError, files=True, beside=tmp_path) == tmp_path / "a.toml"
     assert look_up("m.n:C.load", "x", ValueError, attribute="Class") == ImportPath("m.n", "C.load")
     assert find_file("a", "x", tmp_path, ValueError) == tmp_path / "a.toml"
     with pytest.raises(ValueError, match="there is no x 3; known: a;"):
         find_file(3, "x", tmp_path, ValueError)
-    assert [name_of(each) for each in ("a", "x/a", "a.toml", "/x/a.b.toml")] == ["a", "a", "a", "a.b"]
+    assert [parse_name(each) for each in ("a", "x/a", "a.toml", "/x/a.b.toml")] == ["a", "a", "a", "a.b"]
     assert canonical("a") == "a" and canonical("a.toml") == canonical("./a") == str(Path.cwd() / "a.toml")

@@ -97,7 +97,7 @@ def test_estimates_of_a_single_observation_decay_faster_and_other_sizes_keep_the
 
 
 def planned(known: Estimates, left: float, later: Sequence[Stage] = ()) -> Plan:
-    return plan(Timed("ground"), later, known, 1, left=left, whole_call=10.0)
+    return plan(Timed("ground"), later, known, 1, remaining=left, whole_call=10.0)
 
 
 def test_a_stage_runs_whole_short_or_not_at_all() -> None:
@@ -140,8 +140,8 @@ def test_the_time_kept_for_the_answer_is_that_of_a_reduced_answer() -> None:
 def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
     known = Estimates()
     known.observe("answer", 1, 6.0)
-    assert plan(Timed("answer", "answers"), [], known, 1, left=0.5, whole_call=10.0).mode == "short"
-    assert plan(Timed("ground"), [], known, 1, left=0.5, whole_call=10.0).mode == "skipped"
+    assert plan(Timed("answer", "answers"), [], known, 1, remaining=0.5, whole_call=10.0).mode == "short"
+    assert plan(Timed("ground"), [], known, 1, remaining=0.5, whole_call=10.0).mode == "skipped"
 
 
 def test_measured_seconds_win_over_declared_seconds() -> None:

@@ -128,8 +128,8 @@ def test_the_probe_shows_llama_cpps_own_server_a_picture(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     for model in served(gguf, mmproj):
         assert isinstance(model, OpenAIChat)
-        seen = {each.name: each.said for each in probe(model, sees=True).findings}
+        seen = {each.name: each.detail for each in probe(model, sees=True).findings}
         assert "a yellow picture" in seen["pictures"]  # a random tower names any colour, so it may be refused as blind
         told = probe(model, sees=False)
         assert told.fault is None
-        assert {each.name: each.said for each in told.findings}["schema"] == "kept"
+        assert {each.name: each.detail for each in told.findings}["schema"] == "kept"

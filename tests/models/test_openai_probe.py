@@ -25,7 +25,7 @@ def probed(server: HTTPServer | str, *, sees: bool = True, thorough: bool = True
 
 
 def told(found: Probe) -> dict[str, tuple[bool | None, str]]:
-    return {each.name: (each.can, each.said) for each in found.findings}
+    return {each.name: (each.can, each.detail) for each in found.findings}
 
 
 def capable(body: Body) -> Any:

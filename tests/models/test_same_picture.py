@@ -90,11 +90,11 @@ def test_pictures_are_read_once_and_only_so_many_are_kept(monkeypatch: pytest.Mo
         return {url: Image.new("RGB", (32, 32)) for url in urls if url != "missing"}
 
     kept = PictureFeatures()
-    assert set(kept.of(["a", "b", "a", "missing"], read)) == {"a", "b"}
-    assert isinstance(kept.of(["a", "b"], read)["a"], Features)
+    assert set(kept.get_features(["a", "b", "a", "missing"], read)) == {"a", "b"}
+    assert isinstance(kept.get_features(["a", "b"], read)["a"], Features)
     assert asked == ["a", "b", "missing"]
-    kept.of(["c"], read)
-    kept.of(["b"], read)
+    kept.get_features(["c"], read)
+    kept.get_features(["b"], read)
     assert asked[3:] == ["c"]  # of the three "a" was used the longest ago
-    kept.of(["a"], read)
+    kept.get_features(["a"], read)
     assert asked[4:] == ["a"]

@@ -20,7 +20,7 @@ def anyone(_: str) -> bool:
     return True
 
 
-def get(url: str, seconds: float = 5.0, max_bytes: int = 1000, **options: Any) -> fetching.Fetched:
+def get(url: str, seconds: float = 5.0, max_bytes: int = 1000, **options: Any) -> fetching.Response:
     return fetch(url, seconds=seconds, max_bytes=max_bytes, **{"allowed": anyone, **options})
 
 
@@ -81,7 +81,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
     ],
 )
 def test_a_page_chooses_among_encodings_of_pages(content_type: str, charset: str) -> None:
-    assert fetching.Fetched(b"", content_type).charset == charset
+    assert fetching.Response(b"", content_type).charset == charset
 
 
 def test_redirects_are_few_and_under_the_same_rules(httpserver: HTTPServer) -> None:

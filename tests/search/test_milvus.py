@@ -29,7 +29,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.search.index_builder import IMAGE_COLLECTION, WEB_COLLECTION, IndexBuilder, Row, chroma
 from agents.search.kinds import open_search
-from agents.search.milvus import METADATA, Collection, Stored, alias_of, connect, failures
+from agents.search.milvus import METADATA, Collection, StoredCollection, connect, failures, format_alias
 from agents.search.milvus_target import MilvusTarget
 from agents.time_limits.deadline import Deadline
 from mini_crag_mm.loader import SET
@@ -161,7 +161,7 @@ def test_a_killed_build_goes_on(sources: World, url: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(client, "upsert", dies)
     with pytest.raises(KeyboardInterrupt):
         build(IndexOptions(**options))
-    assert not client.has_collection(alias_of("mini/killed"))
+    assert not client.has_collection(format_alias("mini/killed"))
     monkeypatch.setattr(
         client, "upsert", lambda name, data, **more: (counts.append(len(data)), upsert(name, data, **more))[1]
     )
@@ -173,7 +173,7 @@ def test_another_index_takes_the_place_of_the_first(sources: World, url: str) ->
     for index in ("HNSW", "HNSW_SQ"):
         places = ["--cache", str(sources.cache), "--web-id", "mini/stored", "--no-progress", "--to", url]
         assert main(["--pages", str(sources.pages), *places, "--to-index", index]) == 0
-        stored = [Stored.read(name) for name in connect(url).list_collections()]
+        stored = [StoredCollection.read(name) for name in connect(url).list_collections()]
         assert [each.storage for each in stored if each and each.alias == "mini_stored"] == [f"{index.lower()}_1"]
     gateway = SearchGateway(opened(url, sources, web_index="mini/stored"))
     assert ids(gateway, ["How tall is the Red Tower?"], 1) == [["https://x.example/tower_chunk_0"]]
@@ -334,8 +334,8 @@ def test_a_server_that_hangs_is_waited_for_until_the_deadline(sources: World, se
 
 
 def test_a_split_has_the_ids_of_its_indices() -> None:
-    assert alias_of(IMAGES.format(tag="my-museum")) == "crag_mm_2025_image_search_index_my_museum"
-    assert Stored.read(Stored(alias_of(PAGES_ID.format(tag="a--b")), MODEL, "hnsw_1").name) == Stored(
-        "crag_mm_2025_web_search_index_a_b", MODEL, "hnsw_1"
-    )
-    assert Stored.read("somebody_elses") is None
+    assert format_alias(IMAGES.format(tag="my-museum")) == "crag_mm_2025_image_search_index_my_museum"
+    assert StoredCollection.read(
+        StoredCollection(format_alias(PAGES_ID.format(tag="a--b")), MODEL, "hnsw_1").name
+    ) == StoredCollection("crag_mm_2025_web_search_index_a_b", MODEL, "hnsw_1")
+    assert StoredCollection.read("somebody_elses") is None

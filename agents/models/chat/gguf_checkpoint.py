@@ -39,24 +39,24 @@ def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_m
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-            made = Path(scratch) / "checkpoint"
-            made.mkdir()
+            checkpoint = Path(scratch) / "checkpoint"
+            checkpoint.mkdir()
             with _parsing_once():
-                save(read_model(gguf), made)
-                convert_tokenizer(gguf, made)
-            _rename(made, folder)
+                save(read_model(gguf), checkpoint)
+                convert_tokenizer(gguf, checkpoint)
+            _rename(checkpoint, folder)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"Cannot convert {gguf.name} into {folder}: {error}") from error
     return folder
 
 
-def _rename(made: Path, folder: Path) -> None:
+def _rename(checkpoint: Path, folder: Path) -> None:
     try:
-        made.rename(folder)
+        checkpoint.rename(folder)
     except OSError:
         if not (folder / "config.json").is_file():  # else another process was faster: its copy is as good
             shutil.rmtree(folder, ignore_errors=True)
-            made.rename(folder)
+            checkpoint.rename(folder)
 
 
 def _build_options() -> dict[str, Any]:

@@ -71,12 +71,12 @@ def _load(folder: Path) -> Checkpoint:
     paths = linear_paths(model)
     with safe_open(folder / _WEIGHTS, framework="pt") as file:
 
-        def rounded(path: str) -> Rounded:
+        def read_rounded(path: str) -> Rounded:
             return file.get_tensor(_name(path)), file.get_tensor(_name(path, "scale"))
 
         others = {*file.keys()} - {_name(path, part) for path in paths for part in ("rounded", "scale")}
         model.load_state_dict({name: file.get_tensor(name).float() for name in others}, strict=False, assign=True)
-        quantise(model, rounded)
+        quantise(model, read_rounded)
     if missing := [name for name, tensor in model.named_parameters() if tensor.is_meta]:
         raise KeyError(f"{missing[0]} is missing")
     prepare_tokenizer(template.tokenizer)

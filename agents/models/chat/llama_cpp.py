@@ -97,8 +97,8 @@ class LlamaCppChat:
             options = {"stream": True, "return_progress": True, "cache_prompt": True}
             body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
             # One slot: a second caller would only wait inside the engine, where no deadline is seen.
-            left = min(deadline.left(), threading.TIMEOUT_MAX)
-            if left <= 0 or not self._lock.acquire(timeout=left):
+            remaining = min(deadline.left(), threading.TIMEOUT_MAX)
+            if remaining <= 0 or not self._lock.acquire(timeout=remaining):
                 return streamed.reply()
             try:
                 self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
@@ -149,14 +149,14 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
     """Hide what the engine's C++ code writes while it loads; errors come as exceptions."""
-    kept = os.dup(2)
+    stderr_copy = os.dup(2)
     try:
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
             yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr_copy, 2)
+        os.close(stderr_copy)
 
 
 def check_gguf(path: Path) -> None:

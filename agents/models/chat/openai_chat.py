@@ -83,10 +83,10 @@ class OpenAIChat:
         """
         more = _MORE_TOKENS.format(self.reasoning_tokens)
         replies = [StreamedReply(request, self.reasoning_tokens, more) for request in requests]
-        left = _seconds(deadline)
-        if replies and left > 0:
+        remaining = _seconds(deadline)
+        if replies and remaining > 0:
             with contextlib.suppress(TimeoutError):
-                within(self._answer_all(replies, deadline), left + GRACE_SECONDS, "openai-chat")
+                within(self._answer_all(replies, deadline), remaining + GRACE_SECONDS, "openai-chat")
         return [streamed.reply() for streamed in replies]
 
     async def _answer_all(self, replies: Sequence[StreamedReply], deadline: Deadline) -> None:
@@ -262,5 +262,5 @@ def _load_certificates() -> ssl.SSLContext:
 
 def _seconds(deadline: Deadline) -> float:
     """Return the seconds until the deadline, or the limit of every request without a deadline."""
-    left = deadline.left()
-    return left if math.isfinite(left) else SECONDS_WITHOUT_DEADLINE
+    remaining = deadline.left()
+    return remaining if math.isfinite(remaining) else SECONDS_WITHOUT_DEADLINE

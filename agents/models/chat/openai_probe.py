@@ -35,7 +35,7 @@ REPLY, PICTURES, SCHEMA, LOGPROBS, STREAMING, TEMPERATURE, LIMIT_KEPT, THOUGHTS,
 """What is found out."""
 
 _COLOURS = ("red", "green", "blue", "yellow", "white", "black")
-_SHOWN = "yellow"
+_TEST_COLOUR = "yellow"
 _SIZE = (64, 64)
 _QUESTION = f"Which colour is this picture: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
 _BLIND_QUESTION = f"Which colour is a ripe lemon: {', '.join(_COLOURS)}? Reply with JSON alone: " + '{"colour": "..."}'
@@ -66,7 +66,7 @@ class Finding:
 
     name: str
     can: bool | None
-    said: str
+    detail: str
     cure: str = ""
     fatal: bool = False
 
@@ -84,20 +84,20 @@ class Probe:
     @property
     def fault(self) -> str | None:
         """Reason why the profile cannot use the model, and what to do; None if it can."""
-        said = [f"{found.said}: {found.cure}" for found in self.findings if found.fatal]
-        return f"{self.model} at {self.address}: {'; '.join(said)}" if said else None
+        faults = [f"{finding.detail}: {finding.cure}" for finding in self.findings if finding.fatal]
+        return f"{self.model} at {self.address}: {'; '.join(faults)}" if faults else None
 
     @property
     def lacks(self) -> bool:
         """Whether the model cannot do something."""
-        return any(found.can is False for found in self.findings)
+        return any(finding.can is False for finding in self.findings)
 
     @property
     def summary(self) -> str:
         """One line with what the model cannot."""
-        lacking = [f"{found.name} ({found.said})" for found in self.findings if found.can is False]
-        said = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all that is used"
-        return f"{self.model} at {self.address} {said}"
+        lacking = [f"{finding.name} ({finding.detail})" for finding in self.findings if finding.can is False]
+        text = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all that is used"
+        return f"{self.model} at {self.address} {text}"
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
         )
     began, before = time.monotonic(), chat.requests
     findings: list[Finding] = []
-    shown = _SHOWN if sees else None
-    reply = _ask(chat, shown)
+    colour = _TEST_COLOUR if sees else None
+    reply = _ask(chat, colour)
     asking = chat
     if reply.fault == "tokens":
         asking, first = dataclasses.replace(chat, reasoning_tokens=chat.reasoning_tokens + _THOUGHTS), reply
-        reply = _ask(asking, shown)
+        reply = _ask(asking, colour)
         findings.append(_thinks_too_long(first, asking.reasoning_tokens, is_enough=reply.fault != "tokens"))
     has_ended = reply.fault != "tokens"
     if has_ended and sees and reply.finish_reason == "error":
@@ -151,14 +151,14 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
     return Probe(chat.name, chat.address, tuple(findings), requests, time.monotonic() - began)
 
 
-def _ask(chat: OpenAIChat, shown: str | None) -> ChatReply:
+def _ask(chat: OpenAIChat, colour: str | None) -> ChatReply:
     """Ask for the colour of a picture of this colour; None: of a lemon, without a picture.
 
     Raises:
         ModelError: No reply came, or the server has no such model.
     """
-    pictures = () if shown is None else (Image.new("RGB", _SIZE, shown),)
-    message = ChatMessage("user", _BLIND_QUESTION if shown is None else _QUESTION, pictures)
+    pictures = () if colour is None else (Image.new("RGB", _SIZE, colour),)
+    message = ChatMessage("user", _BLIND_QUESTION if colour is None else _QUESTION, pictures)
     request = ChatRequest((message,), max_tokens=_TOKENS, schema=_SCHEMA, logprobs=True)
     try:
         (reply,) = chat.chat([request], Deadline(SECONDS))
@@ -180,25 +180,25 @@ def _ask(chat: OpenAIChat, shown: str | None) -> ChatReply:
 
 def _thinks_too_long(reply: ChatReply, tried: int, *, is_enough: bool) -> Finding:
     """Describe a model that ended in its thoughts, and whether it ended in a reply with more tokens for them."""
-    said = (reply.error or "").partition(":")[0]
-    needed = tried if is_enough else 4 * tried
-    cure = f"give it tokens for them with --reasoning-tokens {needed} (reasoning_tokens in [models.chat])"
-    said += "" if is_enough else f"; {tried} more are not enough"
-    return Finding(THOUGHTS, False, said, f"{cure}, or turn thoughts off at the server", fatal=True)
+    detail = (reply.error or "").partition(":")[0]
+    budget = tried if is_enough else 4 * tried
+    cure = f"give it tokens for them with --reasoning-tokens {budget} (reasoning_tokens in [models.chat])"
+    detail += "" if is_enough else f"; {tried} more are not enough"
+    return Finding(THOUGHTS, False, detail, f"{cure}, or turn thoughts off at the server", fatal=True)
 
 
 def _judge_picture(chat: OpenAIChat, reply: ChatReply) -> Finding:
     """Judge the colour that was named. After a wrong one a picture of a third colour is shown, so that one guess is never right."""
     named = _find_colour(reply)
     if named is None:
-        return Finding(PICTURES, False, f"named no colour of a {_SHOWN} picture", f"if it is blind: {_BLIND}")
-    said = f"named a {_SHOWN} picture {named}"
-    if named == _SHOWN:
-        return Finding(PICTURES, True, said)
-    other = next(colour for colour in _COLOURS if colour not in (_SHOWN, named))
+        return Finding(PICTURES, False, f"named no colour of a {_TEST_COLOUR} picture", f"if it is blind: {_BLIND}")
+    detail = f"named a {_TEST_COLOUR} picture {named}"
+    if named == _TEST_COLOUR:
+        return Finding(PICTURES, True, detail)
+    other = next(colour for colour in _COLOURS if colour not in (_TEST_COLOUR, named))
     again = _find_colour(_ask(chat, other))
-    said += f" and a {other} picture {again or 'by no colour'}"
-    return Finding(PICTURES, True, said) if again == other else Finding(PICTURES, False, said, _BLIND, fatal=True)
+    detail += f" and a {other} picture {again or 'by no colour'}"
+    return Finding(PICTURES, True, detail) if again == other else Finding(PICTURES, False, detail, _BLIND, fatal=True)
 
 
 def _find_colour(reply: ChatReply) -> str | None:
@@ -210,11 +210,11 @@ def _judge_reply(chat: OpenAIChat, reply: ChatReply) -> list[Finding]:
         why = f"none to a plain question ({reply.error})"
         return [Finding(REPLY, False, why, "look at the server's log", fatal=True)]
     refused = chat.dialect.refused
-    made = [_judge_schema(reply, refused), _judge_logprobs(reply, refused)]
+    findings = [_judge_schema(reply, refused), _judge_logprobs(reply, refused)]
     for name, parameter, cost in _PLAIN:
         cure = f"none needed; {cost}"
-        made.append(Finding(name, False, "refused", cure) if parameter in refused else Finding(name, True, "taken"))
-    return made
+        findings.append(Finding(name, False, "refused", cure) if parameter in refused else Finding(name, True, "taken"))
+    return findings
 
 
 def _judge_schema(reply: ChatReply, refused: frozenset[str]) -> Finding:
@@ -251,8 +251,8 @@ def _judge_limit(chat: OpenAIChat) -> Finding:
 
 def _judge_context(listing: _Listing) -> Finding:
     if listing.context is None and listing.trained is not None:
-        said = f"the server does not say; the model was trained for {listing.trained} tokens, and may be started with fewer"
-        return Finding(CONTEXT, None, said)
+        detail = f"the server does not say; the model was trained for {listing.trained} tokens, and may be started with fewer"
+        return Finding(CONTEXT, None, detail)
     if listing.context is None:
         return Finding(CONTEXT, None, "the server does not say")
     return Finding(CONTEXT, True, f"{listing.context} tokens")

@@ -124,8 +124,8 @@ class StreamedReply:
         text = whole[start:] if self.request.exact is not None and not start else _cut(whole[start:], self.request.stop)
         if not text.strip():
             if self.refusal:
-                said = f"the model declines to answer: {self.refusal}"
-                return ChatReply("", "error", error=said, usage=self.usage, fault="refusal")
+                message = f"the model declines to answer: {self.refusal}"
+                return ChatReply("", "error", error=message, usage=self.usage, fault="refusal")
             if self.finish == "length" and (start or not whole):
                 return ChatReply("", "error", error=self._out_of_tokens(), usage=self.usage, fault="tokens")
         tokens = self._reply_tokens(start) if self.request.logprobs else []
@@ -192,8 +192,8 @@ def _tokens_from(tokens: Sequence[_Token], start: int) -> list[_Token]:
         return list(tokens)
     place = reply_start("".join(token.text for token in tokens)) or start
     ends = accumulate(len(token.text) for token in tokens)
-    told = [token for token, end in zip(tokens, ends, strict=True) if end > place]
-    return list(dropwhile(lambda token: not token.text.strip(), told))
+    reply_tokens = [token for token, end in zip(tokens, ends, strict=True) if end > place]
+    return list(dropwhile(lambda token: not token.text.strip(), reply_tokens))
 
 
 def _tokens_until(tokens: Sequence[_Token], stops: Sequence[str]) -> list[_Token]:

@@ -29,7 +29,7 @@ def cache_argument(model: Any) -> str:
 
 
 @dataclass(frozen=True)
-class _Read:
+class _PromptStates:
     """A prompt and its states, shape (layers, 2, heads, tokens, width)."""
 
     tokens: list[int]
@@ -67,10 +67,10 @@ class PrefixStates:
     def __init__(self, config: Any, max_tokens: int = KEPT_TOKENS) -> None:
         self._config = config.get_text_config()
         self._max_tokens = max_tokens
-        self._read: deque[_Read] = deque()
+        self._prompts: deque[_PromptStates] = deque()
 
     def __len__(self) -> int:
-        return len(self._read)
+        return len(self._prompts)
 
     def begin(self, model: Any, inputs: Any, new_tokens: int, deadline: Deadline) -> Cache | None:
         """Read the prompts of a batch but for the last token of each, which is left to ``generate``.
@@ -88,12 +88,12 @@ class PrefixStates:
         filled = inputs["input_ids"].shape[1] - 1
         states = self._empty(len(rows), filled + 1 + new_tokens)
         for index, row in enumerate(rows):
-            found = self._states(model, row[:-1], deadline)
-            if found is None:
+            row_states = self._states(model, row[:-1], deadline)
+            if row_states is None:
                 return None
-            states[:, :, index, :, filled + 1 - len(row) : filled] = found
-        while len(self._read) > 1 and sum(len(read.tokens) for read in self._read) > self._max_tokens:
-            self._read.popleft()
+            states[:, :, index, :, filled + 1 - len(row) : filled] = row_states
+        while len(self._prompts) > 1 and sum(len(read.tokens) for read in self._prompts) > self._max_tokens:
+            self._prompts.popleft()
         return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
 
     def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
@@ -114,17 +114,17 @@ class PrefixStates:
             if deadline.passed():
                 return None
             end = min(start + PIECE_TOKENS, len(tokens))
-            seen = torch.ones(1, end, dtype=torch.long)
-            given = {"input_ids": row[None, start:end], "attention_mask": seen, cache_argument(model): cache}
-            model.base_model(**given)
-        self._read.append(_Read(tokens, states[:, :, 0]))
-        return self._read[-1].states
+            mask = torch.ones(1, end, dtype=torch.long)
+            inputs = {"input_ids": row[None, start:end], "attention_mask": mask, cache_argument(model): cache}
+            model.base_model(**inputs)
+        self._prompts.append(_PromptStates(tokens, states[:, :, 0]))
+        return self._prompts[-1].states
 
-    def _longest(self, tokens: Sequence[int]) -> tuple[int, _Read | None]:
+    def _longest(self, tokens: Sequence[int]) -> tuple[int, _PromptStates | None]:
         """Find the prompt that shares most first tokens with this one, and return how many."""
-        best: tuple[int, _Read | None] = (0, None)
-        for read in tuple(self._read):
-            length = _shared(tokens, read.tokens)
+        best: tuple[int, _PromptStates | None] = (0, None)
+        for read in tuple(self._prompts):
+            length = _count_shared(tokens, read.tokens)
             if length > best[0]:
                 best = (length, read)
         return best
@@ -135,6 +135,6 @@ class PrefixStates:
         return torch.zeros(config.num_hidden_layers, 2, rows, config.num_key_value_heads, places, width)
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _count_shared(one: Sequence[int], other: Sequence[int]) -> int:
     differs = (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(differs, min(len(one), len(other)))

@@ -29,16 +29,16 @@ _BUSY = (408, 409, 429)
 class TransientError(Exception):
     """A failure that a retry may solve: 429, 5xx, a broken or garbled connection; ``after``: seconds that the server asks to wait."""
 
-    def __init__(self, said: str, after: float = 0.0) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
         self.after = after
 
 
 class RefusedError(Exception):
     """The server refuses the request as it is (400, 422); ``complaint``: the parameter that it names, or all that it says."""
 
-    def __init__(self, said: str, complaint: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, message: str, complaint: str = "") -> None:
+        super().__init__(message)
         self.complaint = complaint
 
     @property
@@ -63,13 +63,13 @@ def names_parameter(complaint: str, name: str) -> bool:
 
 
 def translate_error(
-    error: Exception, sent: Collection[str], *, model: str, address: str, key_variable: str
+    error: Exception, parameters: Collection[str], *, model: str, address: str, key_variable: str
 ) -> Exception:
     """Translate an error of the client into one of ours.
 
     Args:
         error: Error of the client, or of the transport below it.
-        sent: Names of the parameters of the request.
+        parameters: Names of the parameters of the request.
         model: Name of the model.
         address: Root of the API.
         key_variable: Environment variable with the key.
@@ -77,28 +77,28 @@ def translate_error(
     Returns:
         ``TransientError``, ``RefusedError``, or ``ModelError`` if the server will answer no request at all.
     """
-    said = clean_message(error)
+    message = clean_message(error)
     if not isinstance(error, openai.APIStatusError):
-        return TransientError(f"The connection failed ({type(error).__name__}): {said}")
+        return TransientError(f"The connection failed ({type(error).__name__}): {message}")
     if error.code == "insufficient_quota":
         return ModelError(
-            f"The account at {address} has no credit left: add some, or set {key_variable} to another key. It says: {said}"
+            f"The account at {address} has no credit left: add some, or set {key_variable} to another key. It says: {message}"
         )
-    named = any(names_parameter(str(error), name) for name in sent)
+    named = any(names_parameter(str(error), name) for name in parameters)
     if error.status_code in (401, 403) and not (error.status_code == 403 and named):  # some refuse a parameter with 403
         return ModelError(
-            f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {said}"
+            f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {message}"
         )
     if _TAKES_NONE.search(str(error)):
-        return RefusedError(f"The server refuses the request: {said}", _complaint(error))
+        return RefusedError(f"The server refuses the request: {message}", _complaint(error))
     if error.status_code == 404:
         return ModelError(
             f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). "
-            f"It says: {said}"
+            f"It says: {message}"
         )
     if error.status_code in _BUSY or error.status_code >= 500:
-        return TransientError(f"The server answers {error.status_code}: {said}", _parse_retry_after(error))
-    return RefusedError(f"The server refuses the request: {said}", _complaint(error))
+        return TransientError(f"The server answers {error.status_code}: {message}", _parse_retry_after(error))
+    return RefusedError(f"The server refuses the request: {message}", _complaint(error))
 
 
 def clean_message(error: BaseException | str) -> str:

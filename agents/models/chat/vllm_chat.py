@@ -229,10 +229,10 @@ class VllmChat:
             if deadline.passed():
                 return [job.reply() for job in jobs]
             self._prepare(job)
-        left = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
+        remaining = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
         # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
         with contextlib.suppress(TimeoutError, CancelledError):
-            self._loop.run(self._answer_all(jobs, left, deadline), timeout=max(left, 0.0) + GRACE_SECONDS)
+            self._loop.run(self._answer_all(jobs, remaining, deadline), timeout=max(remaining, 0.0) + GRACE_SECONDS)
         if self._engine.is_dead:
             self._reload_once()
         return [job.reply() for job in jobs]
@@ -291,7 +291,7 @@ class VllmChat:
             images = [image for message in messages for image in message.images]
             if images and self._pictures_first:
                 messages = system_into_user(messages) or messages
-            ids = self._fitted(job, messages, self._growth(images))
+            ids = self._fit(job, messages, self._growth(images))
             self._check_image_tokens(ids, len(images))
             job.sampling = self._engine.sampling(job.request)
         except ModelError as error:
@@ -301,7 +301,7 @@ class VllmChat:
         if images:
             job.prompt["multi_modal_data"] = {"image": images}
 
-    def _fitted(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
+    def _fit(self, job: _Job, messages: Sequence[ChatMessage], growth: int) -> list[int]:
         """Return the token ids of the prompt. Its longest user message is cut if it leaves no room for the reply."""
         template = self._template
         for _ in range(FIT_TRIES):
@@ -323,10 +323,10 @@ class VllmChat:
             blank = (Image.new("RGB", (8, 8)),) * images
             empty = self._template.render([ChatMessage("user", "", blank)])
             self._image_places[images] = self._template.encode(empty).count(token)
-        found, expected = ids.count(token), self._image_places[images]
-        if found != expected:
+        count, expected = ids.count(token), self._image_places[images]
+        if count != expected:
             raise ModelError(
-                f"{word} stands for a picture: the prompt holds it {found} times, its pictures account for {expected}. "
+                f"{word} stands for a picture: the prompt holds it {count} times, its pictures account for {expected}. "
                 "Take it out of the texts."
             )
 

@@ -179,20 +179,20 @@ def is_dead(error: BaseException) -> bool:
 def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], sees: bool) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    known = {entry.name for entry in dataclasses.fields(AsyncEngineArgs)}
-    unknown = sorted(set(extra) - known)
+    names = {entry.name for entry in dataclasses.fields(AsyncEngineArgs)}
+    unknown = sorted(set(extra) - names)
     if unknown:
-        raise ModelError(f"vLLM has no engine argument {', '.join(unknown)}; its arguments are: {sorted(known)}")
+        raise ModelError(f"vLLM has no engine argument {', '.join(unknown)}; its arguments are: {sorted(names)}")
     # Prompts that begin alike share their KV cache.
-    asked = {"enable_prefix_caching": True, "disable_log_stats": True, **_terse_json(), **arguments}
+    engine_arguments = {"enable_prefix_caching": True, "disable_log_stats": True, **_terse_json(), **arguments}
     if sees:
         # Memory is set aside for the largest prompt that is allowed: videos would take most of it.
-        asked["limit_mm_per_prompt"] = {**asked["limit_mm_per_prompt"], "video": 0}
+        engine_arguments["limit_mm_per_prompt"] = {**engine_arguments["limit_mm_per_prompt"], "video": 0}
     else:
-        del asked["limit_mm_per_prompt"]
+        del engine_arguments["limit_mm_per_prompt"]
     if is_mllama(arguments):
-        asked |= _mllama_arguments(arguments)
-    return AsyncEngineArgs(**{**asked, **extra})
+        engine_arguments |= _mllama_arguments(arguments)
+    return AsyncEngineArgs(**{**engine_arguments, **extra})
 
 
 def is_mllama(arguments: Mapping[str, Any]) -> bool:
@@ -222,13 +222,13 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     vision = AutoConfig.from_pretrained(arguments["model"], revision=revision, trust_remote_code=False).vision_config
     images = arguments["limit_mm_per_prompt"]
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
-    wanted = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}
+    overrides = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}
     if "max_model_len" in arguments:
         # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
         # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
         tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * images["image"]
-        wanted["max_model_len"] = max(arguments["max_model_len"], tokens)
-    return wanted
+        overrides["max_model_len"] = max(arguments["max_model_len"], tokens)
+    return overrides
 
 
 def _why_not_started(arguments: Mapping[str, Any], error: BaseException) -> str:

@@ -37,11 +37,11 @@ class Blip2QFormer(Pretrained):
             raise ValueError(f"{len(images)} images, but {len(questions)} questions")
         texts = self.text_tokens(questions)
         joint = np.zeros_like(texts)
-        seen = [row for row, image in enumerate(images) if image is not None]
-        if seen:
+        rows = [row for row, image in enumerate(images) if image is not None]
+        if rows:
             pairs = [(image, question) for image, question in zip(images, questions, strict=True) if image is not None]
             means = self.query_tokens(pairs).mean(axis=1)
-            joint[seen] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
+            joint[rows] = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
         return np.concatenate([joint, texts], axis=1)
 
     def query_tokens(self, pairs: Sequence[tuple[Image.Image, str]]) -> FloatArray:
@@ -78,16 +78,16 @@ class Blip2QFormer(Pretrained):
         pictures = list({id(image): image for image, _ in pairs}.values())
         place = {id(image): row for row, image in enumerate(pictures)}
         sights = self._sights(pictures)
-        asked, places = deduplicate((place[id(image)], question) for image, question in pairs)
+        unique_pairs, places = deduplicate((place[id(image)], question) for image, question in pairs)
 
         def encode(rows: list[int], inputs: Any) -> torch.Tensor:
-            sight = sights[[asked[row][0] for row in rows]].to(self.device)
+            sight = sights[[unique_pairs[row][0] for row in rows]].to(self.device)
             return head(model, inputs["input_ids"], inputs["attention_mask"], sight)
 
-        found = np.zeros((len(asked), *shape), dtype=np.float32)
-        for rows, vectors in self._text_passes([question for _, question in asked], encode):
-            found[rows] = vectors
-        return found[places]
+        outputs = np.zeros((len(unique_pairs), *shape), dtype=np.float32)
+        for rows, vectors in self._text_passes([question for _, question in unique_pairs], encode):
+            outputs[rows] = vectors
+        return outputs[places]
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> FloatArray:
         """Compute how well each text describes each picture with the contrastive head, shape (len(images), len(texts)).
@@ -100,7 +100,7 @@ class Blip2QFormer(Pretrained):
         """
         _, model = self._loaded
         sights = self._sights(images)
-        seen = np.zeros((len(images), *self._query_shape), dtype=np.float32)
+        query_vectors = np.zeros((len(images), *self._query_shape), dtype=np.float32)
         for start in range(0, len(images), self.batch_size):
             sight = sights[start : start + self.batch_size].to(self.device)
             with torch.inference_mode():
@@ -109,8 +109,8 @@ class Blip2QFormer(Pretrained):
                     encoder_hidden_states=sight,
                     encoder_attention_mask=sight.new_ones(sight.shape[:2], dtype=torch.long),
                 ).last_hidden_state
-                seen[start : start + len(sight)] = _projected(model.vision_projection, states).cpu().numpy()
-        best: FloatArray = np.einsum("nqd,td->nqt", seen, self.text_tokens(texts)).max(axis=1)
+                query_vectors[start : start + len(sight)] = _project(model.vision_projection, states).cpu().numpy()
+        best: FloatArray = np.einsum("nqd,td->nqt", query_vectors, self.text_tokens(texts)).max(axis=1)
         return best
 
     def text_tokens(self, texts: Sequence[str]) -> FloatArray:
@@ -120,11 +120,11 @@ class Blip2QFormer(Pretrained):
         def encode(_rows: list[int], inputs: Any) -> torch.Tensor:
             return text_token(model, inputs["input_ids"], inputs["attention_mask"])
 
-        given, places = deduplicate(texts)
-        found = np.zeros((len(given), self._query_shape[1]), dtype=np.float32)
-        for rows, vectors in self._text_passes(given, encode):
-            found[rows] = vectors
-        return found[places]
+        unique_texts, places = deduplicate(texts)
+        embeddings = np.zeros((len(unique_texts), self._query_shape[1]), dtype=np.float32)
+        for rows, vectors in self._text_passes(unique_texts, encode):
+            embeddings[rows] = vectors
+        return embeddings[places]
 
     def _sights(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Last hidden states of the vision tower, kept on the CPU, shape (len(images), patches + 1, vision size)."""
@@ -175,7 +175,7 @@ def joint_tokens(
     Returns:
         Shape (rows, query tokens, projection size).
     """
-    return _projected(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
+    return _project(model.vision_projection, _joint_states(model, input_ids, attention_mask, sight))
 
 
 def match_probability(
@@ -214,9 +214,9 @@ def text_token(model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor
     """
     embedded = model.embeddings(input_ids=input_ids)
     states = model.qformer(query_embeds=embedded, query_length=0, attention_mask=attention_mask).last_hidden_state
-    return _projected(model.text_projection, states[:, 0])
+    return _project(model.text_projection, states[:, 0])
 
 
-def _projected(projection: Any, states: torch.Tensor) -> torch.Tensor:
+def _project(projection: Any, states: torch.Tensor) -> torch.Tensor:
     vectors: torch.Tensor = projection(states.to(projection.weight.dtype)).float()
     return torch.nn.functional.normalize(vectors, dim=-1)

@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import FloatArray, ModelError
 from agents.models.pretrained import Pretrained, deduplicate, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
-_KEPT = 16_384
+_CACHE_SIZE = 16_384
 """Embeddings that are kept, 25 MB of MiniLM's: two rerankers read the same chunks, and a dialog's turns find the same pages."""
 
 
@@ -32,7 +32,7 @@ class TransformerTextEncoder(Pretrained):
         super().__post_init__()
         if self.pooling not in POOLINGS:
             raise ModelError(f"Unknown pooling {self.pooling!r}; known: {', '.join(POOLINGS)}.")
-        self._vectors: Remembered[str, FloatArray] = Remembered(_KEPT)
+        self._vectors: ResultCache[str, FloatArray] = ResultCache(_CACHE_SIZE)
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """Embeddings, float32, shape (len(texts), dimensions), each of length 1; a text is computed once, and kept for later calls."""
@@ -42,21 +42,21 @@ class TransformerTextEncoder(Pretrained):
         return np.stack([vectors[text] for text in texts])
 
     def _embed(self, texts: Sequence[str]) -> dict[str, FloatArray]:
-        found: dict[str, FloatArray] = {}
+        embeddings: dict[str, FloatArray] = {}
         for rows, states, inputs in self._passes(texts):
             for row, vector in zip(rows, unit(self._pool(states, inputs["attention_mask"])), strict=True):
-                found[texts[row]] = vector.copy()  # not a view: it would keep the whole pass
-        return found
+                embeddings[texts[row]] = vector.copy()  # not a view: it would keep the whole pass
+        return embeddings
 
     def encode_tokens(self, texts: Sequence[str]) -> list[FloatArray]:
         """Encode the tokens of each text without the special ones, float32, shape (tokens, dimensions)."""
-        found: dict[str, FloatArray] = {}
-        given, _ = deduplicate(texts)
-        for rows, states, inputs in self._passes(given):
-            wanted = inputs["attention_mask"].bool() & ~inputs["special_tokens_mask"].bool()
-            for row, vectors, mask in zip(rows, states, wanted, strict=True):
-                found[given[row]] = unit(vectors[mask])
-        return [found[text] for text in texts]
+        embeddings: dict[str, FloatArray] = {}
+        unique_texts, _ = deduplicate(texts)
+        for rows, states, inputs in self._passes(unique_texts):
+            masks = inputs["attention_mask"].bool() & ~inputs["special_tokens_mask"].bool()
+            for row, vectors, mask in zip(rows, states, masks, strict=True):
+                embeddings[unique_texts[row]] = unit(vectors[mask])
+        return [embeddings[text] for text in texts]
 
     def _passes(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor, Any]]:
         """Row numbers, last hidden states (rows, tokens, dimensions) and tokenized input of each batch, longest first."""

@@ -32,8 +32,8 @@ class FlagEmbeddingReranker(Pretrained):
         """Shape (len(pairs),); all distinct pairs in one call of the library, which sorts them by length; ModelError without it."""
         if not pairs:
             return np.zeros(0, dtype=np.float32)
-        asked, places = deduplicate(pairs)
-        scores = self._reranker.compute_score([list(pair) for pair in asked], normalize=True)
+        unique_pairs, places = deduplicate(pairs)
+        scores = self._reranker.compute_score([list(pair) for pair in unique_pairs], normalize=True)
         return np.asarray(scores, dtype=np.float32)[places]
 
     @cached_property

@@ -40,15 +40,15 @@ class Qwen3Reranker(Pretrained):
         if not pairs:
             return np.zeros(0, dtype=np.float32)
         tokenizer, model, (yes, no) = self._loaded
-        asked, places = deduplicate(pairs)
-        prompts = self.prompts(asked)
-        found = np.zeros(len(asked), dtype=np.float32)
+        unique_pairs, places = deduplicate(pairs)
+        prompts = self.prompts(unique_pairs)
+        scores = np.zeros(len(unique_pairs), dtype=np.float32)
         for rows in self.passes([len(prompt) for prompt in prompts]):
             inputs = tokenizer.pad({"input_ids": [prompts[row] for row in rows]}, padding=True, return_tensors="pt")
             with torch.inference_mode():
                 logits = model(**inputs.to(self.device), logits_to_keep=1).logits[:, -1].float()
-            found[rows] = logits[:, [no, yes]].softmax(dim=-1)[:, 1].cpu().numpy()
-        return found[places]
+            scores[rows] = logits[:, [no, yes]].softmax(dim=-1)[:, 1].cpu().numpy()
+        return scores[places]
 
     def prompts(self, pairs: Sequence[tuple[str, str]]) -> list[list[int]]:
         """Token ids of the input of each (query, document) pair, at most ``max_tokens``, the suffix complete; errors as for ``score``."""

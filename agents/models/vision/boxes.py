@@ -39,11 +39,11 @@ def pad(box: Box, fraction: float, width: int, height: int) -> Box:
 
 def suppress(detections: Sequence[Detection], max_overlap: float) -> list[Detection]:
     """Greedy non-maximum suppression: of boxes that overlap more than ``max_overlap`` (IoU) only the best-scored stays."""
-    kept: list[Detection] = []
-    for detection in sorted(detections, key=lambda found: -found.score):
-        if all(overlap(detection.box, other.box) <= max_overlap for other in kept):
-            kept.append(detection)
-    return kept
+    selection: list[Detection] = []
+    for detection in sorted(detections, key=lambda item: -item.score):
+        if all(overlap(detection.box, other.box) <= max_overlap for other in selection):
+            selection.append(detection)
+    return selection
 
 
 _STRIDES = (0.9, 0.8, 0.7, 0.6)  # of a side, from one window to the next
@@ -78,12 +78,12 @@ def usable(
 
     Detections are in pixels of an image of ``width`` x ``height``.
     """
-    padded = [replace(found, box=pad(found.box, padding, width, height)) for found in detections]
+    padded = [replace(detection, box=pad(detection.box, padding, width, height)) for detection in detections]
     fitting = [
-        found
-        for found in padded
-        if min(found.box.right - found.box.left, found.box.bottom - found.box.top) >= min_side
-        and min_area * width * height <= found.box.area <= max_area * width * height
+        detection
+        for detection in padded
+        if min(detection.box.right - detection.box.left, detection.box.bottom - detection.box.top) >= min_side
+        and min_area * width * height <= detection.box.area <= max_area * width * height
     ]
     return suppress(fitting, max_overlap)[:limit]
 
@@ -102,16 +102,16 @@ def crop(image: Image.Image, box: Box) -> Image.Image:
     return image.crop(corners(box))
 
 
-def cut_out(image: Image.Image, found: Detection) -> Image.Image:
+def cut_out(image: Image.Image, detection: Detection) -> Image.Image:
     """Crop a detection's box and paint everything but the object grey.
 
     Without a mask, or with one that covers too little of the box, the crop stays as it is.
     """
-    left, top, right, bottom = corners(found.box)
+    left, top, right, bottom = corners(detection.box)
     plain = image.crop((left, top, right, bottom))
-    if found.mask is None:
+    if detection.mask is None:
         return plain
-    inside = found.mask[top:bottom, left:right]
+    inside = detection.mask[top:bottom, left:right]
     if inside.mean() < _MIN_SHARE:
         return plain
     return Image.composite(plain, Image.new("RGB", plain.size, GROUND), Image.fromarray(inside.astype(np.uint8) * 255))

@@ -58,7 +58,7 @@ class EfficientNetLite2:
         Raises:
             ValueError, ModelError: As for ``encode``.
         """
-        found: list[list[Label]] = []
+        labels: list[list[Label]] = []
         for pixels in self._batches(images):
             with torch.inference_mode():
                 best = (
@@ -67,8 +67,8 @@ class EfficientNetLite2:
                     .topk(min(k, CLASSES), dim=-1)
                 )
             for indices, values in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-                found.append([Label(self.classes[i], p) for i, p in zip(indices, values, strict=True)])
-        return found
+                labels.append([Label(self.classes[i], p) for i, p in zip(indices, values, strict=True)])
+        return labels
 
     def pixel_values(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> torch.Tensor:
         """Input, float32, shape (len(images), 3, height, width), for a ``size`` of (width, height); ValueError for a broken image."""
@@ -85,7 +85,7 @@ class EfficientNetLite2:
             Shape (n, 1280, 9, 9).
         """
         with torch.inference_mode():
-            passes = torch.split(self._placed(pixel_values), self._batch_size)
+            passes = torch.split(self._move_to_device(pixel_values), self._batch_size)
             maps = torch.cat([self._network.extract_features(part) for part in passes])
         return maps.clone()  # outside inference mode, so that callers may use it as any tensor
 
@@ -100,13 +100,13 @@ class EfficientNetLite2:
         Returns:
             The maps by image, in the order of ``blocks``, float32, shape (channels, height / stride, width / stride).
         """
-        found: list[tuple[FloatArray, ...]] = []
+        maps_by_image: list[tuple[FloatArray, ...]] = []
         for pixels in self._batches(images, size):
             with torch.inference_mode():
                 maps = self._block_outputs(pixels, max(blocks))
             arrays = [maps[block].cpu().numpy() for block in blocks]
-            found.extend(zip(*arrays, strict=True))
-        return found
+            maps_by_image.extend(zip(*arrays, strict=True))
+        return maps_by_image
 
     def _block_outputs(self, pixels: torch.Tensor, last: int) -> list[torch.Tensor]:
         """Output of each block up to ``last``; the package itself returns the final map only."""
@@ -133,9 +133,9 @@ class EfficientNetLite2:
 
     def _batches(self, images: Sequence[Image.Image], size: tuple[int, int] = (SIDE, SIDE)) -> Iterator[torch.Tensor]:
         for start in range(0, len(images), self._batch_size):
-            yield self._placed(self.pixel_values(images[start : start + self._batch_size], size))
+            yield self._move_to_device(self.pixel_values(images[start : start + self._batch_size], size))
 
-    def _placed(self, pixels: torch.Tensor) -> torch.Tensor:
+    def _move_to_device(self, pixels: torch.Tensor) -> torch.Tensor:
         return pixels.to(self.device, memory_format=torch.channels_last)
 
     @cached_property

@@ -42,8 +42,8 @@ class GrabCutSegmenter:
         pixels = [np.asarray(to_rgb(image)) if own else None for image, own in zip(images, boxes, strict=True)]
         work = [(picture, box) for picture, own in zip(pixels, boxes, strict=True) for box in own]
         with ThreadPoolExecutor(_WORKERS) as pool:
-            found = pool.map(lambda one: _segment(*one), work)
-            return [[next(found) for _ in own] for own in boxes]
+            masks = pool.map(lambda one: _segment(*one), work)
+            return [[next(masks) for _ in own] for own in boxes]
 
 
 def _segment(picture: Bytes, box: Box) -> Mask:

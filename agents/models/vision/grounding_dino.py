@@ -37,12 +37,12 @@ class GroundingDinoDetector(Pretrained):
         if len(images) != len(phrases):
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
         upright = [to_rgb(image) for image in images]
-        wanted = [[clean for phrase in own if (clean := plain(phrase))] or [ANYTHING] for own in phrases]
-        found: dict[int, list[Detection]] = {}
+        clean_phrases = [[clean for phrase in own if (clean := plain(phrase))] or [ANYTHING] for own in phrases]
+        detections_by_row: dict[int, list[Detection]] = {}
         for rows in self.passes([image.width / image.height for image in upright]):  # of like proportions
-            detections = self._pass([upright[row] for row in rows], [wanted[row] for row in rows])
-            found.update(zip(rows, detections, strict=True))
-        return [found[row] for row in range(len(upright))]
+            detections = self._pass([upright[row] for row in rows], [clean_phrases[row] for row in rows])
+            detections_by_row.update(zip(rows, detections, strict=True))
+        return [detections_by_row[row] for row in range(len(upright))]
 
     def _pass(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         processor, model = self._loaded
@@ -94,7 +94,7 @@ def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> l
     Boxes that have no area after clipping are dropped.
     """
     width, height = size
-    found = []
+    detections = []
     for corners, score, words in zip(
         result["boxes"].tolist(), result["scores"].tolist(), result["text_labels"], strict=True
     ):
@@ -102,8 +102,8 @@ def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> l
         top, bottom = (min(max(side, 0.0), float(height)) for side in corners[1::2])
         box = Box(left, top, right, bottom)
         if box.area > 0:
-            found.append(Detection(box, _phrase(words, phrases), score))
-    return sorted(found, key=lambda detection: -detection.score)
+            detections.append(Detection(box, _phrase(words, phrases), score))
+    return sorted(detections, key=lambda detection: -detection.score)
 
 
 def _phrase(words: str, phrases: Sequence[str]) -> str:

@@ -29,8 +29,8 @@ def montage(pictures: Sequence[tuple[str, Image.Image]]) -> Image.Image:
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(_LABEL - 2 * _GAP)
     for (label, picture), (left, top, width, height) in zip(pictures, cells(len(pictures)), strict=True):
         draw.text((left + _GAP, top + _GAP), label, fill="black", font=font)
-        shown = ImageOps.contain(to_rgb(picture), (width - 2 * _GAP, height - _LABEL - 2 * _GAP))
-        sheet.paste(shown, (left + (width - shown.width) // 2, top + _LABEL + _GAP))
+        thumbnail = ImageOps.contain(to_rgb(picture), (width - 2 * _GAP, height - _LABEL - 2 * _GAP))
+        sheet.paste(thumbnail, (left + (width - thumbnail.width) // 2, top + _LABEL + _GAP))
     return sheet
 
 

@@ -35,8 +35,8 @@ class ObjectEmbedding:
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
         """Embeddings, float32, shape (len(images), 1280), each of length 1; errors as for ``EfficientNetLite2.encode``."""
-        found = [self.embed(self.network.pixel_values([image])).cpu().numpy() for image in images]
-        return np.concatenate(found) if found else np.zeros((0, FEATURES), dtype=np.float32)
+        embeddings = [self.embed(self.network.pixel_values([image])).cpu().numpy() for image in images]
+        return np.concatenate(embeddings) if embeddings else np.zeros((0, FEATURES), dtype=np.float32)
 
     def embed(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Embeddings of prepared input (``EfficientNetLite2.pixel_values``), shape (n, 1280), each of length 1."""

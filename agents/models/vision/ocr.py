@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import Box, ModelError, TextLine
 from agents.models.pixels import pixels_digest, to_rgb
 
@@ -16,7 +16,7 @@ REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
-KEPT = 256  # photos whose lines are kept: several stages and models ask for those of one photo
+CACHE_SIZE = 256  # photos whose lines are kept: several stages and models ask for those of one photo
 SAME_ROW = 0.5  # two lines are in one row if they overlap by at least this share of the lower one's height
 
 
@@ -26,7 +26,7 @@ class RapidOcrReader:
     name = "rapidocr-ppocrv4"
 
     def __init__(self) -> None:
-        self._lines: Remembered[str, list[TextLine]] = Remembered(KEPT)
+        self._lines: ResultCache[str, list[TextLine]] = ResultCache(CACHE_SIZE)
 
     def read(self, images: Sequence[Image.Image]) -> list[list[TextLine]]:
         """Read the lines of each image, top to bottom and left to right.
@@ -71,20 +71,20 @@ def _read(engine: Any, rgb: Image.Image) -> list[TextLine]:
     else:
         small = rgb
     # The engine wants BGR, as OpenCV does.
-    found, _ = engine(np.asarray(small)[:, :, ::-1])
+    entries, _ = engine(np.asarray(small)[:, :, ::-1])
     ratio = (rgb.width / small.width, rgb.height / small.height)
-    return [_line(entry, ratio) for entry in found or () if str(entry[1]).strip()]
+    return [_line(entry, ratio) for entry in entries or () if str(entry[1]).strip()]
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:
     """Lines by rows from the top, each row from the left; a row is what overlaps vertically with its first line."""
     rows: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda found: (found.box.top + found.box.bottom) / 2):
+    for line in sorted(lines, key=lambda item: (item.box.top + item.box.bottom) / 2):
         if rows and _same_row(rows[-1][0].box, line.box):
             rows[-1].append(line)
         else:
             rows.append([line])
-    return [line for row in rows for line in sorted(row, key=lambda found: found.box.left)]
+    return [line for row in rows for line in sorted(row, key=lambda item: item.box.left)]
 
 
 def _same_row(first: Box, second: Box) -> bool:

@@ -66,8 +66,8 @@ class SalientObjectDetector:
             raise ValueError(f"{len(images)} images, but {len(phrases)} lists of phrases")
         upright = [to_rgb(image) for image in images]
         maps = self._maps(upright)
-        found = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
-        return self._named(upright, found, phrases)
+        detections = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
+        return self._name_detections(upright, detections, phrases)
 
     def _maps(self, images: Sequence[Image.Image]) -> list[tuple[FloatArray, ...]]:
         """Feature maps of each image; images of like proportions share a pass."""
@@ -76,8 +76,8 @@ class SalientObjectDetector:
             sizes.setdefault(_input_size(image), []).append(row)
         maps: dict[int, tuple[FloatArray, ...]] = {}
         for size, rows in sizes.items():
-            found = self._network.stage_maps([images[row] for row in rows], size, BLOCKS)
-            maps.update(zip(rows, found, strict=True))
+            batch_maps = self._network.stage_maps([images[row] for row in rows], size, BLOCKS)
+            maps.update(zip(rows, batch_maps, strict=True))
         return [maps[row] for row in range(len(images))]
 
     def _salient(self, image: Image.Image, maps: tuple[FloatArray, ...]) -> list[Detection]:
@@ -93,35 +93,38 @@ class SalientObjectDetector:
         ]
         return suppress(everything, MAX_OVERLAP)[:MAX_BOXES]
 
-    def _named(
-        self, images: Sequence[Image.Image], found: list[list[Detection]], phrases: Sequence[Sequence[str]]
+    def _name_detections(
+        self, images: Sequence[Image.Image], all_detections: list[list[Detection]], phrases: Sequence[Sequence[str]]
     ) -> list[list[Detection]]:
         """Assign each detection its closest phrase and reorder the detections by that closeness.
 
         All crops go through the network in one pass. Images without phrases keep their detections.
         """
         if self._encoder is None:
-            return found
+            return all_detections
         concerned = [
-            (row, detection) for row, detections in enumerate(found) if phrases[row] for detection in detections
+            (row, detection)
+            for row, detections in enumerate(all_detections)
+            if phrases[row]
+            for detection in detections
         ]
         if not concerned:
-            return found
-        crops = [crop(images[row], pad(seen.box, 0.05, *images[row].size)) for row, seen in concerned]
+            return all_detections
+        crops = [crop(images[row], pad(candidate.box, 0.05, *images[row].size)) for row, candidate in concerned]
         labels = self._network.recognise(crops, k=LABELS)
         names = [label.name for named in labels for label in named]
         words = list(dict.fromkeys(names + [phrase for row, _ in concerned for phrase in phrases[row]]))
         vectors = dict(zip(words, self._encoder.encode(words), strict=True))
         renamed: dict[int, list[Detection]] = {row: [] for row, _ in concerned}
-        for (row, seen), named in zip(concerned, labels, strict=True):
+        for (row, candidate), named in zip(concerned, labels, strict=True):
             classes = np.stack([vectors[label.name] for label in named])
             closeness = [float((classes @ vectors[phrase]).max()) for phrase in phrases[row]]
             best = int(np.argmax(closeness))
-            score = seen.score * (1.0 + BONUS * max(0.0, closeness[best]))
-            renamed[row].append(replace(seen, phrase=phrases[row][best], score=score))
+            score = candidate.score * (1.0 + BONUS * max(0.0, closeness[best]))
+            renamed[row].append(replace(candidate, phrase=phrases[row][best], score=score))
         return [
-            sorted(renamed[row], key=lambda seen: -seen.score) if row in renamed else detections
-            for row, detections in enumerate(found)
+            sorted(renamed[row], key=lambda candidate: -candidate.score) if row in renamed else detections
+            for row, detections in enumerate(all_detections)
         ]
 
 
@@ -169,8 +172,8 @@ def spread(values: FloatArray) -> FloatArray:
 def colours(image: Image.Image, height: int, width: int) -> FloatArray:
     """CIELAB colours of an RGB image, averaged over the cells of a grid, shape (3, height, width)."""
     cells = np.asarray(image.resize((width, height), Image.Resampling.BOX, reducing_gap=3.0), dtype=np.float32) / 255.0
-    found: FloatArray = np.asarray(cv2.cvtColor(cells, cv2.COLOR_RGB2LAB), dtype=np.float32).transpose(2, 0, 1)
-    return found
+    lab_colours: FloatArray = np.asarray(cv2.cvtColor(cells, cv2.COLOR_RGB2LAB), dtype=np.float32).transpose(2, 0, 1)
+    return lab_colours
 
 
 def saliency(maps: Sequence[FloatArray], height: int, width: int) -> FloatArray:

@@ -30,15 +30,15 @@ class SamSegmenter(Pretrained):
         """
         if len(images) != len(boxes):
             raise ValueError(f"{len(images)} images, but {len(boxes)} lists of boxes")
-        found: list[list[Mask]] = [[] for _ in boxes]
-        asked = [row for row, own in enumerate(boxes) if own]
+        masks_by_image: list[list[Mask]] = [[] for _ in boxes]
+        nonempty_rows = [row for row, own in enumerate(boxes) if own]
         # Images with about as many boxes share a pass: the model takes the same number for each.
-        for places in self.passes([len(boxes[row]) for row in asked]):
-            rows = [asked[place] for place in places]
+        for places in self.passes([len(boxes[row]) for row in nonempty_rows]):
+            rows = [nonempty_rows[place] for place in places]
             masks = self._pass([to_rgb(images[row]) for row in rows], [boxes[row] for row in rows])
             for row, own in zip(rows, masks, strict=True):
-                found[row] = own
-        return found
+                masks_by_image[row] = own
+        return masks_by_image
 
     def _pass(self, images: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]) -> list[list[Mask]]:
         processor, model = self._loaded
@@ -46,13 +46,17 @@ class SamSegmenter(Pretrained):
         filled = [[*own, *[own[-1]] * (most - len(own))] for own in boxes]
         sides = [[[box.left, box.top, box.right, box.bottom] for box in own] for own in filled]
         inputs = processor(images=list(images), input_boxes=sides, return_tensors="pt")
-        given = {name: inputs[name].to(self.device, self.torch_dtype) for name in ("pixel_values", "input_boxes")}
+        model_inputs = {
+            name: inputs[name].to(self.device, self.torch_dtype) for name in ("pixel_values", "input_boxes")
+        }
         with torch.inference_mode():
-            outputs = model(**given, multimask_output=False)  # a box says which object is meant
+            outputs = model(**model_inputs, multimask_output=False)  # a box says which object is meant
         masks = processor.post_process_masks(
             outputs.pred_masks.float().cpu(), inputs["original_sizes"], inputs["reshaped_input_sizes"]
         )
-        return [[mask[0].numpy() for mask in found[: len(own)]] for found, own in zip(masks, boxes, strict=True)]
+        return [
+            [mask[0].numpy() for mask in image_masks[: len(own)]] for image_masks, own in zip(masks, boxes, strict=True)
+        ]
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 from agents.models.base import Box
 from agents.models.pixels import rgb_within, to_rgb
 
@@ -52,19 +52,19 @@ class Matches:
         if len(here) < _MIN_MATCHES:
             return 0
         cv2.setRNGSeed(0)
-        _, kept = cv2.estimateAffinePartial2D(here, there, method=cv2.RANSAC, ransacReprojThreshold=_MAX_ERROR)
-        found = 0 if kept is None else int(np.count_nonzero(kept))
-        return found if found >= _MIN_MATCHES else 0
+        _, inlier_mask = cv2.estimateAffinePartial2D(here, there, method=cv2.RANSAC, ransacReprojThreshold=_MAX_ERROR)
+        count = 0 if inlier_mask is None else int(np.count_nonzero(inlier_mask))
+        return count if count >= _MIN_MATCHES else 0
 
 
 class PictureFeatures:
     """Features of the pictures of an index by URL, and of photos, kept from call to call; may be used by several threads."""
 
     def __init__(self) -> None:
-        self._pictures: Remembered[str, Features] = Remembered(_KEPT_PICTURES)
-        self._photos: Remembered[str, Features] = Remembered(_KEPT_PHOTOS)
+        self._pictures: ResultCache[str, Features] = ResultCache(_KEPT_PICTURES)
+        self._photos: ResultCache[str, Features] = ResultCache(_KEPT_PHOTOS)
 
-    def of(
+    def get_features(
         self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
     ) -> dict[str, Features]:
         """Return the features of pictures by URL, and compute those that are not kept yet.
@@ -79,7 +79,7 @@ class PictureFeatures:
             },
         )
 
-    def of_photos(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
+    def get_photo_features(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
         """Return the features of photos by their keys; unknown photos are looked at side by side.
 
         Raises:

@@ -24,7 +24,7 @@ _WORKERS = 8
 
 T = TypeVar("T")
 
-Allowed = Callable[[str], bool]  # whether an address may be connected to
+AddressCheck = Callable[[str], bool]  # whether an address may be connected to
 
 
 class FetchError(ValueError):
@@ -32,7 +32,7 @@ class FetchError(ValueError):
 
 
 @dataclass(frozen=True)
-class Fetched:
+class Response:
     """Reply of a server; ``content_type`` is in lower case with its parameters, empty if the server gave none."""
 
     body: bytes
@@ -65,7 +65,7 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast
 
 
-def fetch(url: str, *, seconds: float, max_bytes: int, allowed: Allowed = is_public) -> Fetched:
+def fetch(url: str, *, seconds: float, max_bytes: int, allowed: AddressCheck = is_public) -> Response:
     """Fetch a URL with GET; redirects are followed at most ``MAX_REDIRECTS`` times, each under the same rules.
 
     The address that was checked is the one connected to, so that a name which resolves differently a moment later gains nothing.
@@ -76,7 +76,7 @@ def fetch(url: str, *, seconds: float, max_bytes: int, allowed: Allowed = is_pub
     with httpcore.ConnectionPool(network_backend=_CheckedBackend(allowed, end), retries=0) as pool:
         for _ in range(MAX_REDIRECTS + 1):
             answer = _get(pool, url, end, max_bytes)
-            if isinstance(answer, Fetched):
+            if isinstance(answer, Response):
                 return answer
             try:
                 url = urljoin(url, answer)
@@ -85,7 +85,7 @@ def fetch(url: str, *, seconds: float, max_bytes: int, allowed: Allowed = is_pub
     raise FetchError(f"it redirects more than {MAX_REDIRECTS} times")
 
 
-def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) -> Fetched | str:
+def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) -> Response | str:
     """Request a URL once.
 
     Returns:
@@ -97,7 +97,7 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) ->
             raise FetchError(f"only http and https are fetched, not {parts.scheme or 'this'!r}")
         if parts.username is not None or parts.password is not None:
             raise FetchError("it names a user")
-        timeout = min(_left(end), _BLOCK_SECONDS)
+        timeout = min(_require_time(end), _BLOCK_SECONDS)
         limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
         target = url.split("#", 1)[0]
         with pool.stream("GET", target, headers=_HEADERS, extensions=limits) as response:
@@ -113,8 +113,8 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) ->
                 body += block
                 if len(body) > max_bytes:
                     raise FetchError(f"it is longer than {max_bytes} bytes")
-                _left(end)
-            return Fetched(bytes(body), headers.get(b"content-type", "").lower())
+                _require_time(end)
+            return Response(bytes(body), headers.get(b"content-type", "").lower())
     except FetchError:
         raise
     except (OSError, ValueError, TypeError, *_HTTPCORE_ERRORS) as error:
@@ -130,11 +130,11 @@ _HTTPCORE_ERRORS = (
 )
 
 
-def _left(end: float) -> float:
-    left = end - time.monotonic()
-    if left <= 0:
+def _require_time(end: float) -> float:
+    remaining = end - time.monotonic()
+    if remaining <= 0:
         raise FetchError("it takes too long")
-    return left
+    return remaining
 
 
 class _TimedStream(httpcore.NetworkStream):
@@ -144,10 +144,10 @@ class _TimedStream(httpcore.NetworkStream):
         self._stream, self._end = stream, end
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, min(timeout or _BLOCK_SECONDS, _left(self._end)))
+        return self._stream.read(max_bytes, min(timeout or _BLOCK_SECONDS, _require_time(self._end)))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, min(timeout or _BLOCK_SECONDS, _left(self._end)))
+        self._stream.write(buffer, min(timeout or _BLOCK_SECONDS, _require_time(self._end)))
 
     def close(self) -> None:
         self._stream.close()
@@ -155,7 +155,7 @@ class _TimedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        seconds = min(timeout or _BLOCK_SECONDS, _left(self._end))
+        seconds = min(timeout or _BLOCK_SECONDS, _require_time(self._end))
         return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, seconds), self._end)
 
     def get_extra_info(self, info: str) -> Any:
@@ -165,7 +165,7 @@ class _TimedStream(httpcore.NetworkStream):
 class _CheckedBackend(httpcore.SyncBackend):
     """Connects to an address only after it was found to be allowed."""
 
-    def __init__(self, allowed: Allowed, end: float) -> None:
+    def __init__(self, allowed: AddressCheck, end: float) -> None:
         self._allowed, self._end = allowed, end
 
     def connect_tcp(
@@ -176,11 +176,11 @@ class _CheckedBackend(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        refused = [address for address in found if not self._allowed(address)]
-        if refused or not found:
+        addresses = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        refused = [address for address in addresses if not self._allowed(address)]
+        if refused or not addresses:
             raise FetchError(f"{host} is no public address")
-        stream = super().connect_tcp(found[0], port, timeout, local_address, socket_options)
+        stream = super().connect_tcp(addresses[0], port, timeout, local_address, socket_options)
         return _TimedStream(stream, self._end)
 
 
@@ -195,11 +195,11 @@ def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: f
     pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="fetch")
     try:
         running = {pool.submit(get, url): url for url in urls}
-        done, _ = wait(running, timeout=seconds)
-        made = {running[task]: task.result() for task in done if task.exception() is None}
+        futures, _ = wait(running, timeout=seconds)
+        values = {running[task]: task.result() for task in futures if task.exception() is None}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    return {url: value for url, value in made.items() if value is not None}
+    return {url: value for url, value in values.items() if value is not None}
 
 
 def is_http(url: str) -> bool:

@@ -38,20 +38,20 @@ class PageReader:
         Returns:
             A text for each page; pages that the deadline leaves no time for have none.
         """
-        made: dict[int, PageText] = {}
+        texts: dict[int, PageText] = {}
         pages = [page[:MAX_CHARACTERS_OUTSIDE] for page in pages]
         tags = [page.count("<") for page in pages]
         at_once = [tags[place] <= MAX_TAGS and len(page) <= MAX_CHARACTERS for place, page in enumerate(pages)]
         for place, page in enumerate(pages):
             if at_once[place] and not deadline.passed():
-                made[place] = self._at_once(page)
+                texts[place] = self._at_once(page)
         others = sorted((place for place in range(len(pages)) if not at_once[place]), key=lambda place: tags[place])
         for number, place in enumerate(others):
             if not deadline.passed():
                 seconds = min(MAX_SECONDS, deadline.left() / (len(others) - number))
-                made[place] = self._large(pages[place], tags[place], seconds)
+                texts[place] = self._large(pages[place], tags[place], seconds)
         late = PageText(None, "no time was left to read it")
-        return [made.get(place, late) for place in range(len(pages))]
+        return [texts.get(place, late) for place in range(len(pages))]
 
     def _at_once(self, page: str) -> PageText:
         try:

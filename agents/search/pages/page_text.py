@@ -25,8 +25,11 @@ def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     if not looks_like_markup(page):
         return page[:characters]
     # Trafilatura looks at some of the attributes that hide an element.
-    seen = without_hidden(page)
-    found = trafilatura.extract(seen, favor_recall=True, include_tables=True, include_comments=False, fast=True) or ""
-    if len(found) < _MIN_CHARACTERS:
-        found = visible_text(page).strip()
-    return found[:characters]
+    visible_page = without_hidden(page)
+    content = (
+        trafilatura.extract(visible_page, favor_recall=True, include_tables=True, include_comments=False, fast=True)
+        or ""
+    )
+    if len(content) < _MIN_CHARACTERS:
+        content = visible_text(page).strip()
+    return content[:characters]

@@ -14,9 +14,9 @@ from agents.base.files import write_whole
 from agents.models.picture_files import decode_picture
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.fetching import (
-    Allowed,
-    Fetched,
+    AddressCheck,
     FetchError,
+    Response,
     fetch,
     is_http,
     is_offline,
@@ -68,7 +68,7 @@ class UrlCache(Generic[Content]):
         folder: Path,
         http: bool = False,  # whether what is missing may be fetched
         timeout: float | None = None,  # for one fetch in seconds; that of the class if None
-        allowed: Allowed = is_public,  # which addresses may be connected to
+        allowed: AddressCheck = is_public,  # which addresses may be connected to
         further: Sequence[Path] = (),  # folders of the same form that are read after the cache, and never written to
     ) -> None:
         self._folders = (folder, *further)
@@ -84,16 +84,16 @@ class UrlCache(Generic[Content]):
         """
         distinct = list(dict.fromkeys(urls))
         folders = [folder for folder in self._folders if folder.is_dir()]
-        found: dict[str, Content] = {}
+        contents: dict[str, Content] = {}
         for number, url in enumerate(distinct):
             share = deadline.left() / (len(distinct) - number)
-            if share > 0 and (content := self._cached(url, folders, share)) is not None:
-                found[url] = content
+            if share > 0 and (content := self._load_cached(url, folders, share)) is not None:
+                contents[url] = content
         if self._http and not is_offline():
             seconds = min(self._seconds, deadline.left())
-            missing = [url for url in distinct if url not in found and is_http(url)]
-            found |= side_by_side(missing, lambda url: self._fetched(url, seconds), seconds)
-        return found
+            missing = [url for url in distinct if url not in contents and is_http(url)]
+            contents |= side_by_side(missing, lambda url: self._fetch(url, seconds), seconds)
+        return contents
 
     def path(self, url: str) -> Path:
         """Return the path of the file for a URL's content."""
@@ -117,10 +117,10 @@ class UrlCache(Generic[Content]):
         """Decode the content of a file within ``seconds``; raise one of ``_UNREADABLE`` if it has none."""
 
     @abstractmethod
-    def _convert(self, fetched: Fetched, seconds: float) -> tuple[Content, bytes]:
+    def _convert(self, response: Response, seconds: float) -> tuple[Content, bytes]:
         """Decode what was fetched into its content and the file to store; raise as ``_decode`` does."""
 
-    def _cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
+    def _load_cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
                 with path.open("rb") as file:
@@ -131,10 +131,10 @@ class UrlCache(Generic[Content]):
                 _log.warning("the cached %s of %r cannot be read: %s", self.what, url, error)
         return None
 
-    def _fetched(self, url: str, seconds: float) -> Content | None:
+    def _fetch(self, url: str, seconds: float) -> Content | None:
         try:
-            fetched = fetch(url, seconds=seconds, max_bytes=self.max_bytes, allowed=self._allowed)
-            content, data = self._convert(fetched, seconds)
+            response = fetch(url, seconds=seconds, max_bytes=self.max_bytes, allowed=self._allowed)
+            content, data = self._convert(response, seconds)
         except _UNREADABLE as error:
             _log.warning("the %s %r cannot be fetched: %s", self.what, url, error)
             return None
@@ -166,8 +166,8 @@ class PictureCache(UrlCache[Image.Image]):
             seconds=min(PICTURE_SECONDS, seconds),
         )
 
-    def _convert(self, fetched: Fetched, seconds: float) -> tuple[Image.Image, bytes]:
-        return self._decode(fetched.body, seconds), fetched.body
+    def _convert(self, response: Response, seconds: float) -> tuple[Image.Image, bytes]:
+        return self._decode(response.body, seconds), response.body
 
 
 class PageCache(UrlCache[str]):
@@ -191,10 +191,10 @@ class PageCache(UrlCache[str]):
             raise ValueError("it is empty or binary")
         return text
 
-    def _convert(self, fetched: Fetched, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
-        if not (fetched.content_type or "text/html").startswith(("text/", "application/xhtml")):
-            raise FetchError(f"it is {fetched.content_type}")
-        page = decode_page(fetched.body, fetched.charset)
+    def _convert(self, response: Response, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
+        if not (response.content_type or "text/html").startswith(("text/", "application/xhtml")):
+            raise FetchError(f"it is {response.content_type}")
+        page = decode_page(response.body, response.charset)
         return page, page.encode("utf-8", errors="replace")
 
 

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.base.remembered import Remembered
+from agents.base.result_cache import ResultCache
 
 BATCHES = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=8)
 
 
 @given(BATCHES, st.integers(1, 12))
 def test_results_are_those_that_would_be_computed(batches: list[list[int]], limit: int) -> None:
-    kept: Remembered[int, int] = Remembered(limit)
+    kept: ResultCache[int, int] = ResultCache(limit)
     for keys in batches:
         assert kept.get_all(keys, lambda new: {key: key * key for key in new}) == {key: key * key for key in keys}
 
 
 @given(BATCHES)
 def test_below_the_limit_nothing_is_computed_twice(batches: list[list[int]]) -> None:
-    kept: Remembered[int, int] = Remembered(10)
+    kept: ResultCache[int, int] = ResultCache(10)
     computed: Counter[int] = Counter()
 
     def compute(new: Sequence[int]) -> dict[int, int]:
@@ -36,7 +36,7 @@ def test_below_the_limit_nothing_is_computed_twice(batches: list[list[int]]) -> 
 
 
 def test_the_oldest_result_goes_first_and_use_makes_young() -> None:
-    kept: Remembered[str, str] = Remembered(2)
+    kept: ResultCache[str, str] = ResultCache(2)
     asked: list[str] = []
 
     def compute(new: Sequence[str]) -> dict[str, str]:
@@ -49,6 +49,6 @@ def test_the_oldest_result_goes_first_and_use_makes_young() -> None:
 
 
 def test_what_is_left_out_is_asked_for_again() -> None:
-    kept: Remembered[str, str] = Remembered(2)
+    kept: ResultCache[str, str] = ResultCache(2)
     assert kept.get_all(["a"], lambda _: {}) == {}
     assert kept.get_all(["a"], lambda new: dict.fromkeys(new, "found")) == {"a": "found"}

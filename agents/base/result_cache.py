@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class ResultCache(Generic[Key, Value]):
     """The latest results by key, at most ``limit`` of them; several threads may ask.
 
     A library's cache holds a result for each call. Models are called for a batch, of which some results are known.
@@ -17,7 +17,7 @@ class Remembered(Generic[Key, Value]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._results: OrderedDict[Key, Value] = OrderedDict()
         self._lock = Lock()
 
     def get_all(self, keys: Iterable[Key], compute: Callable[[Sequence[Key]], Mapping[Key, Value]]) -> dict[Key, Value]:
@@ -30,14 +30,14 @@ class Remembered(Generic[Key, Value]):
         """
         distinct = list(dict.fromkeys(keys))
         with self._lock:
-            found = {key: self._kept[key] for key in distinct if key in self._kept}
-        unknown = [key for key in distinct if key not in found]
+            results = {key: self._results[key] for key in distinct if key in self._results}
+        unknown = [key for key in distinct if key not in results]
         if unknown:
-            found |= compute(unknown)
+            results |= compute(unknown)
         with self._lock:
-            for key, value in found.items():
-                self._kept[key] = value
-                self._kept.move_to_end(key)
-            while len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
-        return found
+            for key, value in results.items():
+                self._results[key] = value
+                self._results.move_to_end(key)
+            while len(self._results) > self._limit:
+                self._results.popitem(last=False)
+        return results
