@@ -17,8 +17,9 @@ from typing import Any
 from agents.base.revisions import MAIN
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import QWEN_CODER, find, hub_file
-from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
+from agents.models.chat.server_prompt import ServerPrompt
 from agents.models.reply_cache import sample_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -30,7 +31,7 @@ PREFIX_CACHE_MIB = 2048
 
 MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their longer side
 
-_TOO_LONG = "exceed_context_size_error"
+_TOO_LONG, _LONGER = "exceed_context_size_error", "tokens, more than the context of"
 
 
 def _read_event(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
@@ -51,7 +52,7 @@ def _complaint(event: Mapping[str, Any]) -> str:
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     if error.get("type") == _TOO_LONG:
         return (
-            f"the prompt has {error.get('n_prompt_tokens', 'too many')} tokens, more than the context of "
+            f"the prompt has {error.get('n_prompt_tokens', 'too many')} {_LONGER} "
             f"{error.get('n_ctx', 'the model')}: show less evidence or load the model with a larger 'context'"
         )
     return str(error.get("message", error))[:300]
@@ -93,20 +94,26 @@ class LlamaCppChat:
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
         streamed = StreamedReply(request)
         try:
-            messages = checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE)
-            options = {"stream": True, "return_progress": True, "cache_prompt": True}
-            body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
+            prompt = ServerPrompt(checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE))
             # One slot: a second caller would only wait inside the engine, where no deadline is seen.
             left = min(deadline.left(), threading.TIMEOUT_MAX)
             if left <= 0 or not self._lock.acquire(timeout=left):
                 return streamed.reply()
             try:
-                self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
+                self._ask(prompt, streamed, deadline)
+                while _LONGER in (streamed.error or "") and prompt.shorten(streamed.error or "", request.max_tokens):
+                    streamed.error, streamed.prompt_cut = None, prompt.cut
+                    self._ask(prompt, streamed, deadline)
             finally:
                 self._lock.release()
         except (RuntimeError, ValueError) as error:  # a ModelError among them
             streamed.error = str(error)[:300]
         return streamed.reply()
+
+    def _ask(self, prompt: ServerPrompt, streamed: StreamedReply, deadline: Deadline) -> None:
+        options = {"stream": True, "return_progress": True, "cache_prompt": True}
+        body = {"messages": prompt.bodies(merged=False), **options, **request_body(streamed.request)}
+        self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
 
 
 def _fingerprint(file: Path, sight: Path | None) -> str:

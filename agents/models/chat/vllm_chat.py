@@ -20,10 +20,16 @@ from PIL import Image
 
 from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
-from agents.models.chat.chat_template import ChatTemplate, load_chat_template, system_into_user
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread, time_limit
 from agents.models.chat.lora_adapter import find_lora
-from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
+from agents.models.chat.prompt_fitting import (
+    FIT_TRIES,
+    MAX_IMAGE_SIDE,
+    checked_messages,
+    cut_longest_user_message,
+    system_into_user,
+)
 from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
