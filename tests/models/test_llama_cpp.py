@@ -49,7 +49,8 @@ def test_the_fingerprint_is_of_all_weights(model: LlamaCppChat, gguf: Path, tmp_
         sight.parent.mkdir()
         sight.write_bytes(bytes([number]) * 9000)
     prints = {_fingerprint(gguf, sight) for sight in (None, *sights)}
-    assert len(prints) == 3 and model.fingerprint in prints
+    assert len(prints) == 3
+    assert model.fingerprint == _fingerprint(gguf, None, 512) not in prints  # a shorter context cuts longer prompts
 
 
 def asked(text: str, **settings: object) -> ChatRequest:

@@ -16,12 +16,15 @@ from typing import Any
 
 from agents.base.revisions import MAIN
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.gguf import QWEN_CODER, find, hub_file
+from agents.models.chat.gguf import find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.models.chat.server_prompt import ServerPrompt
-from agents.models.reply_cache import sample_digest
+from agents.models.weights import digest_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
+
+CONTEXT = 4096
+"""Tokens of prompt and reply together, unless a profile says otherwise."""
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -73,7 +76,7 @@ class LlamaCppChat:
         self,
         path: str | Path | None = None,  # a file, ``ORG/NAME/FILE`` of a hub, or that of ``agents.models.chat.gguf``
         mmproj: str | None = None,  # GGUF file of the vision tower, likewise, for a model that sees
-        context: int = 4096,  # tokens of prompt and reply together
+        context: int = CONTEXT,  # tokens of prompt and reply together
         threads: int | None = None,  # of the CPU; None for as many as this process may run on
         revision: str = MAIN,  # commit of the hub's repository that ``path`` and ``mmproj`` are taken from
         *,
@@ -82,7 +85,7 @@ class LlamaCppChat:
         file = find(cache) if path is None else hub_file(str(path), revision)
         self.name = file.stem
         sight = hub_file(mmproj, revision) if mmproj else None
-        self.fingerprint = _fingerprint(file, sight)
+        self.fingerprint = _fingerprint(file, sight, context)
         self._sees = mmproj is not None
         self._lock = threading.Lock()
         self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
@@ -116,12 +119,11 @@ class LlamaCppChat:
         self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
 
 
-def _fingerprint(file: Path, sight: Path | None) -> str:
-    """Identify the weights; the file of ``agents.models.chat.gguf`` is known by its name and size."""
-    named = f"{file.name}:{file.stat().st_size}"
-    if sight is None and named == f"{QWEN_CODER.name}:{QWEN_CODER.size}":
-        return named
-    return " ".join([named, *(sample_digest(each) for each in (file, sight) if each is not None)])
+def _fingerprint(file: Path, sight: Path | None, context: int = CONTEXT) -> str:
+    """Identify the weights, and a context of another length than the default: longer prompts are cut."""
+    files = [each for each in (file, sight) if each is not None]
+    length = "" if context == CONTEXT else f" context {context}"
+    return f"{file.name}:{file.stat().st_size}{digest_weights(files)}{length}"
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
