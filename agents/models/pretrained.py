@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,20 +30,6 @@ def explain_load(error: BaseException) -> str:
     return f"{error}{advice}"
 
 
-def check_missing(info: Mapping[str, Any]) -> None:
-    """Raise ValueError for a checkpoint that lacks weights of its model, which transformers fills with random numbers.
-
-    Args:
-        info: What ``from_pretrained`` tells with ``output_loading_info``.
-    """
-    missing = sorted(info["missing_keys"])
-    if missing:
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise ValueError(
-            f"it lacks the weights {', '.join(missing[:3])}{more}; fetch it again, or take another checkpoint"
-        )
-
-
 @contextlib.contextmanager
 def without_bars() -> Iterator[None]:
     """Load or save weights without the progress bar that transformers 5 draws for each model; downloads keep theirs."""
@@ -58,6 +44,32 @@ def without_bars() -> Iterator[None]:
         yield
     finally:
         set_hook(before)
+
+
+def load_model(model_class: Any, path: str | Path, revision: str = MAIN, *, unused: str = "", **options: Any) -> Any:
+    """Load a model with all of its weights, by a class of transformers, which would fill missing ones with random numbers.
+
+    Args:
+        model_class: The class, with ``from_pretrained``.
+        path: Checkpoint folder, or a model id of the local Hugging Face cache.
+        revision: Commit of a model id.
+        unused: What names of weights begin with that may be missing, because nobody computes with them.
+        **options: More options of ``from_pretrained``.
+
+    Raises:
+        ValueError: The checkpoint lacks weights of the model. Errors of ``CANNOT_LOAD`` are passed on.
+    """
+    with without_bars():
+        model, info = model_class.from_pretrained(
+            path, revision=revision, trust_remote_code=False, output_loading_info=True, **options
+        )
+    missing = sorted(name for name in info["missing_keys"] if not unused or not name.startswith(unused))
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise ValueError(
+            f"it lacks the weights {', '.join(missing[:3])}{more}; fetch it again, or take another checkpoint"
+        )
+    return model
 
 
 @dataclass(kw_only=True, eq=False)
@@ -90,8 +102,12 @@ class Pretrained:
         """The type of the weights, as torch calls it."""
         return DTYPES[self.dtype]
 
-    def load(self, noun: str, processor_class: str, model_class: str) -> tuple[Any, Any]:
-        """Tokenizer or processor, and the model in evaluation mode on its device, by their classes in transformers; or ModelError."""
+    def load(self, noun: str, processor_class: str, model_class: str, unused: str = "") -> tuple[Any, Any]:
+        """Load tokenizer or processor, and the model in evaluation mode on its device, by their classes in transformers.
+
+        Raises:
+            ModelError: The checkpoint cannot be loaded, or lacks weights other than the ``unused`` ones (see ``load_model``).
+        """
         import transformers
 
         try:
@@ -99,10 +115,9 @@ class Pretrained:
             processor = getattr(transformers, processor_class).from_pretrained(
                 self.path, revision=self.revision, trust_remote_code=False
             )
-            with without_bars():
-                model = getattr(transformers, model_class).from_pretrained(
-                    self.path, revision=self.revision, dtype=self.torch_dtype, trust_remote_code=False
-                )
+            model = load_model(
+                getattr(transformers, model_class), self.path, self.revision, unused=unused, dtype=self.torch_dtype
+            )
             return processor, model.eval().to(self.device)
         except CANNOT_LOAD as error:
             raise ModelError(f"Cannot load {noun} {self.path}: {explain_load(error)}") from error

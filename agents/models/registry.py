@@ -15,7 +15,8 @@ from typing import Any
 from agents.base.named import import_object, import_path, look_up
 from agents.models.base import ChatModel, ModelError
 from agents.models.chat.composed_vision import Describe
-from agents.models.reply_cache import CachedReplies, ReplyStore, sample_digest
+from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.models.weights import digest_weights
 
 Spec = Mapping[str, Any]
 
@@ -86,7 +87,7 @@ class ModelRegistry:
             model = self._build(spec)
             composed = any(_is_spec(value) for value in spec.values())
             if self._replies is not None and isinstance(model, ChatModel) and not composed:
-                model = CachedReplies(model, self._replies, options=f"{key}{_digest_weights(spec)}")
+                model = CachedReplies(model, self._replies, options=f"{key}{digest_weights(_weights(model, spec))}")
             self._loaded[key] = model
         return self._loaded[key]
 
@@ -126,11 +127,14 @@ def list_options(kind: object) -> dict[str, Any]:
     }
 
 
-def _digest_weights(spec: Mapping[str, Any]) -> str:
-    """Digest the weights on this machine that a specification names by their path; "" for none, or for those of a hub."""
+def _weights(model: Any, spec: Spec) -> list[Path]:
+    """Return the files and folders that a model was loaded from: those that it tells, else those that its specification names."""
+    told = getattr(model, "weights", None)
+    if told is not None:
+        return list(told)
     tables = [spec, *(value for value in spec.values() if isinstance(value, Mapping))]  # an adapter has a table
     paths = [Path(str(table["path"])).expanduser() for table in tables if "path" in table]
-    return "".join(f" {sample_digest(path)}" for path in paths if path.exists())
+    return [path for path in paths if path.exists()]
 
 
 def _is_spec(value: Any) -> bool:

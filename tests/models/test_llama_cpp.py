@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -47,11 +49,34 @@ def test_the_fingerprint_is_of_all_weights(model: LlamaCppChat, gguf: Path, tmp_
         sight.parent.mkdir()
         sight.write_bytes(bytes([number]) * 9000)
     prints = {_fingerprint(gguf, sight) for sight in (None, *sights)}
-    assert len(prints) == 3 and model.fingerprint in prints
+    assert len(prints) == 3
+    assert model.fingerprint == _fingerprint(gguf, None, 512) not in prints  # a shorter context cuts longer prompts
 
 
 def asked(text: str, **settings: object) -> ChatRequest:
     return ChatRequest((ChatMessage("user", text),), **settings)  # type: ignore[arg-type]
+
+
+class SmallEngine:
+    """Refuses prompts beyond 512 tokens of four characters, in the words of llama.cpp."""
+
+    def handle_chat_completions(self, body: Mapping[str, Any], take: Callable[[Any], bool]) -> None:
+        self.body = body
+        count = sum(len(message["content"]) for message in body["messages"]) // 4
+        said = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": count, "n_ctx": 512}
+        choice = {"delta": {"content": "yes"}, "finish_reason": "stop"}
+        take({"error": said} if count >= 512 else {"choices": [choice]})
+
+
+@pytest.mark.parametrize(("text", "told"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
+def test_a_prompt_beyond_the_context_loses_its_middle(text: str, told: str) -> None:
+    chat = object.__new__(LlamaCppChat)
+    chat.name, chat._sees, chat._lock, chat._server = "small", False, threading.Lock(), SmallEngine()
+    (reply,) = chat.chat([asked(text, max_tokens=64)])
+    assert (reply.text, reply.finish_reason, reply.prompt_cut > 0) == (told, "stop", len(text) > 4 * 448)
+    assert chat._server.body["messages"][0]["content"].endswith("How high?")
+    (hopeless,) = chat.chat([ChatRequest((ChatMessage("system", text * 300), ChatMessage("user", "Hi")))])
+    assert "more than the context of 512: show less" in str(hopeless.error)
 
 
 def test_replies_come_in_order_with_their_probabilities(model: LlamaCppChat) -> None:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from agents.models.base import ModelError
 from agents.models.chat.transformers_checkpoint import load_checkpoint
+from agents.models.encoders.blip2 import Blip2QFormer
 from agents.models.encoders.text_encoder import TransformerTextEncoder
 from agents.models.pretrained import Pretrained, deduplicate, save_model, without_bars
 from agents.models.registry import KINDS, ModelRegistry, list_options
+from agents.models.rerankers.qwen3_reranker import Qwen3Reranker
+from agents.models.vision.grounding_dino import GroundingDinoDetector
+from agents.models.vision.sam import SamSegmenter
 from agents.search.encoders import TextIndexEncoder
+from agents.search.hits import SearchError
 from tests.models.tiny_checkpoints import save_bert, save_llama
+from tests.models.tiny_rankers import save_blip2, save_grounding_dino, save_qwen3, save_sam
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +96,43 @@ def test_a_checkpoint_of_another_kind_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "resnet"}')
     with pytest.raises(ModelError, match="Cannot load text encoder"):
         TransformerTextEncoder(tmp_path).encode(["a tower"])
+
+
+def drop(folder: Path, word: str) -> None:
+    """Take the weights with this word in their name out of a checkpoint."""
+    path = folder / "model.safetensors"
+    kept = {name: value for name, value in load_file(path).items() if word not in name}
+    assert 0 < len(kept) < len(load_file(path))
+    save_file(kept, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("save", "kind", "word", "what"),
+    [
+        (save_blip2, Blip2QFormer, "text_projection", "BLIP-2"),
+        (save_grounding_dino, GroundingDinoDetector, "text_projection", "detector"),
+        (save_sam, SamSegmenter, "mask_decoder", "segmenter"),
+        (save_bert, TransformerTextEncoder, "layer.0.attention", "text encoder"),
+        (save_qwen3, partial(Qwen3Reranker, instruction="x"), "layers.1.", "reranker"),
+        (save_bert, TextIndexEncoder.load, "layer.0.attention", "text encoder"),
+    ],
+)
+def test_a_checkpoint_that_lacks_weights_is_refused(
+    tmp_path: Path, save: Callable[[Path], Path], kind: Callable[..., Any], word: str, what: str
+) -> None:
+    folder = save(tmp_path / "whole")
+    _ = getattr(kind(str(folder)), "_loaded", None)  # whole it loads
+    drop(folder, word)
+    with pytest.raises(
+        (ModelError, SearchError), match=rf"(?i)cannot load (the )?{what} .*it lacks the weights .*{word}"
+    ):
+        _ = kind(str(folder))._loaded
+
+
+def test_a_text_encoder_does_without_the_pooler_that_it_never_asks(tmp_path: Path) -> None:
+    whole = TransformerTextEncoder(save_bert(tmp_path / "whole")).encode(["a tower"])
+    drop(tmp_path / "whole", "pooler")
+    np.testing.assert_array_equal(TransformerTextEncoder(tmp_path / "whole").encode(["a tower"]), whole)
 
 
 def test_passes_take_rows_of_like_length_together_each_once() -> None:

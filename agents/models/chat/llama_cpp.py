@@ -16,11 +16,15 @@ from typing import Any
 
 from agents.base.revisions import MAIN
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.gguf import QWEN_CODER, find, hub_file
-from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.gguf import find, hub_file
+from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.models.reply_cache import sample_digest
+from agents.models.chat.server_prompt import ServerPrompt
+from agents.models.weights import digest_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
+
+CONTEXT = 4096
+"""Tokens of prompt and reply together, unless a profile says otherwise."""
 
 PROMPT_BATCH = 128
 """Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
@@ -30,7 +34,7 @@ PREFIX_CACHE_MIB = 2048
 
 MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their longer side
 
-_TOO_LONG = "exceed_context_size_error"
+_TOO_LONG, _LONGER = "exceed_context_size_error", "tokens, more than the context of"
 
 
 def _read_event(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
@@ -51,7 +55,7 @@ def _complaint(event: Mapping[str, Any]) -> str:
     error = error if isinstance(error, Mapping) else {"message": str(error)}
     if error.get("type") == _TOO_LONG:
         return (
-            f"the prompt has {error.get('n_prompt_tokens', 'too many')} tokens, more than the context of "
+            f"the prompt has {error.get('n_prompt_tokens', 'too many')} {_LONGER} "
             f"{error.get('n_ctx', 'the model')}: show less evidence or load the model with a larger 'context'"
         )
     return str(error.get("message", error))[:300]
@@ -72,7 +76,7 @@ class LlamaCppChat:
         self,
         path: str | Path | None = None,  # a file, ``ORG/NAME/FILE`` of a hub, or that of ``agents.models.chat.gguf``
         mmproj: str | None = None,  # GGUF file of the vision tower, likewise, for a model that sees
-        context: int = 4096,  # tokens of prompt and reply together
+        context: int = CONTEXT,  # tokens of prompt and reply together
         threads: int | None = None,  # of the CPU; None for as many as this process may run on
         revision: str = MAIN,  # commit of the hub's repository that ``path`` and ``mmproj`` are taken from
         *,
@@ -81,7 +85,7 @@ class LlamaCppChat:
         file = find(cache) if path is None else hub_file(str(path), revision)
         self.name = file.stem
         sight = hub_file(mmproj, revision) if mmproj else None
-        self.fingerprint = _fingerprint(file, sight)
+        self.fingerprint = _fingerprint(file, sight, context)
         self._sees = mmproj is not None
         self._lock = threading.Lock()
         self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
@@ -93,28 +97,33 @@ class LlamaCppChat:
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
         streamed = StreamedReply(request)
         try:
-            messages = checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE)
-            options = {"stream": True, "return_progress": True, "cache_prompt": True}
-            body = {"messages": [message_body(message) for message in messages], **options, **request_body(request)}
+            prompt = ServerPrompt(checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE))
             # One slot: a second caller would only wait inside the engine, where no deadline is seen.
             remaining = min(deadline.left(), threading.TIMEOUT_MAX)
             if remaining <= 0 or not self._lock.acquire(timeout=remaining):
                 return streamed.reply()
             try:
-                self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
+                self._ask(prompt, streamed, deadline)
+                while _LONGER in (streamed.error or "") and prompt.shorten(streamed.error or "", request.max_tokens):
+                    streamed.error, streamed.prompt_cut = None, prompt.cut
+                    self._ask(prompt, streamed, deadline)
             finally:
                 self._lock.release()
         except (RuntimeError, ValueError) as error:  # a ModelError among them
             streamed.error = str(error)[:300]
         return streamed.reply()
 
+    def _ask(self, prompt: ServerPrompt, streamed: StreamedReply, deadline: Deadline) -> None:
+        options = {"stream": True, "return_progress": True, "cache_prompt": True}
+        body = {"messages": prompt.bodies(merged=False), **options, **request_body(streamed.request)}
+        self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
 
-def _fingerprint(file: Path, sight: Path | None) -> str:
-    """Identify the weights; the file of ``agents.models.chat.gguf`` is known by its name and size."""
-    named = f"{file.name}:{file.stat().st_size}"
-    if sight is None and named == f"{QWEN_CODER.name}:{QWEN_CODER.size}":
-        return named
-    return " ".join([named, *(sample_digest(each) for each in (file, sight) if each is not None)])
+
+def _fingerprint(file: Path, sight: Path | None, context: int = CONTEXT) -> str:
+    """Identify the weights, and a context of another length than the default: longer prompts are cut."""
+    files = [each for each in (file, sight) if each is not None]
+    length = "" if context == CONTEXT else f" context {context}"
+    return f"{file.name}:{file.stat().st_size}{digest_weights(files)}{length}"
 
 
 def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:

@@ -21,11 +21,12 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from agents.base.secrets import remember, scrub
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.chat.dialect import find_dialect
+from agents.models.chat.dialect import SYSTEM, find_dialect
 from agents.models.chat.loop_thread import GRACE_SECONDS, time_limit, within
-from agents.models.chat.openai_protocol import StreamedReply, message_body, request_body
+from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.models.chat.server_errors import RefusedError, TransientError, clean_message, translate_error
+from agents.models.chat.server_prompt import ServerPrompt
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
@@ -113,8 +114,7 @@ class OpenAIChat:
         self, client: openai.AsyncOpenAI, gate: asyncio.Semaphore, streamed: StreamedReply, deadline: Deadline
     ) -> None:
         try:
-            checked = checked_messages(streamed.request, self.name, True, self.max_image_side)
-            messages = [message_body(message) for message in checked]
+            prompt = ServerPrompt(checked_messages(streamed.request, self.name, True, self.max_image_side))
         except ModelError as error:
             streamed.error = str(error)
             return
@@ -128,7 +128,7 @@ class OpenAIChat:
         )
         try:
             async with time_limit(_seconds(deadline), deadline), gate:
-                await retrying(self._with_fallbacks, client, messages, streamed)
+                await retrying(self._with_fallbacks, client, prompt, streamed)
         except TimeoutError:
             streamed.finish = "abort"
         except (TransientError, RefusedError) as error:
@@ -141,12 +141,11 @@ class OpenAIChat:
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _with_fallbacks(
-        self, client: openai.AsyncOpenAI, messages: list[dict[str, Any]], streamed: StreamedReply
-    ) -> None:
-        """Ask; if the server refuses, ask again without the refused parameter, and remember that.
+    async def _with_fallbacks(self, client: openai.AsyncOpenAI, prompt: ServerPrompt, streamed: StreamedReply) -> None:
+        """Ask; if the server refuses, ask again without the refused parameter or system message, and remember that.
 
-        A complaint without a name drops the optional parameters one after the other. An exact request drops nothing.
+        A complaint without a name drops the optional parameters one after the other. A prompt that is too long is cut. An exact request
+        gives up only what the server names, and is not cut.
         """
         exact = streamed.request.exact is not None
         whole = {**({} if exact else {"stream": True}), **request_body(streamed.request, self.reasoning_tokens)}
@@ -155,16 +154,23 @@ class OpenAIChat:
             settings = self.dialect.adapt(whole, refused, exact=exact)
             try:
                 async with asyncio.timeout(self.try_seconds):
-                    await self._ask(client, settings, messages, streamed)
+                    await self._ask(client, settings, prompt.bodies(merged=SYSTEM in refused), streamed)
             except TimeoutError:
                 raise TransientError(f"No reply in {self.try_seconds:.0f} s.") from None
             except RefusedError as error:
+                reply = streamed.request.max_tokens + self.reasoning_tokens
+                if error.is_too_long and not exact and prompt.shorten(error.message, reply):
+                    streamed.prompt_cut = prompt.cut
+                    continue
+                if error.is_of_roles and SYSTEM not in refused and prompt.has_system:
+                    refused |= {SYSTEM}
+                    continue
                 culprit = self.dialect.find_culprit(error, settings, exact=exact)
                 if culprit is None:
                     raise
                 refused |= {culprit}
             else:
-                self.dialect.keep(refused & {*whole}, settings)
+                self.dialect.keep(refused & {*whole, SYSTEM}, settings)
                 return
 
     async def _ask(

@@ -76,6 +76,7 @@ class StreamedReply:
     error: str | None = None  # why there will be no reply
     no_answer: bool = False  # whether that is because the server did not answer
     usage: tuple[int, int] | None = None  # tokens read and written
+    prompt_cut: int = 0  # tokens taken out of the prompt, which was too long for the server
 
     def clear(self) -> None:
         """Forget what came: the request is sent again."""
@@ -136,6 +137,7 @@ class StreamedReply:
             tuple(token.logprob for token in tokens) or None,
             first_token_probs=sum_first_token_probs((text, math.exp(logprob)) for text, logprob in first),
             usage=self.usage,
+            prompt_cut=self.prompt_cut,
         )
 
     def _reply_tokens(self, start: int) -> list[_Token]:

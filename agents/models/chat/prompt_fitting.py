@@ -1,16 +1,11 @@
-"""Checks requests, scales pictures down and truncates prompts to the model's context; shared by the adapters to in-process engines."""
-
-from __future__ import annotations
+"""Checks requests, scales pictures down and fits prompts to what a model takes; shared by the chat adapters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from agents.models.base import ChatMessage, ChatRequest, ModelError
 from agents.models.pixels import rgb_within
-
-if TYPE_CHECKING:  # it takes torch, which a client of a server does without
-    from agents.models.chat.chat_template import ChatTemplate
 
 GAP = " ... "
 _BROKEN = "\ufffd"  # decoded from a part of a character, which may be several tokens
@@ -18,6 +13,16 @@ MIN_KEPT = 16  # tokens; with less of the longest message left the prompt no lon
 
 FIT_TRIES = 3  # decoding and re-encoding a cut message may move its length by a token or two
 MAX_IMAGE_SIDE = 1120  # Llama-3.2-Vision looks at up to 2 x 2 tiles of 560 pixels
+
+
+class Tokenizer(Protocol):
+    """Splits a text into tokens, and joins them again."""
+
+    def encode(self, text: str) -> list[Any]:
+        """Return the tokens of a text, without special ones of its own."""
+
+    def decode(self, ids: Sequence[Any], /) -> str:
+        """Return the text of tokens."""
 
 
 def checked_messages(request: ChatRequest, name: str, sees: bool, max_image_side: int) -> tuple[ChatMessage, ...]:
@@ -53,22 +58,34 @@ def convert_images(messages: Sequence[ChatMessage], max_image_side: int) -> tupl
 
 
 def cut_longest_user_message(
-    messages: Sequence[ChatMessage], excess: int, template: ChatTemplate
+    messages: Sequence[ChatMessage], excess: int, tokenizer: Tokenizer
 ) -> tuple[tuple[ChatMessage, ...], int]:
     """Take ``excess`` tokens (and room for a mark of the gap) out of the middle of the longest user message; ModelError for a short one.
 
-    The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle. The tokenizer of
-    ``template`` counts. Returns the messages with the cut made and the number of tokens removed.
+    The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle. Returns
+    the messages with the cut made and the number of tokens removed.
     """
-    lengths = {i: template.encode(message.content) for i, message in enumerate(messages) if message.role == "user"}
+    lengths = {i: tokenizer.encode(message.content) for i, message in enumerate(messages) if message.role == "user"}
     longest = max(lengths, key=lambda i: len(lengths[i]), default=None)
     ids = [] if longest is None else lengths[longest]
-    keep = len(ids) - excess - len(template.encode(GAP))
+    keep = len(ids) - excess - len(tokenizer.encode(GAP))
     if longest is None or keep < MIN_KEPT:
         raise ModelError(f"The prompt is {excess} tokens too long to cut.")
     head = keep // 2
-    tail = template.decode(ids[len(ids) - (keep - head) :]).lstrip(_BROKEN)
-    text = template.decode(ids[:head]).rstrip(_BROKEN) + GAP + tail
+    tail = tokenizer.decode(ids[len(ids) - (keep - head) :]).lstrip(_BROKEN)
+    text = tokenizer.decode(ids[:head]).rstrip(_BROKEN) + GAP + tail
     cut = list(messages)
     cut[longest] = replace(cut[longest], content=text)
     return tuple(cut), len(ids) - keep
+
+
+def system_into_user(messages: Sequence[ChatMessage]) -> tuple[ChatMessage, ...] | None:
+    """Merge a leading system message into the user message that follows it.
+
+    Returns:
+        The merged messages, or None unless the first two are a system and a user message.
+    """
+    if len(messages) < 2 or messages[0].role != "system" or messages[1].role != "user":
+        return None
+    user = messages[1]
+    return (ChatMessage("user", f"{messages[0].content}\n\n{user.content}", user.images), *messages[2:])

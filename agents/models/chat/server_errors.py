@@ -21,6 +21,18 @@ _TAKES_NONE = re.compile(
 )
 """Ways to say that a model takes no picture; some servers say so with a status that means something else."""
 _TOO_LONG = re.compile(r"context[ _](?:length|size|window)|maximum context|too (?:long|large)|too many tokens", re.I)
+_TOO_MANY_TOKENS = re.compile(
+    r"context[ _](?:length|size|window)|maximum (?:context|model length)|too many tokens|n_ctx|max_new_tokens|"
+    r"(?:prompt|input|tokens?\b)[^.]{0,60}(?:exceed|longer than|too (?:long|large))",
+    re.IGNORECASE,
+)
+"""Ways to say that prompt and reply are longer than the model's context."""
+_ROLES = re.compile(
+    r"\b(?:system|developer|assistant)\b[^.]{0,40}\broles?\b|\broles?\b[^.]{0,60}\b(?:system|developer|assistant)\b|"
+    r"\b(?:system|developer) (?:message|prompt|instruction)s?\b",
+    re.IGNORECASE,
+)
+"""Complaints of a chat template or a server that takes no system message."""
 _OUT_OF_TOKENS = re.compile(r"could not finish the message because max_tokens|output limit was reached", re.IGNORECASE)
 """How OpenAI's server says, with 400, that a model that reasons has no token left for its reply."""
 _BUSY = (408, 409, 429)
@@ -35,11 +47,14 @@ class TransientError(Exception):
 
 
 class RefusedError(Exception):
-    """The server refuses the request as it is (400, 422); ``complaint``: the parameter that it names, or all that it says."""
+    """The server refuses the request as it is (400, 422).
 
-    def __init__(self, message: str, complaint: str = "") -> None:
-        super().__init__(message)
-        self.complaint = complaint
+    ``complaint`` is the parameter that it names, or all that it says; ``message`` is its own message.
+    """
+
+    def __init__(self, text: str, complaint: str = "", message: str = "") -> None:
+        super().__init__(text)
+        self.complaint, self.message = complaint, message
 
     @property
     def is_of_pictures(self) -> bool:
@@ -49,7 +64,17 @@ class RefusedError(Exception):
     @property
     def is_of_content(self) -> bool:
         """Whether the server complains of the messages, so that no other parameter would help."""
-        return self.is_of_pictures or self.is_of_tokens or _TOO_LONG.search(str(self)) is not None
+        return self.is_of_pictures or self.is_of_tokens or self.is_too_long or _TOO_LONG.search(str(self)) is not None
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the server's context is too short for the prompt and its reply."""
+        return _TOO_MANY_TOKENS.search(str(self)) is not None
+
+    @property
+    def is_of_roles(self) -> bool:
+        """Whether the server complains of whose messages they are: some models take no system message."""
+        return _ROLES.search(str(self)) is not None
 
     @property
     def is_of_tokens(self) -> bool:
@@ -89,8 +114,8 @@ def translate_error(
         return ModelError(
             f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {message}"
         )
-    if _TAKES_NONE.search(str(error)):
-        return RefusedError(f"The server refuses the request: {message}", _complaint(error))
+    if _TAKES_NONE.search(str(error)) or _ROLES.search(str(error)):
+        return _refusal(error)
     if error.status_code == 404:
         return ModelError(
             f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). "
@@ -98,7 +123,7 @@ def translate_error(
         )
     if error.status_code in _BUSY or error.status_code >= 500:
         return TransientError(f"The server answers {error.status_code}: {message}", _parse_retry_after(error))
-    return RefusedError(f"The server refuses the request: {message}", _complaint(error))
+    return _refusal(error)
 
 
 def clean_message(error: BaseException | str) -> str:
@@ -106,9 +131,14 @@ def clean_message(error: BaseException | str) -> str:
     return scrub(str(error))[:MESSAGE_CHARACTERS]
 
 
-def _complaint(error: openai.APIStatusError) -> str:
-    """Return the parameter that the server names, or its whole message."""
-    return str(error.param or error)
+def _refusal(error: openai.APIStatusError) -> RefusedError:
+    """Convert an error that says what is wrong with a request."""
+    server_text = error.body.get("message") if isinstance(error.body, dict) else None
+    return RefusedError(
+        f"The server refuses the request: {clean_message(error)}",
+        str(error.param or error),
+        str(server_text or error),
+    )
 
 
 def _parse_retry_after(error: openai.APIStatusError) -> float:

@@ -34,4 +34,6 @@ def smollm2_checkpoint(cache: Path) -> Path:
 
 def load_smollm2(int8: bool = False, max_batch: int = 8, *, cache: Path) -> TransformersChat:
     """Load the model in PyTorch; see ``TransformersChat.load``. Raises ModelError as ``smollm2_checkpoint``."""
-    return TransformersChat.load(smollm2_checkpoint(cache), int8=int8, max_batch=max_batch, cache=cache)
+    model = TransformersChat.load(smollm2_checkpoint(cache), int8=int8, max_batch=max_batch, cache=cache)
+    model.weights = ()  # its file is known by its sum
+    return model

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from agents.base.revisions import MAIN
+from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, sum_first_token_probs
 from agents.models.chat.generation_control import RowSampler, RowState, RowStopping, cut_at_stop
 from agents.models.chat.gguf import find
@@ -22,6 +22,7 @@ from agents.models.chat.prefix_states import PrefixStates, cache_argument
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
+from agents.models.weights import locate_weights, name_conversion
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _ABORTED = ChatReply("", "abort")
@@ -60,11 +61,13 @@ class TransformersChat:
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
         prefixes: PrefixStates | None = None,
+        weights: Sequence[Path] = (),  # what the checkpoint was loaded from
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
         self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
         self._max_image_side, self._prefixes = max_image_side, prefixes
+        self.weights = tuple(weights)
 
     @classmethod
     def load(
@@ -95,7 +98,10 @@ class TransformersChat:
             checkpoint = load_int8(gguf, cache / "models")
         else:
             checkpoint = load_checkpoint(
-                source if gguf is None else convert(gguf, cache / "models" / name), device, dtype, revision
+                source if gguf is None else convert(gguf, cache / "models" / name_conversion(gguf)),
+                device,
+                dtype,
+                revision,
             )
             if int8:
                 quantise(checkpoint.model)
@@ -103,7 +109,8 @@ class TransformersChat:
             use_grouped_attention(checkpoint.model)
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
-        return cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes)
+        weights = locate_weights(*split_revision(source, revision))
+        return cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes, weights)
 
     def warm_up(self) -> None:
         """Ask once, because the first time is slow: kernels are chosen, pictures processed.

@@ -15,10 +15,9 @@ from agents.models.chat.mllama_layers import correct_mllama
 from agents.models.pretrained import (
     CANNOT_LOAD,
     DTYPES,
-    check_missing,
     explain_load,
+    load_model,
     prepare_tokenizer,
-    without_bars,
 )
 
 
@@ -78,17 +77,7 @@ def load_checkpoint(
     loader = AutoModelForImageTextToText if template.sees else AutoModelForCausalLM
     placed = {"device_map": "auto"} if device == "auto" else {}
     try:
-        with without_bars():
-            model, info = loader.from_pretrained(
-                source,
-                revision=revision,
-                trust_remote_code=False,
-                dtype=DTYPES.get(dtype, "auto"),
-                output_loading_info=True,
-                **placed,
-            )
-        check_missing(info)
-        model = model.eval()
+        model = load_model(loader, source, revision, dtype=DTYPES.get(dtype, "auto"), **placed).eval()
         if device != "auto":
             model = model.to(device)
     except CANNOT_LOAD as error:

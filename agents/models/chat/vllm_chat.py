@@ -20,11 +20,18 @@ from PIL import Image
 
 from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
-from agents.models.chat.chat_template import ChatTemplate, load_chat_template, system_into_user
+from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread, time_limit
 from agents.models.chat.lora_adapter import find_lora
-from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
+from agents.models.chat.prompt_fitting import (
+    FIT_TRIES,
+    MAX_IMAGE_SIDE,
+    checked_messages,
+    cut_longest_user_message,
+    system_into_user,
+)
 from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
+from agents.models.weights import locate_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 600.0  # nothing waits without a limit, not even where the caller sets none
@@ -104,6 +111,7 @@ class VllmChat:
         self._start, self._lock = start, threading.Lock()
         self._reload: Future[None] | None = None
         self._lora, self._max_image_side, self._pictures_first = lora, max_image_side, pictures_first
+        self.weights: tuple[Path, ...] = ()  # what it was loaded from
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
         self._image_places: dict[int, int] = {0: 0}
@@ -175,6 +183,7 @@ class VllmChat:
             start,
             pictures_first=pictures_first,
         )
+        model.weights = (*locate_weights(source, revision), *([adapter.folder] if adapter is not None else []))
         try:
             model._warm_up()
         except ModelError:

@@ -81,7 +81,7 @@ class TransformerTextEncoder(Pretrained):
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:
-        tokenizer, model = self.load("text encoder", "AutoTokenizer", "AutoModel")
+        tokenizer, model = self.load("text encoder", "AutoTokenizer", "AutoModel", unused="pooler.")
         tokenizer.padding_side = "right"  # the cls token must come first
         return tokenizer, model
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from agents.base.revisions import snapshot
 from agents.models.base import FloatArray, ModelError
+from agents.models.config_files import read_config
 from agents.models.pretrained import CANNOT_LOAD, Pretrained, deduplicate
 
 REQUIREMENTS = "FlagEmbedding==1.4.2"
+_HEAD = "ForSequenceClassification"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,6 +45,11 @@ class FlagEmbeddingReranker(Pretrained):
         except ImportError as error:
             raise ModelError(f"This reranker takes: pip install {REQUIREMENTS} ({error})") from error
         try:
+            kinds = read_config(self.path, self.revision).get("architectures") or [_HEAD]
+            if not any(
+                str(kind).endswith(_HEAD) for kind in kinds
+            ):  # the library would fill in a head of random numbers
+                raise ValueError(f"it is a {kinds[0]} and lacks the weights that score a pair; take a reranker")
             return FlagReranker(
                 snapshot(self.path, self.revision),
                 use_fp16=self.dtype == "float16",

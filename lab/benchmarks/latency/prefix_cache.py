@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.models.base import ChatRequest
-from agents.models.chat.chat_template import system_into_user
+from agents.models.chat.prompt_fitting import system_into_user
 from agents.settings.run_config import RunConfig
 
 _PICTURE = "\0{}\1"  # stands for a picture; no text of a prompt holds either sign

@@ -1,0 +1,109 @@
+"""The messages of a request to a server or to llama.cpp, changed to what it takes: no system message of its own, or fewer tokens."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.models.base import ChatMessage, ModelError
+from agents.models.chat.openai_protocol import message_body
+from agents.models.chat.prompt_fitting import FIT_TRIES, cut_longest_user_message, system_into_user
+
+_CHARACTERS = 5
+"""Characters of a token, rather more than English has; for servers that tell no numbers, or count pictures with the text."""
+
+_SHARE = 3  # of the text, a third, is taken out of it if the server does not say by how much it is too long
+
+_MARGIN = 1.05  # of what is taken out: evidence may have more tokens than the rest of the prompt
+
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
+_LIMIT = re.compile(
+    r"(?:context[ _](?:length|size|window|of)|model length|limit|allowed|n_ctx|<=|>)\D{0,20}(\d[\d,]*)|(\d[\d,]*)(?: tokens?)? maximum",
+    re.IGNORECASE,
+)
+
+
+@dataclass(eq=False)
+class ServerPrompt:
+    """The messages of one request, with their pictures converted, and what was cut out of them."""
+
+    messages: tuple[ChatMessage, ...]
+    cut: int = 0  # tokens that were taken out, estimated
+    _tries: int = field(default=0, init=False)
+
+    @property
+    def has_system(self) -> bool:
+        """Whether a system message can be merged into the user message that follows it."""
+        return system_into_user(self.messages) is not None
+
+    def bodies(self, *, merged: bool) -> list[dict[str, Any]]:
+        """Convert the messages to JSON; ``merged``: with the system message at the head of the first user message."""
+        shown = system_into_user(self.messages) if merged else None
+        return [message_body(message) for message in shown or self.messages]
+
+    def shorten(self, complaint: str, reply: int) -> bool:
+        """Cut the longest user message in its middle by as much as the server's complaint says.
+
+        Args:
+            complaint: Message of a server whose context is too short for the prompt and its reply.
+            reply: Maximum number of tokens of the reply.
+
+        Returns:
+            False if the messages are too short to cut, or were cut often enough.
+        """
+        self._tries += 1
+        if self._tries > FIT_TRIES:
+            return False
+        text = sum(len(message.content) for message in self.messages)
+        known = read_excess(complaint, reply)
+        if known is None:
+            excess, per_token = text / _CHARACTERS / _SHARE, float(_CHARACTERS)
+        else:
+            excess, prompt = known
+            least = _CHARACTERS if any(message.images for message in self.messages) else 1
+            per_token = max(text / prompt, least)
+        size = math.ceil(per_token)
+        pieces = math.ceil(_MARGIN * excess * per_token / size)
+        try:
+            self.messages, removed = cut_longest_user_message(self.messages, pieces, _Pieces(size))
+        except ModelError:
+            return False
+        self.cut += removed
+        return True
+
+
+def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
+    """Read by how much a prompt exceeds a server's context.
+
+    Args:
+        complaint: The server's message.
+        reply: Maximum number of tokens of the reply. Some servers count it, and then name it.
+
+    Returns:
+        The tokens that are too many and those of the prompt, or None if the message does not say.
+    """
+    found = _LIMIT.search(complaint)
+    numbers = [int(each.replace(",", "")) for each in _NUMBER.findall(complaint)]
+    if found is None:
+        return None
+    limit = int((found[1] or found[2]).replace(",", ""))
+    numbers.remove(limit)
+    most = max(numbers, default=0)
+    total = most if most > limit and reply in numbers else most + reply
+    return (total - limit, total - reply) if total > max(limit, reply) else None
+
+
+class _Pieces:
+    """Stands for a tokenizer, of which a client has none: pieces of equally many characters."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def encode(self, text: str) -> list[str]:
+        """Split a text into pieces."""
+        return [text[start : start + self._size] for start in range(0, len(text), self._size)]
+
+    def decode(self, pieces: Sequence[str]) -> str:
+        """Join pieces to a text."""
+        return "".join(pieces)

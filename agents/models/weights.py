@@ -1,0 +1,57 @@
+"""The identity of weights: which files a model was loaded from, and a digest of them, by which the reply cache tells models apart."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from agents.base.revisions import MAIN
+from agents.models.chat import gguf
+
+_SAMPLES, _SAMPLE_BYTES = 64, 4096  # of each file
+_NAME_CHARACTERS = 13  # of a digest in a folder's name, with the hyphen before it
+
+
+def sample_digest(path: Path) -> str:
+    """Return a digest of the files of a model, by samples of their contents: weights that are trained anew keep their names and sizes.
+
+    Args:
+        path: A file, or a folder, of which the files directly in it count.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]:
+        size = file.stat().st_size
+        digest.update(f"{file.name}:{size}:".encode())
+        with file.open("rb") as content:
+            for number in range(_SAMPLES):
+                content.seek(number * max(size - _SAMPLE_BYTES, 0) // (_SAMPLES - 1))
+                digest.update(content.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def digest_weights(files: Iterable[Path]) -> str:
+    """Return the digests of what a model was loaded from, a blank before each.
+
+    The file of ``agents.models.chat.gguf`` has none: the model's name says enough.
+    """
+    digests = [sample_digest(file) for file in files]
+    return "".join(f" {digest}" for digest in digests if digest != gguf.QWEN_CODER.samples)
+
+
+def name_conversion(file: Path) -> str:
+    """Return the name below which what is made of a GGUF file is kept: another file of the same name is made anew."""
+    digest = digest_weights([file]) if file.is_file() else ""  # what is missing, the conversion tells
+    return file.stem + digest.replace(" ", "-")[:_NAME_CHARACTERS]
+
+
+def locate_weights(source: str | Path, revision: str = MAIN) -> tuple[Path, ...]:
+    """Return the file or folder that a model was loaded from: its own, or the one of a model id in the local Hugging Face cache."""
+    if Path(source).exists():
+        return (Path(source),)
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(str(source), "config.json", revision=revision)
+    except HFValidationError:
+        return ()
+    return (Path(found).parent,) if isinstance(found, str) else ()
