@@ -120,9 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "report.png": shot_of_report(browser, options.run / "report.html"),
         }
     # All before the first is written: a changed picture of docs/ makes the commit one with changes.
-    made = {name: compress(shot, PICTURES[name]) for name, shot in shots.items()}
+    pictures = {name: compress(shot, PICTURES[name]) for name, shot in shots.items()}
     options.figures.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
+    for name, content in pictures.items():
         (options.figures / name).write_bytes(content)
         print(f"{options.figures / name}: {len(content) / 1000:.0f} kB")
     return 0
@@ -135,12 +135,12 @@ def read_about(options: ScreenshotOptions) -> About:
         EvaluationError: The run is missing.
         SettingsError: There is no such preset or profile any more.
     """
-    made = read_manifest(options.page_run)
-    if "preset" not in made or "profile" not in made:
+    manifest = read_manifest(options.page_run)
+    if "preset" not in manifest or "profile" not in manifest:
         raise EvaluationError(f"{options.page_run} holds no run; make screenshots makes one")
     searched = options.split if options.knowledge is None else options.knowledge.resolve().name
-    settings = RunConfig.read(made["preset"], made["profile"]).settings
-    return About(name_of(made["preset"]), name_of(made["profile"]), searched, settings.description)
+    settings = RunConfig.read(manifest["preset"], manifest["profile"]).settings
+    return About(name_of(manifest["preset"]), name_of(manifest["profile"]), searched, settings.description)
 
 
 def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord]) -> tuple[int, TurnRecord]:
@@ -159,7 +159,7 @@ def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a headless Chromium of this machine."""
-    path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    path = next((program for name in _BROWSERS if (program := shutil.which(name))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_QUIET)
         yield browser
@@ -236,12 +236,12 @@ def compress(shot: Shot, sources: Sequence[Path]) -> bytes:
     chunks = build_chunks(describe_picture(words))
     with Image.open(io.BytesIO(shot.png)) as picture:
         for colours in _COLOURS:
-            made = io.BytesIO()
+            buffer = io.BytesIO()
             plain = picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE)
-            plain.save(made, "PNG", optimize=True, pnginfo=chunks)
-            if made.tell() <= MAX_BYTES:
+            plain.save(buffer, "PNG", optimize=True, pnginfo=chunks)
+            if buffer.tell() <= MAX_BYTES:
                 break
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 if __name__ == "__main__":

@@ -66,13 +66,13 @@ def make_key(example: Example) -> tuple[str, str, str, str]:
 def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
     """Sample several replies to each question, in one batched call, and judge them."""
     table, seed = recipe.dpo, recipe.training.seed
-    asked = [row for row in select_questions(examples) for _ in range(table.samples)]
-    places = range(len(asked))
-    requests = [asked[place].request(table.temperature, seed + place % table.samples) for place in places]
-    said = [reply.text for reply in model.chat(requests)]
-    verdicts: list[Any] = [turn.verdict for turn in judge_replies(asked, said, judge)]
+    questions = [row for row in select_questions(examples) for _ in range(table.samples)]
+    places = range(len(questions))
+    requests = [questions[place].request(table.temperature, seed + place % table.samples) for place in places]
+    replies = [reply.text for reply in model.chat(requests)]
+    verdicts: list[Any] = [turn.verdict for turn in judge_replies(questions, replies, judge)]
     ends = [(start, start + table.samples) for start in places[:: table.samples]]
-    return [Sampled(make_key(asked[a]), tuple(said[a:b]), tuple(verdicts[a:b])) for a, b in ends]
+    return [Sampled(make_key(questions[a]), tuple(replies[a:b]), tuple(verdicts[a:b])) for a, b in ends]
 
 
 def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
@@ -103,8 +103,12 @@ def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
 
 
 def _find_commonest(sampled: Sampled, verdict: str) -> str | None:
-    said = [reply for reply, found in zip(sampled.replies, sampled.verdicts, strict=True) if found == verdict]
-    return Counter(said).most_common(1)[0][0] if said else None  # the first of equals
+    replies = [
+        reply
+        for reply, reply_verdict in zip(sampled.replies, sampled.verdicts, strict=True)
+        if reply_verdict == verdict
+    ]
+    return Counter(replies).most_common(1)[0][0] if replies else None  # the first of equals
 
 
 class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
@@ -166,9 +170,9 @@ def run(options: DpoOptions) -> None:
         if not path.is_file():
             write_samples(path, sample_replies(chat, rows, judge, run.recipe))
         sampled = {row.key: row for row in read_samples(path)}
-        known = [row for row in select_questions(rows) if make_key(row) in sampled]
-        made = [pair for row in known for pair in build_pairs(row, sampled[make_key(row)])]
-        return select_fitting(made, encoder, run.recipe.training.max_tokens)
+        sampled_rows = [row for row in select_questions(rows) if make_key(row) in sampled]
+        pairs = [pair for row in sampled_rows for pair in build_pairs(row, sampled[make_key(row)])]
+        return select_fitting(pairs, encoder, run.recipe.training.max_tokens)
 
     pairs = make_pairs(examples, run.out / SAMPLES)
     other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")

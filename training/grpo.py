@@ -93,8 +93,8 @@ class CrossAttentionTrainer(PromptTrainer):
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **more: Any
     ) -> Any:
         if not self._sight:
-            given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
-            return super()._get_per_token_logps_and_entropies(*given, **more)
+            inputs = (model, input_ids, attention_mask, logits_to_keep, batch_size)
+            return super()._get_per_token_logps_and_entropies(*inputs, **more)
         more["pixel_values"] = None  # they are in ``_sight``
         parts = []
         for start in range(0, len(input_ids), batch_size or len(input_ids)):
@@ -111,9 +111,9 @@ def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list
     """Return the reward function of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong."""
 
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
-        said = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
-        said = [text if isinstance(text, str) else text[0]["text"] for text in said]
-        judged = judge_replies([examples[number] for number in place], [text.strip() for text in said], judge)
+        texts = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
+        texts = [text if isinstance(text, str) else text[0]["text"] for text in texts]
+        judged = judge_replies([examples[number] for number in place], [text.strip() for text in texts], judge)
         return [REWARDS[turn.verdict] for turn in judged]
 
     return truthfulness
@@ -129,8 +129,8 @@ def split_by_difficulty(
     easy: list[Example] = []
     hard: list[Example] = []
     for row in select_questions(examples):
-        known = row.reply_verdict == "correct" if right is None else row.key in right
-        (easy if known else hard).append(row)
+        is_easy = row.reply_verdict == "correct" if right is None else row.key in right
+        (easy if is_easy else hard).append(row)
     return easy, hard
 
 
@@ -144,9 +144,9 @@ def build_curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int
     stages = [Stage("easy", tuple(easy))]
     for name, ratio in (("1:1", 1), ("1:2", 2)):
         size = min(len(easy), len(hard) // ratio)
-        chosen = chooser.sample(list(easy), size) + chooser.sample(list(hard), ratio * size)
-        chooser.shuffle(chosen)
-        stages.append(Stage(name, tuple(chosen)))
+        selection = chooser.sample(list(easy), size) + chooser.sample(list(hard), ratio * size)
+        chooser.shuffle(selection)
+        stages.append(Stage(name, tuple(selection)))
     return [stage for stage in stages if stage.examples]
 
 

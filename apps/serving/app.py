@@ -176,9 +176,9 @@ class Server:
                 self._rate.hit(self._wrong_keys, "wrong key", client)
             raise ProtocolError(401, message, "invalid_api_key")
 
-    def _build_rate_error(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
+    def _build_rate_error(self, item: RateLimitItem, *names: str, noun: str) -> ProtocolError:
         wait = max(1, math.ceil(self._rate.get_window_stats(item, *names).reset_time - time.time()))
-        return ProtocolError(429, f"more than {item.amount} {what} a minute", "rate_limit_exceeded", retry_after=wait)
+        return ProtocolError(429, f"more than {item.amount} {noun} a minute", "rate_limit_exceeded", retry_after=wait)
 
     async def _answer(self, request: Request, began: float) -> Response:
         identity = f"chatcmpl-{uuid.uuid4().hex}"
@@ -186,17 +186,17 @@ class Server:
         body = await read_body(request, self._limits.body_bytes, self._limits.read_seconds)
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            asked = parse_request(body)
+            chat_request = parse_request(body)
             del body  # large, and the answer may take long
-            self._check_model(asked.model)
-            question = await run_until_left(request, self._run_in_time(self._read_question(asked), began))
-            if asked.stream:
+            self._check_model(chat_request.model)
+            question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began))
+            if chat_request.stream:
                 return _Stream(self._stream(identity, question, began), place.pop_all())
             outcome = await run_until_left(request, self._ask(question, began))
         return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
 
-    async def _read_question(self, asked: ChatRequest) -> Question:
-        text, history, url = split_dialog(asked)
+    async def _read_question(self, chat_request: ChatRequest) -> Question:
+        text, history, url = split_dialog(chat_request)
         if url is None:
             return Question(text, None, history)
         limits = self._limits
@@ -241,10 +241,10 @@ class Server:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
 
-    def _note_failure(self, cause: Unanswered, said: str) -> None:
+    def _note_failure(self, cause: Unanswered, reason: str) -> None:
         """Count and log a question without an answer. A photo that cannot be read says nothing of the server."""
         self._metrics.failures.labels(cause.value).inc()
-        _log.error("a question was not answered: %s", said)
+        _log.error("a question was not answered: %s", reason)
         if cause is not Unanswered.PICTURE:
             self._failures += 1
 
@@ -254,8 +254,8 @@ class Server:
         Every preset has rules that read the whole answer and may withhold it, so no part of it may be sent before.
         """
         created = int(time.time())
-        left = build_left_error()
-        status, code = left.status, left.code or ""  # unless it comes to an end
+        left_error = build_left_error()
+        status, code = left_error.status, left_error.code or ""  # unless it comes to an end
         stages: asyncio.Queue[str] = asyncio.Queue()
         asking = asyncio.ensure_future(self._ask(question, began, stages.put_nowait))
         try:
@@ -319,13 +319,13 @@ class Metrics:
 
     def __init__(self, inside: Callable[[], int], photos: Callable[[], int]) -> None:
         own = self._registry = CollectorRegistry()
-        told = "Requests for a completion by HTTP status and error code"
-        self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
+        description = "Requests for a completion by HTTP status and error code"
+        self.requests = Counter("crag_requests", description, ["status", "code"], registry=own)
         self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
-        told = "Questions without an answer because something failed, by cause"
-        self.failures = Counter("crag_failures", told, ["cause"], registry=own)
-        told = "From the request to its answer"
-        self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
+        description = "Questions without an answer because something failed, by cause"
+        self.failures = Counter("crag_failures", description, ["cause"], registry=own)
+        description = "From the request to its answer"
+        self.seconds = Histogram("crag_request_seconds", description, buckets=_SECONDS, registry=own)
         self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
         self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
         Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)

@@ -141,14 +141,14 @@ def make_openapi(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            told = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             request = ChatRequest.model_json_schema(ref_template=_REFERENCE)
             request["properties"]["model"]["enum"] = [model]
-            for parameter in told["paths"]["/v1/models/{model}"]["get"]["parameters"]:
+            for parameter in schema["paths"]["/v1/models/{model}"]["get"]["parameters"]:
                 parameter["schema"]["enum"] = [model]
-            told["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
-            told["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            app.openapi_schema = told
+            schema["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
+            schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            app.openapi_schema = schema
         return app.openapi_schema
 
     return openapi

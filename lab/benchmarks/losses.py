@@ -99,8 +99,8 @@ def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
     """Return whether one of the texts affirms one of the short answers."""
-    wanted = [AnswerText(form) for form in accept]
-    return any(_says(AnswerText(text), form) for text in texts for form in wanted)
+    forms = [AnswerText(form) for form in accept]
+    return any(_says(AnswerText(text), form) for text in texts for form in forms)
 
 
 def _says(text: AnswerText, form: AnswerText) -> bool:
@@ -123,8 +123,8 @@ def find_place(
     """
     holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _KNOWN
     right = record.entity is None if names is None else has_settled_on(record, names)
-    shown = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
-    return Place(holder, facts["hops"] > 1, not right, says_answer(shown, accept) if right and accept else None)
+    texts = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
+    return Place(holder, facts["hops"] > 1, not right, says_answer(texts, accept) if right and accept else None)
 
 
 def list_groups(facts: Mapping[str, Any], accept: Sequence[str]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
     """
     records = read_traces(folder / TRACE, needed=True)
     outcomes = read_outcomes(folder)
-    shown = read_shown_names(split)
+    shown_names = read_shown_names(split)
     counted = []
     for each in PreparedSet(split, cache).turns():
         key: Key = (each.session.session_id, each.turn.interaction_id)
@@ -157,7 +157,7 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
             entity = each.facts.get("entity")
             counted.append(
                 CountedTurn(
-                    find_place(records[key], shown.get(entity or ""), each.facts, each.accept),
+                    find_place(records[key], shown_names.get(entity or ""), each.facts, each.accept),
                     outcomes[key],
                     entity or each.turn.interaction_id,
                     list_groups(each.facts, each.accept),

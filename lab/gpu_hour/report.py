@@ -21,15 +21,15 @@ _GB = 1e9
 def write_report(steps: Steps, preset: str) -> str:
     """Write the report of all steps."""
     machine = steps.get("machine", {})
-    done = sum(step["state"] == "done" for step in steps.values())
+    num_done = sum(step["state"] == "done" for step in steps.values())
     versions = ", ".join(f"{name} {number}" for name, number in machine.get("versions", {}).items() if number)
     card = f"{machine['gpu']}, {_gb(machine['bytes'])} GB" if machine.get("gpu") else "no GPU"
     parts = [
         "# Measured in an hour on a GPU\n",
         f"{card}; {machine.get('processors')} processors; Python {machine.get('python')}, {versions}. "
-        f"Preset `{preset}`. {done} of {len(steps)} steps are measured.\n",
+        f"Preset `{preset}`. {num_done} of {len(steps)} steps are measured.\n",
         "## Not measured\n",
-        *(f"- {said}\n" for said in list_missing(steps)),
+        *(f"- {line}\n" for line in list_missing(steps)),
         "\n## Seconds a turn\n",
         _table(
             (
@@ -65,12 +65,12 @@ def write_report(steps: Steps, preset: str) -> str:
 
 def list_missing(steps: Steps) -> list[str]:
     """List what could not be measured, each with its reason."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, step in steps.items():
         reasons = [] if step["state"] == "done" else [f"everything ({step['state']}): {step.get('reason', '')}"]
-        for said in (*reasons, *step.get("missing", ())):
-            found.setdefault(said, []).append(name)
-    return [f"{', '.join(names)}: {said}" for said, names in found.items()] or ["nothing is missing"]
+        for reason in (*reasons, *step.get("missing", ())):
+            names_by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items()] or ["nothing is missing"]
 
 
 def _measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
@@ -86,7 +86,7 @@ def _turn_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
         turns = step["turns"]
         simulated = steps.get(f"{profile} simulation", {}).get("mean")
         seconds = (turns["mean"], turns["slowest"], turns["longest_dialog"])
-        failed = "; ".join(f"{number} x {said}" for said, number in turns["failed"].items()) or "0"
+        failed = "; ".join(f"{number} x {reason}" for reason, number in turns["failed"].items()) or "0"
         engine = "" if step["engine"] == "vllm" else f" ({step['engine']})"
         yield (
             *(profile, weights + engine, str(turns["turns"]), str(turns["batch"])),

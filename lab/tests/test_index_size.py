@@ -42,8 +42,8 @@ def test_small_indices_are_built_searched_and_not_built_again(
     steps = json.loads(first)
     assert len(steps) == 8
     assert all(value > 0 for step in steps.values() for value in step.values())
-    told = capsys.readouterr().out
-    assert "build pictures-10-8" in told and "search chunks-200-8" in told
+    output = capsys.readouterr().out
+    assert "build pictures-10-8" in output and "search chunks-200-8" in output
     assert main(command) == 0
     assert (tmp_path / "measured.json").read_bytes() == first
     assert "build" not in capsys.readouterr().out.split("Indices")[0]

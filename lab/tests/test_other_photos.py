@@ -89,8 +89,8 @@ def test_other_photographs_in_a_small_real_index() -> None:
     for entity in entities:
         with Image.open(paths.other_photos / f"{entity}.webp") as photo:
             other.append(Query(photo.convert("RGB"), entity, "other"))
-    found = search([*own, *other], entities, index, encoder)
-    assert all(one.rank == 0 and one.cosine > 0.99 for one in found[:6])
-    assert all(one.cosine < 0.95 for one in found[6:])
-    assert sum(one.rank == 0 for one in found[6:]) >= 4
+    results = search([*own, *other], entities, index, encoder)
+    assert all(one.rank == 0 and one.cosine > 0.99 for one in results[:6])
+    assert all(one.cosine < 0.95 for one in results[6:])
+    assert sum(one.rank == 0 for one in results[6:]) >= 4
     assert set(entities) <= set(map_names("validation").values())

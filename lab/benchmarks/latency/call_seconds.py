@@ -43,12 +43,12 @@ def place_models(config: RunConfig) -> dict[str, Placed]:
         agents.profiles.profile.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
-    found: dict[str, Placed] = {}
+    placements: dict[str, Placed] = {}
     for row in estimate_memory(use_local_configs(config)).rows:
         size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
-            found[role] = Placed(row.architecture, row.dtype, size, row.engine)
-    return found
+            placements[role] = Placed(row.architecture, row.dtype, size, row.engine)
+    return placements
 
 
 def estimate_seconds(
