@@ -91,7 +91,7 @@ def render_details(outcome: Outcome, photo: Image.Image | None = None, query: st
     Args:
         outcome: The answer and how it came about.
         photo: The photo to draw the crops on; None: no photo is shown.
-        asked: The question as the visitor wrote it.
+        query: The question as the visitor wrote it.
         again: Show question and answer first, since an answer that was clicked is not the last of its dialog.
     """
     turn = f"<p><b>{escape(query)}</b> {escape(outcome.answer)}</p>" if again else ""

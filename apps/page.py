@@ -103,11 +103,11 @@ class Dialog:
         """Parse what a browser sends.
 
         Args:
-            kept: The value of the browser's storage, which may be anything.
+            state: The value of the browser's storage, which may be anything.
             photo: File that the dialog must be about, "" for a dialog without a photo; None: any dialog.
 
         Returns:
-            A dialog without turns if ``kept`` is malformed or about another photo.
+            A dialog without turns if ``state`` is malformed or about another photo.
         """
         if not isinstance(state, Mapping) or not isinstance(state.get("photo"), str):
             return cls(photo)

@@ -78,7 +78,7 @@ def select_visible(phrases: Iterable[str], page_texts: Collection[str]) -> list[
 
     Args:
         phrases: Phrases of the sources.
-        shown: Texts of the page that lie in the picture.
+        page_texts: Texts of the page that lie in the picture.
     """
     texts = [" ".join(text.split()) for text in page_texts]
     whole = {text.strip(_EDGES) for text in texts}

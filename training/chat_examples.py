@@ -140,8 +140,8 @@ def read_rows(path: Path, build_row: Callable[[dict[str, Any]], Row], noun: str)
 
     Args:
         path: The file.
-        made: Builds a row from a JSON object; raises TypeError, KeyError or ValueError if it is malformed.
-        what: Name of the rows in messages.
+        build_row: Builds a row from a JSON object; raises TypeError, KeyError or ValueError if it is malformed.
+        noun: Name of the rows in messages.
 
     Raises:
         TrainingDataError: The file is missing or a line is malformed; the message names the line.

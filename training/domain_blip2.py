@@ -64,7 +64,7 @@ class DomainModel(torch.nn.Module):
             input_ids: Token ids of the questions, shape (rows, tokens).
             attention_mask: 1 for tokens and 0 for padding, shape (rows, tokens).
             pixel_values: Pictures of the processor, one a row.
-            seen: Whether each row has a picture, shape (rows,); the pixels of the others are ignored.
+            has_picture: Whether each row has a picture, shape (rows,); the pixels of the others are ignored.
 
         Returns:
             Shape (rows, 2 x projection size).
@@ -111,7 +111,7 @@ class DomainCollator:
             return_tensors="pt",
         )
         labels = torch.tensor([self._classes[row.domain] for row in rows])
-        return {**words, "pixel_values": values, "seen": has_picture, "labels": labels}
+        return {**words, "pixel_values": values, "has_picture": has_picture, "labels": labels}
 
 
 class DomainBlip2Options(SplitOptions, DeviceOptions):

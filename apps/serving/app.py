@@ -159,14 +159,14 @@ class Server:
         self._authorise(request)
         client = _get_address(request)
         if not self._rate.hit(self._per_minute, client):
-            raise self._build_rate_error(self._per_minute, client, what="requests")
+            raise self._build_rate_error(self._per_minute, client, noun="requests")
 
     def _authorise(self, request: Request) -> None:
         if self._key is None:
             return
         client = _get_address(request)
         if not self._rate.test(self._wrong_keys, "wrong key", client):
-            raise self._build_rate_error(self._wrong_keys, "wrong key", client, what="wrong keys")
+            raise self._build_rate_error(self._wrong_keys, "wrong key", client, noun="wrong keys")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
             message = (

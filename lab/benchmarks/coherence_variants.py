@@ -92,7 +92,7 @@ def compare_variants(
     """Run each variant on one batch of questions with fresh turns.
 
     Args:
-        asked: The questions with their turns.
+        questions: The questions with their turns.
         settings: Settings by label; all have the same stages before the one that is compared.
         parts: Those of ``agents.runner.pipeline.Pipeline``.
     """

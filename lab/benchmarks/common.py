@@ -64,7 +64,7 @@ def run(
 
 
 def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left_columns: int = 1) -> Table:
-    """Build a table for the terminal; the first ``left`` columns are words, the others figures."""
+    """Build a table for the terminal; the first ``left_columns`` columns are words, the others figures."""
     table = Table(title=title)
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < left_columns else "right")

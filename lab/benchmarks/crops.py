@@ -62,8 +62,8 @@ def _measure(options: CropsOptions) -> int:
     spent = (time.process_time() - start) / len(scenes)
     results = [
         one
-        for scene, each in zip(scenes, detections, strict=True)
-        for one in search(scene, each[: options.limit], entities, index, encoder, options.padding)
+        for scene, boxes in zip(scenes, detections, strict=True)
+        for one in search(scene, boxes[: options.limit], entities, index, encoder, options.padding)
     ]
     console = make_console()
     console.print(
@@ -73,7 +73,7 @@ def _measure(options: CropsOptions) -> int:
     shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in results]) for boxes in BOXES]
     best = [f"best {boxes}" if boxes > 1 else "best box" for boxes in BOXES]
     title = "Objects whose box is found (IoU at least 0.5)"
-    console.print(build_table(title, best, [[f"{share:.1%}" for share in shares]], left=0))
+    console.print(build_table(title, best, [[f"{share:.1%}" for share in shares]], left_columns=0))
     searches = {
         "whole picture": [one.whole for one in results],
         "whole picture and crops, any list": [one.any_list for one in results],

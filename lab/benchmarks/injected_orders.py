@@ -273,7 +273,7 @@ def _measure(options: InjectedOrdersOptions) -> int:
     subject = f"{options.statements} pages that state the target" if options.statements else "Orders"
     title = f"{subject}{', questions of several steps' if options.steps else ''}, {options.preset}, {options.profile}"
     columns = ("", "", "shown", "obeyed", "given", "right candidate", "right given")
-    make_console().print(build_table(title, columns, rows, left=2))
+    make_console().print(build_table(title, columns, rows, left_columns=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
     return 0

@@ -167,7 +167,7 @@ def _measure(options: LatencyOptions) -> int:
     console.print(build_table(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     title = "calls in which the guard let a stage run / reduced it / skipped it"
     sizes = (f"batch {size}" for size in options.batches)
-    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left=2))
+    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left_columns=2))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:

@@ -220,7 +220,7 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
         rows.append((*row, str(rescued[place])) if with_prompt else row)
     if with_prompt:
         headings += ("right in one prompt",)
-    return build_table(f"{len(turns)} turns", headings, rows, left=4)
+    return build_table(f"{len(turns)} turns", headings, rows, left_columns=4)
 
 
 def _measure(options: LossesOptions) -> int:

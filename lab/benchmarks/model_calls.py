@@ -70,7 +70,7 @@ def _measure(options: CallsOptions) -> int:
             _show(finished_turns[0], console)
     headings = ("stage", "model", "call", *(f"batch of {size}: calls x items" for size in options.batches))
     title = f"{options.preset} under {options.profile}"
-    console.print(build_table(title, headings, [(*key, *counts) for key, counts in rows.items()], left=3))
+    console.print(build_table(title, headings, [(*key, *counts) for key, counts in rows.items()], left_columns=3))
     return 0
 
 

@@ -167,7 +167,7 @@ def build_cosine_table(results: Sequence[Found]) -> Table:
                 cells = (_format_spread([hit.cosine for hit in hits]), _format_spread([hit.lead for hit in hits]))
                 rows.append((group, "right" if right else "wrong", str(len(hits)), *cells))
     title = f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}"
-    return build_table(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
+    return build_table(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left_columns=5)
 
 
 def _format_spread(values: Sequence[float]) -> str:

@@ -121,7 +121,7 @@ def _measure(options: ReadableOptions) -> int:
         (one.preset, one.prompt, str(one.replies), f"{100 * one.share:.0f}%", str(one.copied), str(one.cut))
         for one in results
     ]
-    console.print(build_table(title, headings, rows, left=2))
+    console.print(build_table(title, headings, rows, left_columns=2))
     for each in results:
         for text in each.examples:
             console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)

@@ -101,7 +101,7 @@ class Soak:
 
 
 def serve(clients: int, connection: Connection) -> None:
-    """Run the server, with just the places that ``clients`` need, until the other end of ``told`` closes."""
+    """Run the server, with just the places that ``clients`` need, until the other end of ``connection`` closes."""
     places = clients + -(-clients // _LEAVING_SHARE)  # a client who left and asks again may have two for a moment
     limits = ServerLimits(questions=places, requests_per_minute=10**9)
     server = Server(Answerer(EchoAgent()), model=_MODEL, key=None, limits=limits)

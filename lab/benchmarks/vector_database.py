@@ -210,7 +210,7 @@ def compare(options: DatabaseOptions) -> int:
         for index in options.indices.split(","):
             rows.append(_measure_milvus(options, vectors, index))
             console.print(" | ".join(rows[-1]))
-    console.print(build_table("vector databases", HEADINGS, rows, left=2))
+    console.print(build_table("vector databases", HEADINGS, rows, left_columns=2))
     return 0
 
 

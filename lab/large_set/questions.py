@@ -202,7 +202,8 @@ class QuestionMaker:
                 if view.pointing in query:
                     identifier = f"rule_{known_entity.entity.id}_article_{_slug(made_question.kind)}_{number}"
                     yield self._build(
-                        identifier, view.scene, known_entity.entity.id, query, made_question.truth, (made_question.answer,), "page", "simple-knowledge"
+                        identifier, view.scene, known_entity.entity.id, query, made_question.truth, (made_question.answer,),
+                        "page", "simple-knowledge",
                     )  # fmt: skip
 
     def _ask_missing(self) -> Iterator[Question]:

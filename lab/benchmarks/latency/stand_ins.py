@@ -140,7 +140,7 @@ class Known:
 def answer_each(
     known_answers: dict[Hashable, Any], kind: Hashable, ask: Callable[..., Sequence[Any]], *parallel: Sequence[Any]
 ) -> list[Any]:
-    """Answer items, given as parallel sequences, and call ``ask`` only for those that are not ``known``."""
+    """Answer items, given as parallel sequences, and call ``ask`` only for those that are not in ``known_answers``."""
     rows = list(zip(*parallel, strict=True))
     keys = [(kind, *map(_key, row)) for row in rows]
     new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known_answers}
