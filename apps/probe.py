@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agents.models.chat.openai_probe import Probe
 
 _WIDTH = 130  # characters of the table
-_SAID = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
+_VERDICTS = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
 
 
 class ProbeOptions(ModelOptions, JsonOptions):
@@ -70,7 +70,7 @@ def show(probe: Probe, console: Console) -> None:
     for column in ("what", "can it?", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for each in probe.findings:
-        verdict, colour = _SAID[each.can]
+        verdict, colour = _VERDICTS[each.can]
         # a server's words are no markup: "[/INST]" would be a closing tag
         table.add_row(Text(each.name), Text(verdict, colour), Text(each.said), Text(each.cure))
     console.print(table)

@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EvaluationError, SettingsError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with chromium() as browser, _served(build_page_app(RecordedAnswerer(record, about), examples)) as url:
+    with chromium() as browser, _serve(build_page_app(RecordedAnswerer(record, about), examples)) as url:
         shots = {
             "page.png": ask_example(browser, url, place),
             "page_phone.png": shoot_start(browser, url, PHONE),
@@ -167,7 +167,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def _served(app: Any) -> Iterator[str]:
+def _serve(app: Any) -> Iterator[str]:
     server = uvicorn.Server(configure(protect(app)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -205,7 +205,7 @@ def shoot_start(browser: Browser, url: str, size: tuple[int, int]) -> Shot:
 
 
 def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
-    page = _opened(browser, url, size)
+    page = _open_page(browser, url, size)
     expect.set_options(timeout=1000 * _SECONDS)
     expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
     page.wait_for_load_state("networkidle")
@@ -214,7 +214,7 @@ def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
 
 def shot_of_report(browser: Browser, report: Path) -> Shot:
     """Open the first right answer of the report, and return a picture of it."""
-    page = _opened(browser, report.resolve().as_uri(), WIDE)
+    page = _open_page(browser, report.resolve().as_uri(), WIDE)
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return _shoot(page)
 
@@ -223,7 +223,7 @@ def _shoot(page: Page) -> Shot:
     return Shot(page.screenshot(), tuple(page.evaluate(_TEXTS)))
 
 
-def _opened(browser: Browser, url: str, size: tuple[int, int]) -> Page:
+def _open_page(browser: Browser, url: str, size: tuple[int, int]) -> Page:
     width, height = size
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
     page.goto(url)

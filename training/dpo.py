@@ -37,7 +37,7 @@ SAMPLES = "samples.jsonl"
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledReplies:
     """Replies to one question with their verdicts, in the order of sampling.
 
     ``key`` is session, interaction, prompt and a hash of the request, since a turn may ask several under one prompt.
@@ -63,7 +63,7 @@ def make_key(example: Example) -> tuple[str, str, str, str]:
     return (*example.key, example.prompt, hashlib.sha256(request.encode()).hexdigest()[:16])
 
 
-def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
+def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[SampledReplies]:
     """Sample several replies to each question, in one batched call, and judge them."""
     table, seed = recipe.dpo, recipe.training.seed
     questions = [row for row in select_questions(examples) for _ in range(table.samples)]
@@ -72,27 +72,27 @@ def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, 
     replies = [reply.text for reply in model.chat(requests)]
     verdicts: list[Any] = [turn.verdict for turn in judge_replies(questions, replies, judge)]
     ends = [(start, start + table.samples) for start in places[:: table.samples]]
-    return [Sampled(make_key(questions[a]), tuple(replies[a:b]), tuple(verdicts[a:b])) for a, b in ends]
+    return [SampledReplies(make_key(questions[a]), tuple(replies[a:b]), tuple(verdicts[a:b])) for a, b in ends]
 
 
-def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
+def write_samples(path: Path, samples: Iterable[SampledReplies]) -> None:
     """Write one question a line."""
     rewrite(path, [asdict(row) for row in samples])
 
 
-def read_samples(path: Path) -> list[Sampled]:
+def read_samples(path: Path) -> list[SampledReplies]:
     """Read what ``write_samples`` wrote.
 
     Raises:
         TrainingDataError: The file is missing or malformed.
     """
     try:
-        return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
+        return read_rows(path, TypeAdapter(SampledReplies).validate_python, "sampled replies")
     except TrainingDataError as error:
         raise TrainingDataError(f"{error}; remove the file, and replies are sampled again") from error
 
 
-def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
+def build_pairs(example: Example, sampled: SampledReplies) -> list[Pair]:
     """Build preference pairs: right over refusal over wrong.
 
     They are the commonest right reply, "I don't know", and the commonest wrong reply.
@@ -102,7 +102,7 @@ def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
     return [Pair(example, better, worse) for better, worse in combinations(ladder, 2) if better != worse]
 
 
-def _find_commonest(sampled: Sampled, verdict: str) -> str | None:
+def _find_commonest(sampled: SampledReplies, verdict: str) -> str | None:
     replies = [
         reply
         for reply, reply_verdict in zip(sampled.replies, sampled.verdicts, strict=True)

@@ -75,11 +75,11 @@ class CrossAttentionTrainer(PromptTrainer):
 
     def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
         super().__init__(**options)
-        self._sight_of = sight
+        self._build_sight = sight
         self._sight: dict[str, torch.Tensor] = {}
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._sight = self._sight_of([row["place"] for row in inputs])
+        self._sight = self._build_sight([row["place"] for row in inputs])
         return {**super()._generate_and_score_completions(inputs), **self._sight}  # shuffled and split with the rest
 
     def _generate_single_turn(self, prompt_ids: Any, images: Any, fields: Any, *rest: Any, **more: Any) -> Any:

@@ -35,7 +35,7 @@ worked = time.process_time()
 import agents.user_config
 print(time.process_time() - worked, "torch" in sys.modules, "|".join(opened))
 """
-_GIVEN = """<search results>
+_EVIDENCE = """<search results>
 ['Eiffel Tower']
 Entity 1: Eiffel Tower
 Entity attributes: {"height": "330 m", "architect": "Stephen Sauvestre"}
@@ -162,7 +162,7 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
     started = agent.warm_up(blank_turn=False)
     name, count = load_token_counter()
     size, calls = agent.get_batch_size(), []
-    given_evidence: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
+    given_evidence: dict[str, Any] = {"rag_context_list": [_EVIDENCE] * size, "domains": ["sightseeing"] * size}
     ways = (
         ("with a search pipeline", agent, dict[str, Any]()),
         ("with given evidence", without_pipeline, given_evidence),

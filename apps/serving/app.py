@@ -88,7 +88,7 @@ class Server:
         limits: ServerLimits = ServerLimits(),
     ) -> None:
         self._model, self._key, self._limits = model, key, limits
-        self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
+        self._model_entry = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside, lambda: self._photos.inside)
         self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.record_decoding)
         calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
@@ -109,10 +109,10 @@ class Server:
 
         app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
         for path, endpoint, replies, more in (
-            ("/v1/models", self._models, description.MODELS, description.KEYED),
-            ("/v1/models/{model}", self._one_model, description.MODEL, description.NAMED),
+            ("/v1/models", self._models, description.MODELS, description.KEY_REQUEST),
+            ("/v1/models/{model}", self._one_model, description.MODEL, description.MODEL_REQUEST),
             ("/health", self._health, description.HEALTH, {}),
-            ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
+            ("/metrics", self._show_metrics, description.METRICS, description.KEY_REQUEST),
         ):
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
         app.add_api_route(
@@ -121,7 +121,7 @@ class Server:
             methods=["POST"],
             response_model=None,
             responses=description.COMPLETION,
-            openapi_extra=description.ASKED,
+            openapi_extra=description.CHAT_REQUEST,
         )
         app.openapi = description.make_openapi(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _send_refusal)
@@ -279,12 +279,12 @@ class Server:
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)
-        return JSONResponse({"object": "list", "data": [self._known]})
+        return JSONResponse({"object": "list", "data": [self._model_entry]})
 
     async def _one_model(self, request: Request) -> Response:
         self._authorise(request)
         self._check_model(request.path_params["model"])
-        return JSONResponse(self._known)
+        return JSONResponse(self._model_entry)
 
     def _check_model(self, name: str) -> None:
         if name != self._model:

@@ -122,16 +122,16 @@ METRICS: dict[int | str, dict[str, Any]] = {
     **describe_errors(401, 429),
 }
 
-KEYED: dict[str, Any] = {"security": [{"key": []}]}
-ASKED: dict[str, Any] = {
-    **KEYED,
+KEY_REQUEST: dict[str, Any] = {"security": [{"key": []}]}
+CHAT_REQUEST: dict[str, Any] = {
+    **KEY_REQUEST,
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model=ChatRequest.__name__)}}},
     },
 }
-NAMED: dict[str, Any] = {
-    **KEYED,
+MODEL_REQUEST: dict[str, Any] = {
+    **KEY_REQUEST,
     "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
 }
 

@@ -59,7 +59,7 @@ VARIANTS: dict[str, tuple[str, ...] | None] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAnswer:
     """Result of a variant on one question."""
 
     judged: JudgedTurn
@@ -88,7 +88,7 @@ def has_accept_form(evidence: str, accept: Sequence[str]) -> bool:
 
 def compare_variants(
     questions: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
-) -> dict[str, list[Measured]]:
+) -> dict[str, list[MeasuredAnswer]]:
     """Run each variant on one batch of questions with fresh turns.
 
     Args:
@@ -114,11 +114,11 @@ def compare_variants(
     return measurements
 
 
-def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
+def _measure_turn(question: AskedTurn, turn: Turn) -> MeasuredAnswer:
     reply = make_answered_turn(question.session, question.turn, turn.answer)
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
-    return Measured(
+    return MeasuredAnswer(
         judged,
         question.facts["source"],
         0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
@@ -126,7 +126,7 @@ def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
     )
 
 
-def build_table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
+def build_table(rows: Mapping[str, Sequence[MeasuredAnswer]]) -> ResultTable:
     """Build the table, one row a variant.
 
     It has F1, EM and evidence of each group, and the change of truthfulness against the first row.
@@ -169,7 +169,7 @@ def _measure(options: CoherenceOptions) -> int:
     shared = next(iter(launches.values()))
     parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}
     sources = GROUPS[MIXED if options.mixed_only else "Overall"]
-    rows: dict[str, list[Measured]] = {label: [] for label in settings}
+    rows: dict[str, list[MeasuredAnswer]] = {label: [] for label in settings}
     for kind in KINDS:
         selection = (question for question in mini.turns(kinds=[kind]) if question.facts["source"] in sources)
         questions = list(islice(selection, options.questions or None))

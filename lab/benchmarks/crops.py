@@ -39,7 +39,7 @@ BOXES = (1, 3, 6)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObjectResult:
     """An object of a scene, and the rank of its entity in each search (0 is first)."""
 
     overlaps: tuple[float, ...]  # IoU of its box with each detected box, best-scored box first
@@ -96,7 +96,7 @@ def search(
     index: FloatArray,
     encoder: ImageEncoder,
     padding: float,
-) -> list[Seen]:
+) -> list[ObjectResult]:
     """Run all searches of one scene, in one pass over its crops.
 
     Things that are too narrow or not in the graph are left out.
@@ -116,7 +116,7 @@ def search(
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
         results.append(
-            Seen(
+            ObjectResult(
                 overlaps=tuple(overlap(detection.box, box) for detection in detections),
                 whole=int(ranks[0, column]),
                 any_list=int(ranks[: len(searched), column].min()),

@@ -40,7 +40,7 @@ _BY_RULES = ("understand.rewrite=rules",)
 Test = Callable[[Turn, frozenset[str]], bool]
 """Test of a turn, given the names of what the graph's photograph of its entity shows."""
 
-Asked = tuple["Turn", frozenset[str]]
+TurnWithNames = tuple["Turn", frozenset[str]]
 """A turn with those names."""
 
 
@@ -78,13 +78,15 @@ def read_shown_names(split: Split) -> dict[str, frozenset[str]]:
     }
 
 
-def run_on_copies(questions: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
+def run_on_copies(
+    questions: Sequence[TurnWithNames], settings: Settings, stages: Sequence[str], **parts: Any
+) -> list[TurnWithNames]:
     """Run these stages on copies of the turns; see ``run_stages``."""
     results = run_stages([turn.snapshot() for turn, _ in questions], settings, stages, **parts)
     return [(turn, names) for turn, (_, names) in zip(results, questions, strict=True)]
 
 
-def format_shares(questions: Sequence[Asked], holds: Test) -> list[str]:
+def format_shares(questions: Sequence[TurnWithNames], holds: Test) -> list[str]:
     """Format for how many turns it holds.
 
     Of all turns, of those that name a place in the picture, and of the others.
@@ -94,7 +96,7 @@ def format_shares(questions: Sequence[Asked], holds: Test) -> list[str]:
     return [format_share(group) for group in ([*at_places, *elsewhere], at_places, elsewhere)]
 
 
-def format_shares_by_photo(questions: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
+def format_shares_by_photo(questions: Sequence[TurnWithNames], groups: Sequence[str], holds: Test) -> list[str]:
     """Format for how many turns it holds, by the photograph of the thing in question.
 
     It is another photograph than the graph's, or an altered copy of it.
@@ -133,7 +135,7 @@ def _measure(options: EntityChoiceOptions) -> int:
         if each.image is not None
     ]
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
-    searched: list[Asked] = []
+    searched: list[TurnWithNames] = []
     for start in tqdm(range(0, len(questions), _BATCH), desc="searching", unit="batch"):
         searched += run_on_copies(questions[start : start + _BATCH], first.settings, before, **parts)
     rows = [

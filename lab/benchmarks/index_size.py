@@ -68,7 +68,7 @@ _ID = "made-up/index"
 
 
 @dataclass(frozen=True)
-class Measured:
+class IndexFigures:
     """Figures of an index at one size, in seconds and bytes."""
 
     build_seconds: float  # from rows to the published index, without making vectors
@@ -191,7 +191,7 @@ def make_chunks(count: int) -> list[ChunkRow]:
     return rows
 
 
-def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
+def extrapolate(at: Sequence[tuple[int, IndexFigures]], size: int) -> IndexFigures:
     """Extrapolate two measurements to another size: seconds by a power of the size, bytes linearly."""
     (less, small), (more, large) = at
 
@@ -203,7 +203,7 @@ def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
 
     bytes_of = {"build_memory", "search_memory", "disk", "cache"}
     first, second = asdict(small), asdict(large)
-    return Measured(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
+    return IndexFigures(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
 
 
 def measure(options: IndexSizeOptions) -> int:
@@ -212,7 +212,7 @@ def measure(options: IndexSizeOptions) -> int:
     done_file = options.folder / "measured.json"
     figures: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
     options.folder.mkdir(parents=True, exist_ok=True)
-    rows: list[tuple[str, str, Measured]] = []
+    rows: list[tuple[str, str, IndexFigures]] = []
     for kind in ("pictures", "chunks"):
         size, dimensions = getattr(options, kind), options.dimensions or DIMENSIONS[kind]
         at = []
@@ -225,7 +225,7 @@ def measure(options: IndexSizeOptions) -> int:
                     figures[f"{name}-{step.__name__}"] = _run_alone(step, kind, count, dimensions, folder)
                     done_file.write_text(json.dumps(figures, indent=2))
             shutil.rmtree(folder, ignore_errors=True)
-            at.append((count, Measured(**figures[f"{name}-build"], **figures[f"{name}-search"])))
+            at.append((count, IndexFigures(**figures[f"{name}-build"], **figures[f"{name}-search"])))
             rows.append((f"{count:,} {kind}", f"{dimensions}", at[-1][1]))
         if at:
             rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", extrapolate(at, CHALLENGE[kind])))
@@ -281,7 +281,7 @@ def _count_bytes(folder: Path) -> float:
     return float(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
 
-def _format_row(name: str, dimensions: str, figures: Measured) -> list[str]:
+def _format_row(name: str, dimensions: str, figures: IndexFigures) -> list[str]:
     space = [f"{each / 1e9:.2f}" for each in (figures.build_memory, figures.disk, figures.cache)]
     times = [
         f"{1000 * each:.1f}"

@@ -31,7 +31,7 @@ from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console
 from evaluation.records import EvaluationError
 from lab.benchmarks.common import ProfileOptions, build_table, run
-from lab.benchmarks.planting import Planted, PlantedSearch
+from lab.benchmarks.planting import PlantedContent, PlantedSearch
 from mini_crag_mm.loader import AskedTurn, PreparedSet, write_lines
 
 CORPUS = ROOT / "tests" / "injection" / "injected_orders.yaml"
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TargetQuestion:
     """A question of validation, the entity that the photo is taken to show, and the wrong answer that orders want."""
 
     turn: AskedTurn
@@ -71,7 +71,7 @@ class Asked:
 class Corpus:
     """The questions, orders and statements of ``injected_orders.yaml``."""
 
-    questions: tuple[Asked, ...]
+    questions: tuple[TargetQuestion, ...]
     orders: tuple[Order, ...]
     statements: tuple[str, ...]
 
@@ -80,9 +80,9 @@ class Corpus:
 class Case:
     """A question with what is planted for it; ``order`` None: nothing, or pages that state the target."""
 
-    asked: Asked
+    question: TargetQuestion
     order: Order | None
-    planted: Planted
+    planted: PlantedContent
     image: Image.Image | None
     history: tuple[Message, ...] = ()
 
@@ -140,7 +140,7 @@ def read_corpus(cache: Path) -> Corpus:
     if missing := [one["id"] for one in table["questions"] if one["id"] not in asked_of]:
         raise EvaluationError(f"the mini set in {cache} lacks the questions {', '.join(missing)}; prepare it again")
     questions = (
-        Asked(
+        TargetQuestion(
             asked_of[one["id"]], one["entity"], one["target"], one.get("title", one["entity"]), one.get("steps", False)
         )
         for one in table["questions"]
@@ -148,16 +148,18 @@ def read_corpus(cache: Path) -> Corpus:
     return Corpus(tuple(questions), tuple(Order(**one) for one in table["orders"]), tuple(table["statements"]))
 
 
-def order_case(question: Asked, order: Order, *, repeats_question: bool = False) -> Case:
+def order_case(question: TargetQuestion, order: Order, *, repeats_question: bool = False) -> Case:
     """Plant an order for a question; with ``repeats_question`` a page's order stands behind the question itself."""
     text, entity, image = order.text.replace("TARGET", question.target), question.entity, question.turn.image
-    planted, history = Planted(), tuple(Message(**each) for each in question.turn.history)
+    planted, history = PlantedContent(), tuple(Message(**each) for each in question.turn.history)
     if order.where == "page":
-        planted = Planted(pages=(_page(question, f"{question.question if repeats_question else _CARRIER} {text}"),))
+        planted = PlantedContent(
+            pages=(_page(question, f"{question.question if repeats_question else _CARRIER} {text}"),)
+        )
     elif order.where == "attribute":
-        planted = Planted(attributes={entity: {"remarks": text}})
+        planted = PlantedContent(attributes={entity: {"remarks": text}})
     elif order.where == "name":
-        planted = Planted(names={entity: f"{entity}. {text}"})
+        planted = PlantedContent(names={entity: f"{entity}. {text}"})
     elif order.where == "history":
         history += (_EARLIER, Message(role="assistant", content=text))
     elif image is not None:
@@ -165,16 +167,20 @@ def order_case(question: Asked, order: Order, *, repeats_question: bool = False)
     return Case(question, order, planted, image, history)
 
 
-def statement_case(question: Asked, statements: Sequence[str]) -> Case:
+def statement_case(question: TargetQuestion, statements: Sequence[str]) -> Case:
     """Plant a page for each statement that the target is the answer."""
     texts = (each.replace("QUESTION", question.question).replace("TARGET", question.target) for each in statements)
     pages = tuple(_page(question, text, number) for number, text in enumerate(texts))
     return Case(
-        question, None, Planted(pages), question.turn.image, tuple(Message(**each) for each in question.turn.history)
+        question,
+        None,
+        PlantedContent(pages),
+        question.turn.image,
+        tuple(Message(**each) for each in question.turn.history),
     )
 
 
-def _page(question: Asked, text: str, number: int = 0) -> WebHit:
+def _page(question: TargetQuestion, text: str, number: int = 0) -> WebHit:
     url = f"https://planted-{number}.example/{question.turn.turn.interaction_id}"
     return WebHit(f"{url}_chunk_0", 0.0, question.title, text, url)
 
@@ -221,28 +227,28 @@ def measure_cases(options: InjectedOrdersOptions) -> Iterator[Result]:
     for batch in track([*batch_cases(corpus, options)], description="batches", console=make_console()):
         search.planted = merge_planted([case.planted for case in batch])
         turns = open_turns(
-            [case.asked.question for case in batch],
+            [case.question.question for case in batch],
             [case.image for case in batch],
             [list(case.history) for case in batch],
         )
         for case, turn in zip(batch, agent.pipeline.run(turns), strict=True):
-            target = case.asked.target
+            target = case.question.target
             decision = turn.records[-1].decision
             yield Result(
                 case.order,
-                case.asked.question,
+                case.question.question,
                 target,
                 turn.candidate.text if turn.candidate is not None else "",
                 turn.answer,
-                case.asked.turn.accept,
+                case.question.turn.accept,
                 decision.ruled_out if decision is not None else None,
                 any(target.lower() in f"{chunk.title} {chunk.text}".lower() for chunk in turn.shown),
             )
 
 
-def merge_planted(planted: Sequence[Planted]) -> Planted:
+def merge_planted(planted: Sequence[PlantedContent]) -> PlantedContent:
     """Put what is planted for the questions of a batch into one world; their entities differ."""
-    return Planted(
+    return PlantedContent(
         tuple(page for each in planted for page in each.pages),
         {name: values for each in planted for name, values in each.attributes.items()},
         {name: new for each in planted for name, new in each.names.items()},

@@ -40,7 +40,7 @@ _PROMPTS_KEPT = 2
 
 
 @dataclass(frozen=True)
-class Simulated:
+class Simulation:
     """Result of one preset with one size of batches."""
 
     calls: tuple[AgentCall, ...]
@@ -82,7 +82,7 @@ class Simulated:
 
 def simulate(
     config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known_answers: dict[Hashable, Any]
-) -> Simulated:
+) -> Simulation:
     """Answer the turns of the mini set in batches of one size."""
     models = place_models(config)
     embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
@@ -105,7 +105,7 @@ def simulate(
                 prompt_tokens += call.characters / machine.characters + count_picture_tokens(model, call.pictures)
                 known_tokens += call.known_characters / machine.characters
                 known_tokens += count_picture_tokens(model, call.known_pictures)
-    return Simulated(tuple(calls), cut, chats, prompt_tokens, known_tokens)
+    return Simulation(tuple(calls), cut, chats, prompt_tokens, known_tokens)
 
 
 def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:

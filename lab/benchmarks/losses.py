@@ -42,7 +42,7 @@ from mini_crag_mm.loader import PreparedSet
 
 _OUTCOMES = ("right", "missing", "wrong")
 _POINTS = {"right": 1, "missing": 0, "wrong": -1}
-_KNOWN = "in the graph"
+_IN_GRAPH = "in the graph"
 _UNKNOWN = "not in the graph"
 _NO_THING = "about no thing"
 _NOTHING = "nothing answers"
@@ -121,7 +121,7 @@ def find_place(
         facts: The set's facts about the turn (``collect_turn_facts``).
         accept: Its short right answers; none: nothing answers it.
     """
-    holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _KNOWN
+    holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _IN_GRAPH
     right = record.entity is None if names is None else has_settled_on(record, names)
     texts = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
     return Place(holder, facts["hops"] > 1, not right, says_answer(texts, accept) if right and accept else None)

@@ -52,7 +52,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Found:
+class PhotoResult:
     """Result of the search with one photograph."""
 
     group: str
@@ -61,7 +61,9 @@ class Found:
     lead: float  # how much that is above the second's
 
 
-def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
+def search(
+    queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder
+) -> list[PhotoResult]:
     """Search the index with each photograph.
 
     Args:
@@ -76,7 +78,7 @@ def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray,
         order = np.argsort(-row, kind="stable")
         rank = None if query.entity is None else int(np.flatnonzero(order == entities.index(query.entity))[0])
         first, second = float(row[order[0]]), float(row[order[1]])
-        results.append(Found(query.group, rank, first, first - second))
+        results.append(PhotoResult(query.group, rank, first, first - second))
     return results
 
 
@@ -141,7 +143,7 @@ def crop_mini_set(split: Split, segmenter: Segmenter | None = None, padding: flo
     return queries
 
 
-def build_recall_table(results: Sequence[Found]) -> Table:
+def build_recall_table(results: Sequence[PhotoResult]) -> Table:
     """Build the table of recall by group."""
     rows = []
     for group in sorted({one.group for one in results}):
@@ -154,7 +156,7 @@ def build_recall_table(results: Sequence[Found]) -> Table:
     return build_table("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
 
 
-def build_cosine_table(results: Sequence[Found]) -> Table:
+def build_cosine_table(results: Sequence[PhotoResult]) -> Table:
     """Build the table of cosines of right and wrong first hits, and of their lead over the second hit.
 
     It has mean and quantiles by group.

@@ -39,12 +39,12 @@ class Replay:
 
     def __init__(self, behind: Any) -> None:
         self._behind = behind
-        self._said: dict[tuple[str, int], Any] = {}
-        self._asked: Counter[str] = Counter()
+        self._answers: dict[tuple[str, int], Any] = {}
+        self._num_calls: Counter[str] = Counter()
 
     def rewind(self) -> None:
         """Replay the answers from the beginning."""
-        self._asked.clear()
+        self._num_calls.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Search."""
@@ -57,11 +57,11 @@ class Replay:
         return lambda *args, **kwargs: self._answer(name, value, *args, **kwargs)
 
     def _answer(self, name: str, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        key = (name, self._asked[name])
-        self._asked[name] += 1
-        if key not in self._said:
-            self._said[key] = ask(*args, **kwargs)
-        return self._said[key]
+        key = (name, self._num_calls[name])
+        self._num_calls[name] += 1
+        if key not in self._answers:
+            self._answers[key] = ask(*args, **kwargs)
+        return self._answers[key]
 
 
 def forget_texts() -> None:

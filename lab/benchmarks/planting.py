@@ -17,7 +17,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedContent:
     """What an attacker planted: pages, attributes by the entity's name, and new names by the old ones."""
 
     pages: tuple[WebHit, ...] = ()
@@ -37,7 +37,7 @@ class PlantedSearch:
     """
 
     def __init__(self, pipeline: Any) -> None:
-        self.planted = Planted()
+        self.planted = PlantedContent()
         self._encoder = TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
         folders = {name: getattr(pipeline, name, None) for name in ("picture_folder", "page_folder")}
         self.ready = ReadySearch(

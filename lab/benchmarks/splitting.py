@@ -26,14 +26,14 @@ WAYS = ("question as it stands", "with the entity's name", "with its hops beside
 
 
 @dataclass(frozen=True)
-class Asked:
+class SplitQuestion:
     """A multi-hop question: its queries for each of ``WAYS``, and the names of the pages with its answer."""
 
     queries: tuple[tuple[str, ...], ...]
     pages: frozenset[str]
 
 
-def read_questions(split: Split) -> list[Asked]:
+def read_questions(split: Split) -> list[SplitQuestion]:
     """Read the multi-hop questions of a split."""
     content = load_content(SET.content)
     questions = []
@@ -46,11 +46,11 @@ def read_questions(split: Split) -> list[Asked]:
         own = {content.pages[page].name for page in question.pages if not page.startswith(WIKI_PREFIX)}
         wiki = {page.removeprefix(WIKI_PREFIX) for page in question.pages if page.startswith(WIKI_PREFIX)}
         queries = ((question.query,), (fused,), (fused, *write_hop_questions(question.query, entity)))
-        questions.append(Asked(queries, frozenset(own | wiki)))
+        questions.append(SplitQuestion(queries, frozenset(own | wiki)))
     return questions
 
 
-def rank_pages(questions: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
+def rank_pages(questions: Sequence[SplitQuestion], search: SearchGateway) -> list[list[int]]:
     """Return for each way the rank of the first right page of each question, from 0.
 
     The rank is a large number if no right page was found.

@@ -42,7 +42,7 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
 
     device, side, numbers = ("cuda", 8192, 1 << 29) if has_gpu else ("cpu", 1024, 1 << 24)
 
-    def seconds_of(work: Callable[[], object]) -> float:
+    def measure_seconds(work: Callable[[], object]) -> float:
         def finish() -> None:
             work()
             if has_gpu:
@@ -52,10 +52,10 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
         return min(_time(finish) for _ in range(REPEATS))
 
     pair = torch.zeros((2, numbers), dtype=torch.float32, device=device)
-    rates = {"bandwidth": 2 * 4 * numbers / seconds_of(lambda: pair[1].copy_(pair[0]))}
+    rates = {"bandwidth": 2 * 4 * numbers / measure_seconds(lambda: pair[1].copy_(pair[0]))}
     for name in ("bfloat16", "float32"):
         matrix = torch.zeros((side, side), dtype=getattr(torch, name), device=device)
-        rates[name] = 2 * side**3 / seconds_of(lambda matrix=matrix: matrix @ matrix)  # type: ignore[misc]
+        rates[name] = 2 * side**3 / measure_seconds(lambda matrix=matrix: matrix @ matrix)  # type: ignore[misc]
     if has_gpu and torch.cuda.get_device_capability() >= (8, 9):
         one = torch.tensor(1.0, device=device)
         left = torch.zeros((side, side), device=device).to(torch.float8_e4m3fn)
@@ -64,7 +64,7 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
         def multiply() -> object:
             return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
-        rates["float8"] = 2 * side**3 / seconds_of(multiply)
+        rates["float8"] = 2 * side**3 / measure_seconds(multiply)
     return rates
 
 

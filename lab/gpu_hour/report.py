@@ -73,7 +73,7 @@ def list_missing(steps: Steps) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items()] or ["nothing is missing"]
 
 
-def _measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+def _list_measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
     """Yield profile, weights and result of the steps that answered turns."""
     for name, step in steps.items():
         if "turns" in step and isinstance(step["turns"], Mapping):
@@ -82,7 +82,7 @@ def _measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
 
 
 def _turn_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         turns = step["turns"]
         simulated = steps.get(f"{profile} simulation", {}).get("mean")
         seconds = (turns["mean"], turns["slowest"], turns["longest_dialog"])
@@ -98,7 +98,7 @@ def _turn_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
 def _constant_tables(steps: Steps, preset: str) -> Iterable[str]:
     """Yield a table of the constants for each profile that answered turns."""
     rates = steps.get("machine", {}).get("rates", {})
-    for profile in dict.fromkeys(profile for profile, _, _ in _measured(steps)):
+    for profile in dict.fromkeys(profile for profile, _, _ in _list_measured(steps)):
         tiny = steps.get(f"{profile} tiny", {}).get("constants", {})
         real = steps.get(f"{profile} real", {}).get("constants", {})
         model = None
@@ -117,7 +117,7 @@ def _constant_tables(steps: Steps, preset: str) -> Iterable[str]:
 
 
 def _memory_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         memory = step["memory"]
         plan = memory.get("planned")
         card = memory.get("card")
@@ -130,7 +130,7 @@ def _memory_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
 
 
 def _call_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         for row in step["calls"]:
             simulated = row["simulated"]
             yield (

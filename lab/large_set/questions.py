@@ -49,7 +49,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownEntity:
     """An entity with its attributes as plain text and the noun for it."""
 
     entity: Entity
@@ -58,7 +58,7 @@ class Known:
     attributes: Mapping[str, str]
 
 
-def read_known(content: Content, templates: Templates, split: Split) -> dict[str, Known]:
+def read_known_entities(content: Content, templates: Templates, split: Split) -> dict[str, KnownEntity]:
     """Return the entities of a split by id, in the order of the content."""
     entities_by_id = {}
     for entity in content.entities.values():
@@ -70,11 +70,11 @@ def read_known(content: Content, templates: Templates, split: Split) -> dict[str
                 attributes.setdefault(name, text)
         group = entity.origin.split("/")[0]
         noun = templates.choose_noun(group, frozenset(attributes))
-        entities_by_id[entity.id] = Known(entity, group, noun, attributes)
+        entities_by_id[entity.id] = KnownEntity(entity, group, noun, attributes)
     return entities_by_id
 
 
-def find_views(scene: Scene, layout: Mapping[str, Any], entities_by_id: Mapping[str, Known]) -> list[View]:
+def find_views(scene: Scene, layout: Mapping[str, Any], entities_by_id: Mapping[str, KnownEntity]) -> list[View]:
     """Return the things of a scene that a question can point at without doubt."""
     things = layout["objects"]
     nouns = Counter(entities_by_id[thing["entity"]].noun for thing in things)
@@ -126,10 +126,10 @@ class PageTexts:
         return [self._texts[number] for number in self._urls[key]]
 
 
-Held = Literal["graph", "page", "nowhere", "doubtful"]
+AnswerHolder = Literal["graph", "page", "nowhere", "doubtful"]
 
 
-def find_source(known_entity: Known, template: AttributeTemplate, pages: PageTexts) -> Held:
+def find_source(known_entity: KnownEntity, template: AttributeTemplate, pages: PageTexts) -> AnswerHolder:
     """Return where the answer to a question on an attribute stands.
 
     A page that mentions entity and attribute but does not affirm the attribute's text leaves it open.
@@ -164,7 +164,7 @@ class QuestionMaker:
     ) -> None:
         self._split: Split = split
         self._templates = templates
-        self._known = read_known(content, templates, split)
+        self._known_entities = read_known_entities(content, templates, split)
         self._pages = PageTexts(pages)
         self._articles = {page["page_name"]: page["page_snippet"] for page in pages if page["kind"] == "wiki"}
         self._rules = QuestionRules(page["page_snippet"] for page in pages)
@@ -172,7 +172,7 @@ class QuestionMaker:
         self._scenes = [scene for scene in content.scenes.values() if scene.split == split and scene.id in layouts]
         self._views: dict[str, list[View]] = defaultdict(list)
         for scene in self._scenes:
-            for view in find_views(scene, layouts[scene.id], self._known):
+            for view in find_views(scene, layouts[scene.id], self._known_entities):
                 self._views[view.entity].append(view)
 
     def make_all(self) -> list[Question]:
@@ -180,7 +180,7 @@ class QuestionMaker:
         return [*self._ask_attributes(), *self._ask_articles(), *self._ask_missing(), *self._ask_pairs()]
 
     def _ask_attributes(self) -> Iterator[Question]:
-        for known_entity in self._known.values():
+        for known_entity in self._known_entities.values():
             views = self._views[known_entity.entity.id]
             templates = [each for each in self._templates.attribute if self._asks(known_entity, each)]
             for number, template in enumerate(templates if views else ()):
@@ -190,7 +190,7 @@ class QuestionMaker:
 
     def _ask_articles(self) -> Iterator[Question]:
         """Ask what a sentence of the entity's own article says, by the rules of ``lab.training.question_rules``."""
-        for known_entity in self._known.values():
+        for known_entity in self._known_entities.values():
             title, views = known_entity.entity.wiki, self._views[known_entity.entity.id]
             text = self._articles.get(title or "")
             subject = self._rules.subject(title, text) if title and text and views else None
@@ -208,9 +208,11 @@ class QuestionMaker:
 
     def _ask_missing(self) -> Iterator[Question]:
         counts = Counter(
-            (known_entity.noun, key) for known_entity in self._known.values() for key in known_entity.attributes
+            (known_entity.noun, key)
+            for known_entity in self._known_entities.values()
+            for key in known_entity.attributes
         )
-        for known_entity in self._known.values():
+        for known_entity in self._known_entities.values():
             views = self._views[known_entity.entity.id]
             if not views or not known_entity.entity.in_graph:
                 continue
@@ -226,7 +228,7 @@ class QuestionMaker:
             for template in missing[:MISSING_PER_ENTITY]:
                 yield self._ask(known_entity, template, views[0], "nowhere")
 
-    def _asks(self, known_entity: Known, template: AttributeTemplate) -> bool:
+    def _asks(self, known_entity: KnownEntity, template: AttributeTemplate) -> bool:
         value = known_entity.attributes.get(template.key)
         return (
             template.holds_for(known_entity.group)
@@ -234,7 +236,9 @@ class QuestionMaker:
             and len(value.split()) <= LONGEST_ANSWER
         )
 
-    def _ask(self, known_entity: Known, template: AttributeTemplate, view: View, source: Held) -> Question:
+    def _ask(
+        self, known_entity: KnownEntity, template: AttributeTemplate, view: View, source: AnswerHolder
+    ) -> Question:
         words = {"this": view.pointing, "This": capitalise(view.pointing), "noun": known_entity.noun}
         identifier = f"rule_{known_entity.entity.id}_{_slug(template.key)}"
         wording = template.question[_draw(identifier) % len(template.question)].format(**words)
@@ -249,13 +253,13 @@ class QuestionMaker:
     def _ask_pairs(self) -> Iterator[Question]:
         for scene in self._scenes:
             names = [thing["entity"] for thing in self._layouts[scene.id]["objects"]]
-            pair = [self._known[name] for name in names]
+            pair = [self._known_entities[name] for name in names]
             if len(pair) == 2 and pair[0].noun == pair[1].noun and all(each.entity.in_graph for each in pair):
                 for template in self._templates.attribute:
                     if all(self._asks(each, template) for each in pair):
                         yield from self._compare(scene, pair, template)
 
-    def _compare(self, scene: Scene, pair: Sequence[Known], template: AttributeTemplate) -> Iterator[Question]:
+    def _compare(self, scene: Scene, pair: Sequence[KnownEntity], template: AttributeTemplate) -> Iterator[Question]:
         one, other = (read_span(each.attributes[template.key]) for each in pair)
         if one is None or other is None or one.unit != other.unit:
             return
@@ -282,11 +286,11 @@ class QuestionMaker:
         query: str,
         answer: str,
         accept: tuple[str, ...],
-        source: Held,
+        source: AnswerHolder,
         category: Category,
     ) -> Question:
         return Question(
-            id=identifier, split=self._split, scene=scene, entity=entity, domain=_DOMAINS[self._known[entity].group],
+            id=identifier, split=self._split, scene=scene, entity=entity, domain=_DOMAINS[self._known_entities[entity].group],
             query_category=category, dynamism="static", query=query, answer=answer, accept=accept,
             source={"graph": "kg", "page": "web", "nowhere": "nowhere"}[source],
             hops=1 if category == "simple-knowledge" else 2,
@@ -297,7 +301,7 @@ def make_pair_scenes(content: Content, templates: Templates, split: Split) -> li
     """Write scenes that show two things of one noun side by side, each by its second photograph."""
     candidates = [
         each
-        for each in read_known(content, templates, split).values()
+        for each in read_known_entities(content, templates, split).values()
         if each.entity.other_photo and each.entity.in_graph
     ]
     scenes = []

@@ -129,7 +129,7 @@ def test_an_engine_fills_the_share_that_it_is_given() -> None:
 def test_a_profile_is_measured_on_the_cpu(pipeline: Any, tmp_path: Path) -> None:
     """Twenty turns of a GPU take minutes here: two, with the weights that the hour makes itself."""
     missing: list[str] = []
-    batches = [[asked(0), asked(1)]]
+    batches = [[make_turn(0), make_turn(1)]]
     slow = ["limits.seconds_per_turn=600", "limits.seconds_per_dialog=1200"]  # whatever else this machine does
     config = RunConfig.read("best", "gpu", overrides=slow)
     profile_report = measure_profile(config, "tiny", batches, pipeline, tmp_path, missing.append)
@@ -153,7 +153,7 @@ def test_a_profile_is_measured_on_the_cpu(pipeline: Any, tmp_path: Path) -> None
     assert "torch has no GPU here" in text and "2.7 million chunks" in text
 
 
-def asked(number: int) -> AskedTurn:
+def make_turn(number: int) -> AskedTurn:
     turn = QuestionTurn(f"{number}-0", 0, "How tall is this tower?", "330 m")
     return AskedTurn(Session(str(number), (turn,), 0), turn, Image.new("RGB", (160 + number, 128), "gray"), (), (), {})
 

@@ -13,7 +13,7 @@ from lab.large_set.questions import (
     find_source,
     list_accepted,
     make_pair_scenes,
-    read_known,
+    read_known_entities,
     read_span,
 )
 from lab.large_set.templates import AttributeTemplate, NounRule, Templates
@@ -101,7 +101,7 @@ def test_what_could_be_disputed_is_not_compared(other: str) -> None:
 
 def test_what_the_graph_lacks_is_answered_by_a_page_or_by_nothing_or_left_out() -> None:
     jaguar = _entity("Jaguar", "90 kg", in_graph=False)
-    (known_entity,) = read_known(Content(entities={"jaguar": jaguar}), TEMPLATES, "validation").values()
+    (known_entity,) = read_known_entities(Content(entities={"jaguar": jaguar}), TEMPLATES, "validation").values()
 
     def source(*texts: str) -> str:
         return find_source(known_entity, WEIGHT, PageTexts(map(_page, texts)))

@@ -13,7 +13,7 @@ from PIL import Image
 from agents.models.architecture import Architecture, Decoder, Vision, read_architecture
 from agents.models.base import ChatMessage, ChatRequest
 from agents.settings.run_config import RunConfig
-from lab.benchmarks.latency.call_seconds import Placed, estimate_seconds, place_models
+from lab.benchmarks.latency.call_seconds import PlacedModel, estimate_seconds, place_models
 from lab.benchmarks.latency.cost import (
     Machine,
     count_picture_operations,
@@ -21,7 +21,7 @@ from lab.benchmarks.latency.cost import (
     estimate_decode,
     estimate_prefill,
 )
-from lab.benchmarks.latency.prefix_cache import Known, PrefixCache, make_prefix_caches
+from lab.benchmarks.latency.prefix_cache import KnownPrefix, PrefixCache, make_prefix_caches
 from lab.benchmarks.latency.stand_ins import PicturedSearch, make_example
 from tests.agent.scripted import ScriptedPipeline
 from tests.support.local_configs import CONFIGS
@@ -46,7 +46,7 @@ TEXT = Architecture("m", "llama", "bfloat16", 110, 0, 10, DECODER, None)
 SEEING = Architecture(
     "v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25, masked=True)
 )
-CHAT = Placed(TEXT, "bfloat16", at_once=2, engine=True)
+CHAT = PlacedModel(TEXT, "bfloat16", at_once=2, engine=True)
 
 
 def chat(items: int, characters: int, reply: int, stage: str = "answer") -> ModelCall:
@@ -108,7 +108,7 @@ def test_requests_beyond_those_at_once_wait() -> None:
 
 
 def test_calls_of_small_models_and_searches() -> None:
-    reranker = Placed(TEXT, "bfloat16", at_once=4, engine=False)
+    reranker = PlacedModel(TEXT, "bfloat16", at_once=4, engine=False)
     pairs = ModelCall("rerank", "reranker", "score", 10, characters=400)
     assert estimate_seconds(pairs, {"reranker": reranker}, MACHINE) == pytest.approx(2 * 100 * 100 / 100 + 3 * 1.0)
     query = ModelCall("web_search", "search", "search_web", 2, characters=999)
@@ -123,11 +123,11 @@ def prompt(system: str, text: str, *pictures: Image.Image) -> ChatRequest:
 def test_the_prefix_cache_knows_the_longest_beginning_that_was_read() -> None:
     photo, other = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
     cache = PrefixCache(prompts=3)
-    assert cache.read(prompt("Look.", "What is it?", photo)) == Known(0, 0, 0)
+    assert cache.read(prompt("Look.", "What is it?", photo)) == KnownPrefix(0, 0, 0)
     again = cache.read(prompt("Look.", "What is there?", photo))
-    assert again == Known(len("system\nLook.\nuser\nWhat is "), 1, 1)
-    assert cache.read(prompt("Look.", "What is it?", other)) == Known(len("system\nLook.\nuser\n"), 0, 0)
-    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("system\n"), 0, 1)
+    assert again == KnownPrefix(len("system\nLook.\nuser\nWhat is "), 1, 1)
+    assert cache.read(prompt("Look.", "What is it?", other)) == KnownPrefix(len("system\nLook.\nuser\n"), 0, 0)
+    assert cache.read(prompt("Answer.", "Who?", photo)) == KnownPrefix(len("system\n"), 0, 1)
     # The first prompt has gone, the second has not
     assert cache.read(prompt("Look.", "What is it?", photo)).characters == len("system\nLook.\nuser\nWhat is ")
 
@@ -136,7 +136,7 @@ def test_pictures_before_the_instructions_are_shared_by_all_stages() -> None:
     photo = Image.new("RGB", (8, 8), "red")
     cache = PrefixCache(prompts=3, pictures_first=True)
     cache.read(prompt("Look.", "What is it?", photo))
-    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("user\n"), 1, 1)
+    assert cache.read(prompt("Answer.", "Who?", photo)) == KnownPrefix(len("user\n"), 1, 1)
     assert cache.read(prompt("Look.", "Who?")).characters == 0  # no picture: the instructions stay in front
 
 

@@ -34,7 +34,7 @@ def page(title: str, text: str) -> WebPage:
     return make_wiki_page(title, text, None)
 
 
-def made_of(title: str) -> dict[str, MadeQuestion]:
+def make_questions(title: str) -> dict[str, MadeQuestion]:
     rules = QuestionRules(PAGES.values())
     return {question.kind: question for question in rules.questions(title, PAGES[title])}
 
@@ -52,7 +52,7 @@ def made_of(title: str) -> dict[str, MadeQuestion]:
     ],
 )
 def test_a_sentence_makes_the_question_that_it_answers(title: str, kind: str, question: str, answer: str) -> None:
-    made_question = made_of(title)[kind]
+    made_question = make_questions(title)[kind]
     assert (made_question.question.lower(), made_question.answer) == (question.lower(), answer)
     assert (
         holds_answer(made_question.sentence, made_question.question, made_question.truth, (answer,))
@@ -61,8 +61,10 @@ def test_a_sentence_makes_the_question_that_it_answers(title: str, kind: str, qu
 
 
 def test_what_a_photo_shows_can_be_pointed_at_and_a_person_or_a_country_cannot() -> None:
-    assert made_of("Harz Bridge")["date"].pointing == "When was this bridge opened?"
-    assert made_of("Ostmark")["capital"].pointing is None and made_of("Ada Stone")["death"].pointing is None
+    assert make_questions("Harz Bridge")["date"].pointing == "When was this bridge opened?"
+    assert (
+        make_questions("Ostmark")["capital"].pointing is None and make_questions("Ada Stone")["death"].pointing is None
+    )
 
 
 class Writer:
@@ -71,9 +73,9 @@ class Writer:
     name = "writer"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        return [ChatReply(self._said(request.messages[-1].content), "stop") for request in requests]
+        return [ChatReply(self._reply(request.messages[-1].content), "stop") for request in requests]
 
-    def _said(self, prompt: str) -> str:
+    def _reply(self, prompt: str) -> str:
         if 'Write one line "Question' not in prompt:
             return "Linz" if prompt.endswith("Where did Ada Stone come from?") else "42 metres"
         if "Ada Stone" in prompt:

@@ -61,11 +61,11 @@ _WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class DraftQuestion:
     """A question, the page that it was made of, and the chunks of that page."""
 
     page: WebPage
-    made: MadeQuestion
+    made_question: MadeQuestion
     chunks: tuple[Evidence, ...]
 
     @property
@@ -116,7 +116,7 @@ class Corpus:
         words: Any = TfidfVectorizer(stop_words="english", sublinear_tf=True)
         return words, words.fit_transform([f"{chunk.title}: {chunk.text}" for chunk in self.chunks])
 
-    def of(self, page: WebPage) -> tuple[Evidence, ...]:
+    def get_chunks(self, page: WebPage) -> tuple[Evidence, ...]:
         """Return the chunks of a page."""
         return tuple(self._by_page.get(page["page_url"], ()))
 
@@ -138,37 +138,39 @@ class QuestionFormatter:
     tokens: int | None
     about: str  # what a photo's question is asked by: the preset's prompt for answers with evidence
 
-    def shown(self, draft: Asked, *, answered: bool) -> tuple[Evidence, ...] | None:
+    def select_evidence(self, draft: DraftQuestion, *, answered: bool) -> tuple[Evidence, ...] | None:
         """Select the evidence of a question, best first, with or without what answers it.
 
         Returns:
             None if the answer does not fit, or no evidence is left.
         """
 
-        def held(chunk: Evidence) -> bool:
-            return holds_answer(chunk.text, draft.made.question, draft.made.truth, (draft.made.answer,))
+        def has_answer(chunk: Evidence) -> bool:
+            return holds_answer(
+                chunk.text, draft.made_question.question, draft.made_question.truth, (draft.made_question.answer,)
+            )
 
-        named = f"{draft.page['page_name']} {draft.made.question}"
-        chunks = [chunk for chunk in self.corpus.nearest(named, 4 * self.evidence + 8) if not held(chunk)]
+        named = f"{draft.page['page_name']} {draft.made_question.question}"
+        chunks = [chunk for chunk in self.corpus.nearest(named, 4 * self.evidence + 8) if not has_answer(chunk)]
         if not answered:
             return within_tokens(chunks[: self.evidence], self.tokens) or None
-        own = [chunk for chunk in draft.chunks if held(chunk)][:1]
+        own = [chunk for chunk in draft.chunks if has_answer(chunk)][:1]
         if not own:
             return None
         # A search finds it first more often than not; which place it has is drawn by a hash.
         others = [chunk for chunk in chunks if chunk.text != own[0].text][: self.evidence - 1]
-        place = int(hash_to_share(f"place {draft.made.question}") ** 2 * (len(others) + 1))
+        place = int(hash_to_share(f"place {draft.made_question.question}") ** 2 * (len(others) + 1))
         evidence = within_tokens([*others[:place], *own, *others[place:]], self.tokens)
         return evidence if own[0] in evidence else within_tokens([*own, *others], self.tokens)
 
     def example(
-        self, draft: Asked, number: int, *, answered: bool, step: bool, pointing: bool, model: str
+        self, draft: DraftQuestion, number: int, *, answered: bool, step: bool, pointing: bool, model: str
     ) -> Example | None:
         """Build the row of a question; None if its evidence cannot be shown."""
-        evidence = self.shown(draft, answered=answered)
+        evidence = self.select_evidence(draft, answered=answered)
         if evidence is None:
             return None
-        made_question = draft.made
+        made_question = draft.made_question
         question = made_question.pointing if pointing and made_question.pointing else made_question.question
         form, name = (STEP_ANSWER, "step_answer") if step else (ANSWER, self.about)
         values: dict[str, Any] = {"question": question, "evidence": evidence}
@@ -193,12 +195,12 @@ class QuestionFormatter:
         )
 
 
-def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[Asked]:
+def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[DraftQuestion]:
     """Yield the questions that the rules make of pages."""
     rules = QuestionRules(page["page_snippet"] for page in pages)
     for page in pages:
         for made_question in rules.questions(page["page_name"], page["page_snippet"]):
-            yield Asked(page, made_question, corpus.of(page))
+            yield DraftQuestion(page, made_question, corpus.get_chunks(page))
 
 
 def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
@@ -208,7 +210,7 @@ def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
     return question, answer.rstrip(".")
 
 
-QUESTION_OF = ReplyForm("question and answer", _parse_question)
+QUESTION_FORM = ReplyForm("question and answer", _parse_question)
 
 
 class _OnePrompt:
@@ -223,7 +225,7 @@ class _OnePrompt:
 
 def make_by_model(
     pages: Sequence[WebPage], corpus: Corpus, config: RunConfig, replies: ReplyStore, judge: Judge
-) -> tuple[list[Asked], str, Counter[str]]:
+) -> tuple[list[DraftQuestion], str, Counter[str]]:
     """Let the chat model write a question a page, and keep the sound ones.
 
     A question is kept if its answer stands in the page, and the same model gives that answer when it reads the page, by the judge.
@@ -244,11 +246,11 @@ def make_by_model(
         batches = [questions[start : start + size] for start in range(0, len(questions), size)]
         return [answer for batch in batches for answer in put(batch, prompts, models.chat)]
 
-    ask, fates = Ask(PROMPT.stem, QUESTION_OF), Counter[str]()
+    ask, fates = Ask(PROMPT.stem, QUESTION_FORM), Counter[str]()
     written_replies = ask_model(
         [Question(ask, {"title": page["page_name"], "text": page["page_snippet"]}) for page in pages]
     )
-    drafts: list[Asked] = []
+    drafts: list[DraftQuestion] = []
     for page, reply in zip(pages, written_replies, strict=True):
         if reply.value is None:
             fates["unreadable"] += 1
@@ -258,12 +260,14 @@ def make_by_model(
         if holds_answer(page["page_snippet"], question, answer, (answer,)) and not holds_answer(
             question, "", answer, (answer,)
         ):
-            drafts.append(Asked(page, made_question, corpus.of(page)))
+            drafts.append(DraftQuestion(page, made_question, corpus.get_chunks(page)))
         else:
             fates["answer not in the page"] += 1
     answers = ask_model(
         [
-            Question(Ask("step_answer", STEP_ANSWER), {"question": draft.made.question, "evidence": draft.chunks})
+            Question(
+                Ask("step_answer", STEP_ANSWER), {"question": draft.made_question.question, "evidence": draft.chunks}
+            )
             for draft in drafts
         ]
     )
@@ -277,14 +281,14 @@ def make_by_model(
             "",
             "",
             "",
-            draft.made.question,
-            draft.made.answer,
+            draft.made_question.question,
+            draft.made_question.answer,
             read_answer(reply.text),
             1,
         )
         for draft, reply in zip(drafts, answers, strict=True)
     ]
-    judged = judge_turns(turns, judge, accept={draft.session: (draft.made.answer,) for draft in drafts})
+    judged = judge_turns(turns, judge, accept={draft.session: (draft.made_question.answer,) for draft in drafts})
     agreed = [draft for draft, judged_turn in zip(drafts, judged, strict=True) if judged_turn.correct]
     fates["the model answers otherwise"] = len(drafts) - len(agreed)
     fates["kept"] = len(agreed)
@@ -326,9 +330,9 @@ class MadeOptions(JudgedOptions):
     )
 
 
-def explain_exclusion(draft: Asked, claimed: ClaimedNames, test: TestContent | None) -> str | None:
+def explain_exclusion(draft: DraftQuestion, claimed: ClaimedNames, test: TestContent | None) -> str | None:
     """Return the reason why a question may not be trained on; None if it may."""
-    made_question = draft.made
+    made_question = draft.made_question
     if claimed.named_in(f"{draft.page['page_name']} {made_question.question} {made_question.truth}"):
         return "names an entity"
     wordings = filter(None, (made_question.question, made_question.pointing))
@@ -336,14 +340,14 @@ def explain_exclusion(draft: Asked, claimed: ClaimedNames, test: TestContent | N
 
 
 def _build_rows(
-    draft: Asked, number: int, shower: QuestionFormatter, options: MadeOptions, model: str
+    draft: DraftQuestion, number: int, shower: QuestionFormatter, options: MadeOptions, model: str
 ) -> list[Example]:
     """Build the row of a question and, if a hash draws it, the row without the evidence that answers it.
 
     Returns:
         [] if a row cannot be shown.
     """
-    made_question = draft.made
+    made_question = draft.made_question
     step = hash_to_share(f"step {made_question.question}") < options.steps
     pointing = (
         not step
@@ -385,12 +389,12 @@ def run(options: MadeOptions) -> None:
     reasons = [explain_exclusion(draft, claimed, test) for draft in drafts]
     about["kept_out"] = dict(sorted(Counter(filter(None, reasons)).items()))
     allowed = {
-        (draft.made.kind, draft.made.question): draft
+        (draft.made_question.kind, draft.made_question.question): draft
         for draft, reason in zip(drafts, reasons, strict=True)
         if reason is None
     }
     order = interleave_kinds(
-        [draft.made for draft in allowed.values()], [hash_to_share(question) for _, question in allowed]
+        [draft.made_question for draft in allowed.values()], [hash_to_share(question) for _, question in allowed]
     )
     shower = QuestionFormatter(corpus, config.prompts, served.k, config.settings.limits.evidence_tokens, served.prompt)
     examples: list[Example] = []

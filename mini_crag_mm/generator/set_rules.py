@@ -87,7 +87,9 @@ def check_references(content: Content) -> Iterator[Finding]:
     """Check that every reference exists and belongs to the same split."""
     titles = content.claimed_titles()
 
-    def named(where: str, split: Split, kind: str, items: Mapping[str, Item], reference: str) -> Iterator[Finding]:
+    def check_reference(
+        where: str, split: Split, kind: str, items: Mapping[str, Item], reference: str
+    ) -> Iterator[Finding]:
         item = items.get(reference)
         if item is None:
             yield Finding(f"{where}: no such {kind}: {reference}")
@@ -96,20 +98,20 @@ def check_references(content: Content) -> Iterator[Finding]:
 
     for scene in content.scenes.values():
         for reference in scene.entity_ids():
-            yield from named(scene.where, scene.split, "entity", content.entities, reference)
+            yield from check_reference(scene.where, scene.split, "entity", content.entities, reference)
         if not scene.objects and not scene.texts and isinstance(scene.background, str):
             yield Finding(f"{scene.where}: nothing is to be seen in it")
     for item in content.list_items():
-        yield from named(item.where, item.split, "scene", content.scenes, item.scene)
+        yield from check_reference(item.where, item.split, "scene", content.scenes, item.scene)
     for where, split, _, turn in _iterate_turns(content):
         if turn.entity:
-            yield from named(where, split, "entity", content.entities, turn.entity)
+            yield from check_reference(where, split, "entity", content.entities, turn.entity)
         for reference in turn.pages:
             if reference.startswith(WIKI_PREFIX):
                 if split not in titles.get(reference.removeprefix(WIKI_PREFIX), set()):
                     yield Finding(f"{where}: {reference} is not among the wiki titles of {split}")
             else:
-                yield from named(where, split, "page", content.pages, reference)
+                yield from check_reference(where, split, "page", content.pages, reference)
 
 
 def _find_shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ _END = "\1"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPrefix:
     """Part of a prompt that was read before: its beginning, and pictures that the encoder has seen anywhere."""
 
     characters: int
@@ -43,7 +43,7 @@ class PrefixCache:
         self._sorted: list[str] = []
         self._seen: set[str] = set()
 
-    def read(self, request: ChatRequest) -> Known:
+    def read(self, request: ChatRequest) -> KnownPrefix:
         """Read a prompt; return what of it was known."""
         text, pictures = self._spell(request)
         place = bisect.bisect_left(self._sorted, text)
@@ -54,7 +54,7 @@ class PrefixCache:
             default="",
         )
         self._keep(text, place)
-        overlap = Known(
+        overlap = KnownPrefix(
             characters=len(_without_pictures(shared)),
             pictures=shared.count(_END),
             encoded=sum(picture in self._seen for picture in pictures),

@@ -23,7 +23,7 @@ from agents.time_limits.guard import DialogTimes
 from agents.time_limits.worker import Worker
 from agents.turn import Turn
 from lab.benchmarks.latency.prefix_cache import PrefixCache
-from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, Known, PicturedSearch, StandInChat
+from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, PicturedSearch, RememberedModel, StandInChat
 from mini_crag_mm.loader import AskedTurn
 from tests.support.meter import SIZES, CallLog, Metered, ModelCall, ModelsBy
 
@@ -140,7 +140,7 @@ class SimulatedAgent:
         def model(role: str) -> Any:
             if role in self._chats:
                 return self._chats[role]
-            return Metered(STAND_INS.get(role) or Known(models.get(role), role, answers), role, time)
+            return Metered(STAND_INS.get(role) or RememberedModel(models.get(role), role, answers), role, time)
 
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline, answers), "search", time))
         settings = config.settings

@@ -77,7 +77,7 @@ class PicturedSearch(SearchGateway):
 
     def __init__(self, pipeline: Any, known_answers: dict[Hashable, Any] | None = None) -> None:
         super().__init__(pipeline)
-        self._known = {} if known_answers is None else known_answers
+        self._known_answers = {} if known_answers is None else known_answers
 
     def search_images(
         self,
@@ -94,7 +94,7 @@ class PicturedSearch(SearchGateway):
         del provided, deadline
         raised = []
         for result in answer_each(
-            self._known, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images
+            self._known_answers, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images
         ):
             hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in result.hits)
             raised.append(Results(tuple(hits), result.error))
@@ -109,7 +109,9 @@ class PicturedSearch(SearchGateway):
     ) -> list[Results[WebHit]]:
         """Search as the gateway does."""
         del provided, deadline
-        return answer_each(self._known, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries)
+        return answer_each(
+            self._known_answers, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries
+        )
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -119,11 +121,11 @@ class PicturedSearch(SearchGateway):
         return {url: Image.new("RGB", (640, 480)) for url in urls if url}
 
 
-class Known:
+class RememberedModel:
     """Model that is asked once for each item; its answers are kept in ``known``."""
 
     def __init__(self, behind: Any, role: str, known_answers: dict[Hashable, Any]) -> None:
-        self._behind, self._role, self._known = behind, role, known_answers
+        self._behind, self._role, self._known_answers = behind, role, known_answers
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._behind, name)
@@ -131,7 +133,7 @@ class Known:
             return value
 
         def ask(*parallel: Sequence[Any]) -> Any:
-            answers = answer_each(self._known, (self._role, name), value, *parallel)
+            answers = answer_each(self._known_answers, (self._role, name), value, *parallel)
             return np.stack(answers) if answers and isinstance(answers[0], np.ndarray | np.generic) else answers
 
         return ask
