@@ -151,8 +151,8 @@ class Answerer:
         if self._spans is not None:
             self._spans.send(self._sent)
         # No records: no trace, or one that could not be written.
-        told = self._records if len(self._records) == len(answers) else [None] * len(answers)
-        return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, told, strict=True)]
+        records = self._records if len(self._records) == len(answers) else [None] * len(answers)
+        return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, records, strict=True)]
 
 
 def _parse_record(record: Mapping[str, Any] | None) -> TurnRecord | None:
@@ -303,7 +303,7 @@ def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
         return options.split
     if config.collection is not None:
         return config.collection.split
-    found = config.splits(web=not options.no_web)
-    if len(found) > 1 and not (options.no_web and options.no_images):
-        print(f"searching {found[0]}, the last prepared; --split takes {', '.join(found[1:])} too", file=sys.stderr)
+    splits = config.splits(web=not options.no_web)
+    if len(splits) > 1 and not (options.no_web and options.no_images):
+        print(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too", file=sys.stderr)
     return config.newest_split(web=not options.no_web)

@@ -84,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command is None:
         names = [*(each.name for each in COMMANDS), _COMPLETION]
         near = get_close_matches(name, names, 1)
-        meant = f"; did you mean {near[0]!r}? " if near else "; "
-        print(f"crag: error: there is no command {name!r}{meant}known: {', '.join(names)}", file=sys.stderr)
+        hint = f"; did you mean {near[0]!r}? " if near else "; "
+        print(f"crag: error: there is no command {name!r}{hint}known: {', '.join(names)}", file=sys.stderr)
         return 2
     from agents.base.command_options import called
 

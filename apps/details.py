@@ -43,19 +43,19 @@ def render_introduction(about: About | None, expected: str, examples: int) -> st
         lines.append(f"Preset {method}; profile {about.profile}{f'; {expected}' if expected else ''}.")
     elif expected:
         lines.append(f"{expected[0].upper()}{expected[1:]}.")
-    said = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<div class="crag introduction"><p>{own}, then ask about it.</p><ul>{said}</ul></div>'
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<div class="crag introduction"><p>{own}, then ask about it.</p><ul>{items}</ul></div>'
 
 
 def render_progress(steps: Sequence[Step], expected: str) -> str:
     """Render the finished steps and the current one, each with its seconds."""
-    *done, now = steps
-    lines = "".join(f"<li>{escape(step.words)} <span class=dim>{step.seconds:.1f} s</span></li>" for step in done)
+    *previous, current = steps
+    lines = "".join(f"<li>{escape(step.words)} <span class=dim>{step.seconds:.1f} s</span></li>" for step in previous)
     seconds = sum(step.seconds for step in steps)
-    of = f", {escape(expected)}" if expected else ""
+    suffix = f", {escape(expected)}" if expected else ""
     return (
-        f'<div class="crag"><h2>Working: {seconds:.0f} s{of}</h2><ul>{lines}'
-        f'<li class="now"><b>{escape(now.words)}</b> <span class=dim>{now.seconds:.0f} s</span></li></ul></div>'
+        f'<div class="crag"><h2>Working: {seconds:.0f} s{suffix}</h2><ul>{lines}'
+        f'<li class="now"><b>{escape(current.words)}</b> <span class=dim>{current.seconds:.0f} s</span></li></ul></div>'
     )
 
 
@@ -65,13 +65,15 @@ def draw_crops(photo: Image.Image, outcome: Outcome) -> Image.Image:
     Frames, because filled boxes would hide each other.
     """
     scale = min(1.0, SHOWN_SIDE / max(photo.size))
-    shown = photo.resize((max(1, round(photo.width * scale)), max(1, round(photo.height * scale)))).convert("RGB")
-    pen = ImageDraw.Draw(shown)
+    scaled_photo = photo.resize((max(1, round(photo.width * scale)), max(1, round(photo.height * scale)))).convert(
+        "RGB"
+    )
+    pen = ImageDraw.Draw(scaled_photo)
     font = ImageFont.load_default(size=_NUMBER_HEIGHT)
     places: list[tuple[int, int, str]] = []
     for number, crop in enumerate(outcome.crops):
-        left, right = (min(max(0, round(side * scale)), shown.width - 1) for side in (crop.left, crop.right))
-        top, bottom = (min(max(0, round(side * scale)), shown.height - 1) for side in (crop.top, crop.bottom))
+        left, right = (min(max(0, round(side * scale)), scaled_photo.width - 1) for side in (crop.left, crop.right))
+        top, bottom = (min(max(0, round(side * scale)), scaled_photo.height - 1) for side in (crop.top, crop.bottom))
         colour = _COLOURS[number % len(_COLOURS)]
         if right > left and bottom > top:
             pen.rectangle((left, top, right, bottom), outline=colour, width=3)
@@ -80,26 +82,26 @@ def draw_crops(photo: Image.Image, outcome: Outcome) -> Image.Image:
         edges = pen.textbbox((left + 6, top + 4), str(number), font=font)
         pen.rectangle((edges[0] - 4, edges[1] - 3, edges[2] + 4, edges[3] + 3), fill=colour)
         pen.text((left + 6, top + 4), str(number), font=font, fill="white")
-    return shown
+    return scaled_photo
 
 
-def render_details(outcome: Outcome, photo: Image.Image | None = None, asked: str = "", *, again: bool = False) -> str:
+def render_details(outcome: Outcome, photo: Image.Image | None = None, query: str = "", *, again: bool = False) -> str:
     """Render verdict, entity, framed photo, evidence and times of an answer.
 
     Args:
         outcome: The answer and how it came about.
         photo: The photo to draw the crops on; None: no photo is shown.
-        asked: The question as the visitor wrote it.
+        query: The question as the visitor wrote it.
         again: Show question and answer first, since an answer that was clicked is not the last of its dialog.
     """
-    said = f"<p><b>{escape(asked)}</b> {escape(outcome.answer)}</p>" if again else ""
+    turn = f"<p><b>{escape(query)}</b> {escape(outcome.answer)}</p>" if again else ""
     framed = _render_photo(photo, outcome) if photo is not None and outcome.crops else ""
     parts = [
-        said,
+        turn,
         _render_verdict(outcome),
         _render_findings(outcome),
         framed,
-        _render_evidence(outcome, asked),
+        _render_evidence(outcome, query),
         _render_times(outcome),
     ]
     return f'<div class="crag">{"".join(parts)}</div>'
@@ -115,8 +117,8 @@ def _render_verdict(outcome: Outcome) -> str:
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
     measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
-    said = "" if outcome.failed else f'<p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>'
-    return f"<h2>Verdict</h2>{said}{error}{measured}"
+    explanation = "" if outcome.failed else f'<p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>'
+    return f"<h2>Verdict</h2>{explanation}{error}{measured}"
 
 
 def _render_findings(outcome: Outcome) -> str:
@@ -156,22 +158,22 @@ def encode_thumbnail(photo: Image.Image) -> str:
     return jpeg_data_url(small, _QUALITY)
 
 
-def _render_evidence(outcome: Outcome, asked: str) -> str:
+def _render_evidence(outcome: Outcome, query: str) -> str:
     if not outcome.sources:
         return ""
-    words = select_answer_words(outcome, asked)
+    words = select_answer_words(outcome, query)
     return f"<h2>Evidence</h2><ol>{''.join(_render_source(source, words) for source in outcome.sources)}</ol>"
 
 
-def select_answer_words(outcome: Outcome, asked: str = "") -> frozenset[str]:
+def select_answer_words(outcome: Outcome, query: str = "") -> frozenset[str]:
     """Return the words of the answer, given or withheld, that are worth marking in evidence.
 
     Common words and those of the question and its object are left out.
     """
     answer = outcome.withheld or ("" if outcome.abstained else outcome.answer)
-    known = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question} {asked}")}
+    question_words = {word.casefold() for word in _WORD.findall(f"{outcome.entity or ''} {outcome.question} {query}")}
     words = {word.casefold() for word in _WORD.findall(answer) if word[0].isdigit() or len(word) >= _MIN_LETTERS}
-    return frozenset(words - _COMMON - known)
+    return frozenset(words - _COMMON - question_words)
 
 
 def _render_source(source: ShownEvidence, words: Collection[str]) -> str:
@@ -185,13 +187,13 @@ def _render_source(source: ShownEvidence, words: Collection[str]) -> str:
 
 def _mark_words(text: str, words: Collection[str]) -> str:
     """Escape a text and mark these words in it; a long text is cut around the first of them."""
-    found = [word for word in _WORD.finditer(text) if word.group().casefold() in words]
+    matches = [word for word in _WORD.finditer(text) if word.group().casefold() in words]
     start = 0
-    if len(text) > _MAX_TEXT and found and found[0].end() > _MAX_TEXT:
-        start = text.rfind(" ", 0, found[0].start() - _BEFORE) + 1
+    if len(text) > _MAX_TEXT and matches and matches[0].end() > _MAX_TEXT:
+        start = text.rfind(" ", 0, matches[0].start() - _BEFORE) + 1
     end = min(len(text), start + _MAX_TEXT)
     parts, place = ["…" if start else ""], start
-    for word in found:
+    for word in matches:
         if start <= word.start() and word.end() <= end:
             parts += [escape(text[place : word.start()]), f"<mark>{escape(word.group())}</mark>"]
             place = word.end()

@@ -106,8 +106,8 @@ class CrossOriginProtection:
             return
         headers = Headers(scope=scope)
         if scope["method"] in _SAFE_METHODS or self._is_allowed(headers):
-            kept = [(name, value) for name, value in scope["headers"] if name != b"origin"]
-            await self._app({**scope, "headers": kept}, receive, send)
+            other_headers = [(name, value) for name, value in scope["headers"] if name != b"origin"]
+            await self._app({**scope, "headers": other_headers}, receive, send)
             return
         message = f"{headers.get('origin', 'another site')} may not send requests to this server; --allowed-origins can permit it"
         error = ProtocolError(403, message, "cross_origin")

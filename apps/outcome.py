@@ -116,17 +116,17 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
     """Combine an answer with its record, which is None for an agent that keeps none."""
     if record is None:
         return Outcome(answer)
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     explained, withheld = _explain(record.decision)
     for picture in record.pictures:
-        found.setdefault(picture.name or "(no entity)", picture.score)
+        scores.setdefault(picture.name or "(no entity)", picture.score)
     return Outcome(
         answer=answer,
         question="" if record.question == record.query else record.question,
         entity=record.entity,
         nearest=(record.nearest.name, record.nearest.score) if record.nearest is not None else None,
         read=record.read,
-        alike=tuple(found.items())[:MAX_SOURCES],
+        alike=tuple(scores.items())[:MAX_SOURCES],
         crops=tuple(
             Crop(round(box.left), round(box.top), round(box.right), round(box.bottom), box.label)
             for box in record.boxes
@@ -164,9 +164,9 @@ def _explain(decision: Decision | None) -> tuple[str, str | None]:
     return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
 
 
-def _name_kind(said: str | None) -> str:
+def _name_kind(error_text: str | None) -> str:
     """Return the words in front of an error's text: a stage or its status, and the type of the error; "" if there are none."""
-    return ": ".join(takewhile(str.isidentifier, (said or "").split(": ")[:2]))
+    return ": ".join(takewhile(str.isidentifier, (error_text or "").split(": ")[:2]))
 
 
 def _explain_gap(stage: StageRecord) -> str | None:

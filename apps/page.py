@@ -99,24 +99,24 @@ class Dialog:
     turns: tuple[tuple[str, Outcome], ...] = ()
 
     @classmethod
-    def read(cls, kept: Any, photo: str | None = None) -> Dialog:
+    def read(cls, state: Any, photo: str | None = None) -> Dialog:
         """Parse what a browser sends.
 
         Args:
-            kept: The value of the browser's storage, which may be anything.
+            state: The value of the browser's storage, which may be anything.
             photo: File that the dialog must be about, "" for a dialog without a photo; None: any dialog.
 
         Returns:
-            A dialog without turns if ``kept`` is malformed or about another photo.
+            A dialog without turns if ``state`` is malformed or about another photo.
         """
-        if not isinstance(kept, Mapping) or not isinstance(kept.get("photo"), str):
+        if not isinstance(state, Mapping) or not isinstance(state.get("photo"), str):
             return cls(photo)
-        if photo is not None and kept["photo"] != photo:
+        if photo is not None and state["photo"] != photo:
             return cls(photo)
-        sent = kept.get("turns")
-        pairs = [turn for turn in sent if isinstance(turn, Mapping)] if isinstance(sent, list) else []
+        turns = state.get("turns")
+        pairs = [turn for turn in turns if isinstance(turn, Mapping)] if isinstance(turns, list) else []
         read = [(str(turn.get("question")), Outcome.from_json(turn.get("outcome"))) for turn in pairs]
-        return cls(kept["photo"], tuple((asked, outcome) for asked, outcome in read if outcome is not None))
+        return cls(state["photo"], tuple((question, outcome) for question, outcome in read if outcome is not None))
 
     def as_json(self) -> dict[str, Any]:
         """Return what the browser is to keep."""
@@ -128,10 +128,10 @@ class Dialog:
     @property
     def messages(self) -> list[Message]:
         """The dialog as messages for the agent."""
-        said = ((("user", question), ("assistant", outcome.answer)) for question, outcome in self.turns)
-        return [Message(role=role, content=text) for pair in said for role, text in pair]
+        pairs = ((("user", question), ("assistant", outcome.answer)) for question, outcome in self.turns)
+        return [Message(role=role, content=text) for pair in pairs for role, text in pair]
 
-    def find_turn(self, place: int, said: Sequence[Message]) -> tuple[str, Outcome] | None:
+    def find_turn(self, place: int, messages: Sequence[Message]) -> tuple[str, Outcome] | None:
         """Find the turn whose question or answer is message ``place`` of those shown.
 
         It matches from the end, because the oldest turns may be forgotten.
@@ -139,10 +139,13 @@ class Dialog:
         Returns:
             None for a message that belongs to no turn, such as "Stopped.".
         """
-        left = list(self.turns)
-        for at in range(len(said) - 1, 0, -1):
-            if left and (said[at - 1]["content"], said[at]["content"]) == (left[-1][0], left[-1][1].answer):
-                turn = left.pop()
+        remaining = list(self.turns)
+        for at in range(len(messages) - 1, 0, -1):
+            if remaining and (messages[at - 1]["content"], messages[at]["content"]) == (
+                remaining[-1][0],
+                remaining[-1][1].answer,
+            ):
+                turn = remaining.pop()
                 if place in (at - 1, at):
                     return turn
         return None
@@ -186,38 +189,38 @@ class _Handlers:
         """Show the button Ask, or Stop while a question is answered."""
         return gr.update(visible=not busy), gr.update(visible=busy)
 
-    def say(self, file: Any, text: str, talk: list[dict[str, Any]], kept: Any) -> tuple[Any, ...]:
+    def say(self, file: Any, text: str, talk: list[dict[str, Any]], state: Any) -> tuple[Any, ...]:
         """Show the question before its answer; report at once what cannot be answered."""
         if not text.strip():
             return (gr.skip(),) * 4
-        asked = {"role": "user", "content": text.strip()}
-        dialog = Dialog.read(kept, _get_path(file))
+        question = {"role": "user", "content": text.strip()}
+        dialog = Dialog.read(state, _get_path(file))
         try:
             if _load_upload(file, self._photos) is None and not dialog.turns and points_at_picture(text):
                 raise PhotoError(_NO_PHOTO)
         except PhotoError as error:
-            told = {"role": "assistant", "content": str(error)}
-            return [*_to_messages(talk), asked, told], text, *self.buttons(busy=False)
+            reply = {"role": "assistant", "content": str(error)}
+            return [*_to_messages(talk), question, reply], text, *self.buttons(busy=False)
         earlier = _to_messages(talk) if dialog.turns else []
-        return [*earlier, asked], "", *self.buttons(busy=True)
+        return [*earlier, question], "", *self.buttons(busy=True)
 
-    def answer(self, file: Any, talk: list[dict[str, Any]], kept: Any) -> Iterator[tuple[Any, ...]]:
+    def answer(self, file: Any, talk: list[dict[str, Any]], state: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the progress, then the answer; gradio closes it early if the visitor stops it or leaves."""
         if not talk or talk[-1]["role"] != "user":  # nothing was asked
             yield (gr.skip(),) * 5
             return
-        said = _to_messages(talk)
+        chat_messages = _to_messages(talk)
 
-        def reply(text: str, told: str = "", dialog: Any = None) -> tuple[Any, ...]:
-            messages = [*said, {"role": "assistant", "content": text}]
-            return messages, told, gr.skip() if dialog is None else dialog, *self.buttons(busy=False)
+        def reply(text: str, details: str = "", dialog: Any = None) -> tuple[Any, ...]:
+            messages = [*chat_messages, {"role": "assistant", "content": text}]
+            return messages, details, gr.skip() if dialog is None else dialog, *self.buttons(busy=False)
 
         try:
             photo = _load_upload(file, self._photos)
         except PhotoError as error:
             yield reply(str(error))
             return
-        dialog, question = Dialog.read(kept, _get_path(file)), said[-1]["content"]
+        dialog, question = Dialog.read(state, _get_path(file)), chat_messages[-1]["content"]
         job = Job(self._answerer, Question(question, photo, dialog.messages), self._turn)
         try:
             while not job.wait(_TICK_SECONDS):
@@ -250,20 +253,20 @@ class _Handlers:
         """Begin a new dialog for a new photo."""
         return [], self.introduce(), Dialog(file["path"] if isinstance(file, Mapping) else None).as_json()
 
-    def restore(self, kept: Any) -> tuple[Any, ...]:
+    def restore(self, state: Any) -> tuple[Any, ...]:
         """Restore the dialog that the browser kept, if its photo is still here."""
-        dialog = Dialog.read(kept)
+        dialog = Dialog.read(state)
         try:
             photo = _load_upload({"path": dialog.photo}, self._photos)
         except PhotoError:
             return None, [], self.introduce()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
-        told = render_details(outcome, photo, question) if outcome is not None else self.introduce()
-        return dialog.photo or None, dialog.messages, told
+        details = render_details(outcome, photo, question) if outcome is not None else self.introduce()
+        return dialog.photo or None, dialog.messages, details
 
-    def show_turn(self, talk: list[dict[str, Any]], kept: Any, event: gr.SelectData) -> Any:
+    def show_turn(self, talk: list[dict[str, Any]], state: Any, event: gr.SelectData) -> Any:
         """Show the details of the clicked answer or question; change nothing for other messages."""
-        dialog = Dialog.read(kept)
+        dialog = Dialog.read(state)
         turn = dialog.find_turn(event.index, _to_messages(talk))
         if turn is None:
             return gr.skip()
@@ -281,7 +284,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
     ) as page:
-        kept = gr.BrowserState(Dialog().as_json(), storage_key="crag-dialog")
+        state = gr.BrowserState(Dialog().as_json(), storage_key="crag-dialog")
         gr.Markdown("# Ask about a photo")
         with gr.Row(elem_id="columns"):
             with gr.Column(scale=2, min_width=320):
@@ -310,13 +313,13 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
                     halt = gr.Button("Stop", variant="stop", scale=1, min_width=80, elem_id="stop", visible=False)
                 clear = gr.Button("Clear the dialog", size="sm", elem_id="clear")
             with gr.Column(scale=3, min_width=320):
-                told = gr.HTML(elem_id="told")
-                shown: list[Any] = []
+                details = gr.HTML(elem_id="told")
+                example_buttons: list[Any] = []
                 if examples:
                     # Buttons are called by their questions and reached by keys, unlike the pictures of a gallery. The script of gr.Dataset
                     # now and then reads what is not loaded yet.
                     with gr.Row(elem_id="examples"):
-                        shown = [
+                        example_buttons = [
                             gr.Button(
                                 _name_example(example),
                                 elem_id=_EXAMPLE_ID.format(place),
@@ -328,34 +331,36 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
         hidden = {**raw, "show_progress": "hidden"}
         alone = {**hidden, "concurrency_limit": 1, "concurrency_id": "agent"}
-        asked = gr.on(
-            [text.submit, send.click], handlers.say, [photo, text, talk, kept], [talk, text, send, halt], **hidden
+        submit_event = gr.on(
+            [text.submit, send.click], handlers.say, [photo, text, talk, state], [talk, text, send, halt], **hidden
         )
-        answered = asked.then(handlers.answer, [photo, talk, kept], [talk, told, kept, send, halt], **alone)
-        halt.click(handlers.stop, [talk], [talk, told, send, halt], cancels=[answered], **hidden)
-        gr.on([photo.upload, photo.clear], handlers.begin, [photo], [talk, told, kept], **hidden)
+        answer_event = submit_event.then(
+            handlers.answer, [photo, talk, state], [talk, details, state, send, halt], **alone
+        )
+        halt.click(handlers.stop, [talk], [talk, details, send, halt], cancels=[answer_event], **hidden)
+        gr.on([photo.upload, photo.clear], handlers.begin, [photo], [talk, details, state], **hidden)
         gr.on(
             [clear.click, talk.clear],
             lambda: (None, "", *handlers.begin(None), *handlers.buttons(busy=False)),
             None,
-            [photo, text, talk, told, kept, send, halt],
-            cancels=[answered],
+            [photo, text, talk, details, state, send, halt],
+            cancels=[answer_event],
             **hidden,
         )
-        talk.select(handlers.show_turn, [talk, kept], [told], **hidden)
+        talk.select(handlers.show_turn, [talk, state], [details], **hidden)
         page.load(None, js=_NAME_PHOTO)
-        page.load(handlers.restore, [kept], [photo, talk, told], **hidden)
+        page.load(handlers.restore, [state], [photo, talk, details], **hidden)
 
         def take_example(path: str | None, question: str) -> tuple[Any, ...]:
             return path, question, *handlers.begin({"path": path or _WITHOUT}), *handlers.buttons(busy=False)
 
-        for button, example in zip(shown, examples, strict=True):
+        for button, example in zip(example_buttons, examples, strict=True):
             path = None if example.photo is None else _store(example.photo)
             button.click(
                 partial(take_example, path, example.question),
                 None,
-                [photo, text, talk, told, kept, send, halt],
-                cancels=[answered],
+                [photo, text, talk, details, state, send, halt],
+                cancels=[answer_event],
                 **hidden,
             )
     return page

@@ -130,7 +130,7 @@ async def _read_upload(request: Request, body: bytes) -> bytes:
         raise ProtocolError(400, "One picture can be sent at once, as multipart/form-data.") from None
 
 
-def _is_external_redirect(headers: Iterable[tuple[bytes, bytes]], asked: Headers) -> bool:
+def _is_external_redirect(headers: Iterable[tuple[bytes, bytes]], request_headers: Headers) -> bool:
     """Return whether the header ``Location`` of a response names another host than the requested one."""
     for name, value in headers:
         if name.lower() == b"location":
@@ -138,5 +138,5 @@ def _is_external_redirect(headers: Iterable[tuple[bytes, bytes]], asked: Headers
                 host = urlsplit(value.decode("latin-1").replace("\\", "/").strip()).netloc
             except ValueError:
                 return True
-            return bool(host) and host.lower() != asked.get("host", "").lower()
+            return bool(host) and host.lower() != request_headers.get("host", "").lower()
     return False

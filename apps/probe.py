@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agents.models.chat.openai_probe import Probe
 
 _WIDTH = 130  # characters of the table
-_SAID = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
+_VERDICTS = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}
 
 
 class ProbeOptions(ModelOptions, JsonOptions):
@@ -53,30 +53,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = RunConfig.of_profile(
             options.profile, chat_model=options.model_name, base_url=options.base_url, server=options.server
         )
-        found = probe_profile(config.profile)
+        probe = probe_profile(config.profile)
     except (ModelError, SettingsError) as error:
         Console(stderr=True).print(f"error: {one_line(error)}", style="red", markup=False, soft_wrap=True)
         return 2
     if options.as_json:
-        print(json.dumps({**asdict(found), "fault": found.fault}, indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(probe), "fault": probe.fault}, indent=2, ensure_ascii=False))
     else:
-        show(found, Console(width=_WIDTH))
-    return int(found.fault is not None)
+        show(probe, Console(width=_WIDTH))
+    return int(probe.fault is not None)
 
 
-def show(found: Probe, console: Console) -> None:
+def show(probe: Probe, console: Console) -> None:
     """Print what was found out as a table."""
-    table = Table(title=escape(f"{found.model} at {found.address}"), title_justify="left")
+    table = Table(title=escape(f"{probe.model} at {probe.address}"), title_justify="left")
     for column in ("what", "can it?", "found", "what to do"):
         table.add_column(column, overflow="fold")
-    for each in found.findings:
-        said, colour = _SAID[each.can]
+    for each in probe.findings:
+        verdict, colour = _VERDICTS[each.can]
         # a server's words are no markup: "[/INST]" would be a closing tag
-        table.add_row(Text(each.name), Text(said, colour), Text(each.detail), Text(each.cure))
+        table.add_row(Text(each.name), Text(verdict, colour), Text(each.detail), Text(each.cure))
     console.print(table)
-    console.print(f"{found.requests} requests, {found.seconds:.1f} s", style="dim")
-    if found.fault is not None:
-        console.print(f"cannot be used: {found.fault}", style="red", markup=False, soft_wrap=True)
+    console.print(f"{probe.requests} requests, {probe.seconds:.1f} s", style="dim")
+    if probe.fault is not None:
+        console.print(f"cannot be used: {probe.fault}", style="red", markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,9 @@ class AskOptions(AnswererOptions, JsonOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _tell_apart(cls, given: Any) -> Any:
+    def _tell_apart(cls, values: Any) -> Any:
         """Say which of the words on the command line are the collection, the photo and the question."""
-        return _sort_words(dict(given)) if isinstance(given, Mapping) and "collection" in given else given
+        return _sort_words(dict(values)) if isinstance(values, Mapping) and "collection" in values else values
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
@@ -83,7 +83,7 @@ class AskOptions(AnswererOptions, JsonOptions):
         return self
 
 
-def _sort_words(given: dict[str, Any]) -> dict[str, Any]:
+def _sort_words(values: dict[str, Any]) -> dict[str, Any]:
     """Sort the words of a command line, ``[COLLECTION] [PHOTO] [QUESTION]``, which argparse fills from the left.
 
     The first is the collection if it is a folder. A single further word is the photo, unless it reads like a question.
@@ -91,16 +91,16 @@ def _sort_words(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: There are three words, and the first is no folder; or two collections are named.
     """
-    words = [str(word) for name in _WORDS if (word := given.pop(name, None)) is not None]
+    words = [str(word) for name in _WORDS if (word := values.pop(name, None)) is not None]
     if words and Path(words[0]).is_dir():
-        if given.get("knowledge") is not None:
+        if values.get("knowledge") is not None:
             raise ValueError(f"{words[0]} and --knowledge name two collections: give one of them")
-        given["knowledge"] = words.pop(0)
+        values["knowledge"] = words.pop(0)
     if len(words) == len(_WORDS):
         raise ValueError(f"there is no folder {words[0]}; name the folder of a collection, or leave it out")
     if len(words) == 1:
-        return given | {"question" if _reads_like_question(words[0]) else "photo": words[0]}
-    return given | dict(zip(("photo", "question"), words, strict=False))
+        return values | {"question" if _reads_like_question(words[0]) else "photo": words[0]}
+    return values | dict(zip(("photo", "question"), words, strict=False))
 
 
 def _reads_like_question(word: str) -> bool:
@@ -144,9 +144,11 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     return 0
 
 
-def _print_error(said: str) -> None:
+def _print_error(message: str) -> None:
     """Print an error as one line on standard error."""
-    Console(stderr=True).print(f"error: {one_line(said)}", style="red", markup=False, highlight=False, soft_wrap=True)
+    Console(stderr=True).print(
+        f"error: {one_line(message)}", style="red", markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def _print_failure(outcome: Outcome) -> None:
@@ -195,8 +197,8 @@ def talk(
     history: list[Message] = []
     beside = Console(stderr=True) if brief else console
     read = read or (lambda: beside.input("[bold]question:[/] "))
-    what = "about the photo" if photo is not None else "without a photo"
-    beside.print(f"Ask {what}; an empty line or Ctrl-D ends the dialog.", style="dim")
+    subject = "about the photo" if photo is not None else "without a photo"
+    beside.print(f"Ask {subject}; an empty line or Ctrl-D ends the dialog.", style="dim")
     while True:
         try:
             text = read().strip()
@@ -286,11 +288,11 @@ def _format_verdict(outcome: Outcome) -> RenderableType | None:
 def _format_signals(outcome: Outcome) -> RenderableType | None:
     if not outcome.checks:
         return None
-    said = (
+    parts = (
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in outcome.checks.items()
     )
-    return Text("; ".join(said), style="dim")
+    return Text("; ".join(parts), style="dim")
 
 
 def _format_times(outcome: Outcome) -> RenderableType | None:

@@ -34,8 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except ImportError as error:
-        told = f"the page needs gradio ({error}): run make web, then .venv-web/bin/python -m apps.web with the same options"
-        print(f"error: {told}", file=sys.stderr)
+        message = f"the page needs gradio ({error}): run make web, then .venv-web/bin/python -m apps.web with the same options"
+        print(f"error: {message}", file=sys.stderr)
         return 2
     app = build_page_app(answerer, find_examples(answerer.about, options.knowledge))
     print(f"http://{options.host}:{options.port} answers as {options.preset}", file=sys.stderr)

@@ -74,13 +74,13 @@ class EmbeddingsOptions(Options):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the vectors of both splits' indices; return 0."""
     options = EmbeddingsOptions.parse(arguments)
-    found: dict[str, dict[bytes, FloatArray]] = {kind: {} for kind in _KINDS}
+    vectors: dict[str, dict[bytes, FloatArray]] = {kind: {} for kind in _KINDS}
     with EmbeddingCache(options.cache / "embeddings") as cache:
         for split in SPLITS:
             for kind, keys in zip(_KINDS, list_keys(split, options.cache, BACKGROUND), strict=True):
-                found[kind] |= dict(zip(keys, cache.load(keys), strict=True))
-    write(found)
-    print(f"{len(found['images'])} pictures and {len(found['texts'])} texts are in {SET.embeddings.name}")
+                vectors[kind] |= dict(zip(keys, cache.load(keys), strict=True))
+    write(vectors)
+    print(f"{len(vectors['images'])} pictures and {len(vectors['texts'])} texts are in {SET.embeddings.name}")
     return 0
 
 

@@ -131,9 +131,9 @@ class PageMaker:
         titles: list[str] = []
         texts = [html.unescape(page["page_snippet"])]
         for text in texts:
-            found = dict(self._find_mentions(text))
+            mentions = dict(self._find_mentions(text))
             # Names come before common nouns.
-            for title in sorted(found, key=lambda title: not found[title]):
+            for title in sorted(mentions, key=lambda title: not mentions[title]):
                 is_new = title not in titles and title != page["page_name"]
                 if len(titles) < MAX_SECTIONS and is_new and self._can_use(page["split"], title):
                     titles.append(title)
@@ -177,12 +177,12 @@ def write_pages(pages: Sequence[WebPage], cache: Path, make: Callable[[WebPage],
     return count
 
 
-def _draw(what: str, url: str) -> int:
+def _draw(purpose: str, url: str) -> int:
     """Return a number for a URL that is the same every time.
 
     It is not the hash in its file name, by which an index samples pages.
     """
-    return int.from_bytes(hashlib.sha256(f"{what} {url}".encode()).digest()[:8], "big")
+    return int.from_bytes(hashlib.sha256(f"{purpose} {url}".encode()).digest()[:8], "big")
 
 
 def _format_paragraphs(text: str) -> Markup:

@@ -215,23 +215,25 @@ class PreparedSet:
                 for turn in session.turns:
                     accept, facts = data.accept.get(turn.interaction_id, ()), self.facts.get(turn.interaction_id, {})
                     yield AskedTurn(session, turn, image, history, accept, facts)
-                    asked = {"role": "user", "content": turn.query}
-                    history += (asked, {"role": "assistant", "content": turn.ground_truth})
+                    question = {"role": "user", "content": turn.query}
+                    history += (question, {"role": "assistant", "content": turn.ground_truth})
 
     @property
     def kinds(self) -> tuple[DatasetType, ...]:
         """Data sets in the cache folder; all kinds if it has none, so that loading says what is missing."""
         from evaluation.data.crag_dataset import repository_name  # as in `sessions`
 
-        found = tuple(kind for kind in KINDS if (self.cache / "datasets" / repository_name(kind)).is_dir())
-        return found or KINDS
+        available_kinds = tuple(kind for kind in KINDS if (self.cache / "datasets" / repository_name(kind)).is_dir())
+        return available_kinds or KINDS
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
         """Known facts of each turn, by interaction id; {} if the set is not prepared."""
         file = self.cache / "datasets" / "content_ids.json"
-        found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        return found
+        facts_by_turn: dict[str, dict[str, Any]] = (
+            json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        )
+        return facts_by_turn
 
     def search(self, profile: str = "embedded") -> Any:
         """Open the search pipeline over the split's indices.

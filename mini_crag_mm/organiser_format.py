@@ -103,14 +103,14 @@ def label_image_quality(scene: Scene, layout: dict[str, Any], entity: str | None
 
     None as `entity`: a question on the whole picture.
     """
-    asked = [thing for thing in layout["objects"] if thing["entity"] == entity]
+    things = [thing for thing in layout["objects"] if thing["entity"] == entity]
     if scene.effects.darken < LOW_LIGHT_BELOW:
         return "low-light"
     if scene.effects.blur >= BLURRED_FROM:
         return "blurred"
-    if any(thing["shown"] < TRUNCATED_BELOW for thing in asked):
+    if any(thing["shown"] < TRUNCATED_BELOW for thing in things):
         return "truncated"
-    if any(thing["covered"] >= OCCLUDED_FROM for thing in asked):
+    if any(thing["covered"] >= OCCLUDED_FROM for thing in things):
         return "occluded"
     if abs(scene.effects.rotate) >= ROTATED_FROM:
         return "rotated"
@@ -126,8 +126,8 @@ def collect_turn_facts(
     graph's photograph. Both are empty if the turn asks about the whole picture or something outside it. `same_photo` is null then; else it
     is true for an altered copy of the graph's photograph, false for another photograph.
     """
-    shown = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
-    same_photo = any(thing["same_photo"] for thing in shown) if shown else None
+    things = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
+    same_photo = any(thing["same_photo"] for thing in things) if things else None
     return {
         "content_id": content_id,
         "split": scene.split,
@@ -139,8 +139,8 @@ def collect_turn_facts(
         "answerable": turn.answerable,
         "pages": list(turn.pages),
         "image_quality": label_image_quality(scene, layout, turn.entity),
-        "boxes": [thing["box"] for thing in shown],
-        "cosines": [thing.get("cosine") for thing in shown],
+        "boxes": [thing["box"] for thing in things],
+        "cosines": [thing.get("cosine") for thing in things],
         "same_photo": same_photo,
         "in_graph": entity.in_graph if entity else None,
         "photo_group": classify_photo(entity, same_photo),
@@ -262,9 +262,9 @@ def build_datasets(out_dir: Path, paths: SetPaths = SET) -> BuiltDatasets:
     built.root.parent.mkdir(parents=True, exist_ok=True)
     # Two runs that start together must not both build, nor swap folders under each other.
     with FileLock(built.root.with_name(f".{built.root.name}.lock")):
-        wanted = _hash_content(paths)
+        content_hash = _hash_content(paths)
         stamp = built.root / STAMP
-        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == content_hash:
             return built
         if built.root.exists() and not stamp.exists() and any(built.root.iterdir()):
             raise FileExistsError(f"{built.root} holds other files than the mini CRAG-MM; choose another folder")
@@ -272,7 +272,7 @@ def build_datasets(out_dir: Path, paths: SetPaths = SET) -> BuiltDatasets:
         part.chmod(0o755)
         try:
             _write_all(load_content(paths.content), paths, BuiltDatasets(part))
-            (part / STAMP).write_text(wanted, encoding="utf-8")
+            (part / STAMP).write_text(content_hash, encoding="utf-8")
             if built.root.exists():
                 shutil.rmtree(built.root)
             part.replace(built.root)

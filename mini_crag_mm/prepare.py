@@ -115,14 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
 
     built = build_datasets(options.cache / "datasets")
-    wanted = f"{options.background}: {compute_fingerprint(built.root)}"
+    expected_stamp = f"{options.background}: {compute_fingerprint(built.root)}"
     if options.chunk_words != CHUNK_WORDS:
-        wanted += f" {options.chunk_words} words"
+        expected_stamp += f" {options.chunk_words} words"
     stamps = options.cache / "prepared"
     for split in SPLITS if options.split == "all" else (options.split,):
         write_entry_pictures(split, options.cache)
         write_full_pages(split, options.cache, options.background)
-        if read_stamp(stamps, split) != wanted:
+        if read_stamp(stamps, split) != expected_stamp:
             for stamp in stamps.glob(f"{split}*.txt"):  # what a killed build leaves is none of the earlier indices
                 stamp.unlink()
             build_indices(
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 chunk_words=options.chunk_words,
                 progress=not options.no_progress,
             )
-            write_whole(stamps / f"{split}.txt", wanted)
+            write_whole(stamps / f"{split}.txt", expected_stamp)
     print(f"The mini CRAG-MM is prepared in {options.cache} ({time.perf_counter() - started:.1f} s).")
     return 0
 

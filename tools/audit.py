@@ -87,8 +87,8 @@ def read_accepted(path: Path) -> AcceptedList:
 
 def find_locks() -> list[Path]:
     """Return the files with hashes."""
-    found = [*ROOT.glob("requirements*.txt"), *(ROOT / "requirements").glob("*.txt")]
-    return sorted(path for path in found if "--hash=" in path.read_text(encoding="utf-8"))
+    paths = [*ROOT.glob("requirements*.txt"), *(ROOT / "requirements").glob("*.txt")]
+    return sorted(path for path in paths if "--hash=" in path.read_text(encoding="utf-8"))
 
 
 def read_pins(text: str) -> list[str]:
@@ -104,13 +104,13 @@ def ask_pip_audit(pins: Sequence[str]) -> dict[str, Any]:
         file.write_text("\n".join(pins) + "\n", encoding="utf-8")
         options = "--no-deps --disable-pip --format json --aliases on --desc off --progress-spinner off"
         command = [sys.executable, "-m", "pip_audit", *options.split(), "--requirement", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        report: dict[str, Any] = json.loads(done.stdout)
+        report: dict[str, Any] = json.loads(process.stdout)
     except json.JSONDecodeError as error:
-        said = (done.stderr.strip() or "nothing").splitlines()[-1]
+        message = (process.stderr.strip() or "nothing").splitlines()[-1]
         raise AuditError(
-            f"pip-audit gives no report, it says: {said}. Run it where PyPI's JSON API can be reached."
+            f"pip-audit gives no report, it says: {message}. Run it where PyPI's JSON API can be reached."
         ) from error
     return report
 
@@ -135,24 +135,26 @@ def read_skip_reasons(report: Mapping[str, Any]) -> list[str]:
     return [package["skip_reason"] for package in report["dependencies"] if "skip_reason" in package]
 
 
-def find_problems(found: Sequence[Vulnerability], listed: AcceptedList, today: datetime.date) -> list[str]:
+def find_problems(vulnerabilities: Sequence[Vulnerability], listed: AcceptedList, today: datetime.date) -> list[str]:
     """Return what has to be done: vulnerabilities that are not accepted, and entries that are too old or apply to nothing."""
-    said = []
-    for each in found:
+    problems = []
+    for each in vulnerabilities:
         if not any(each.is_accepted_by(entry) for entry in listed.accepted):
             names, fix = ", ".join(sorted(each.names)), ", ".join(each.fixed_in)
             cure = f"fixed in {fix}" if fix else "no version has a fix"
-            said.append(f"{each.lock}: {each.package} {each.version} has {names} ({cure}): raise the pin, or accept it")
+            problems.append(
+                f"{each.lock}: {each.package} {each.version} has {names} ({cure}): raise the pin, or accept it"
+            )
     for entry in listed.accepted:
         name = f"the entry of {entry.package} {entry.version}, {entry.since}"
         if not 0 <= (age := (today - entry.since).days) <= listed.max_age_days:
-            said.append(
+            problems.append(
                 f"{name}, is {age} days old, not 0 to {listed.max_age_days}: look for a fixed version, or renew it"
             )
-        known = frozenset().union(*(each.names for each in found if each.is_accepted_by(entry)))
-        if gone := [each for each in entry.ids if each not in known]:
-            said.append(f"{name}, accepts {', '.join(gone)}, which no lock has: remove it")
-    return said
+        vulnerability_names = frozenset().union(*(each.names for each in vulnerabilities if each.is_accepted_by(entry)))
+        if stale_names := [each for each in entry.ids if each not in vulnerability_names]:
+            problems.append(f"{name}, accepts {', '.join(stale_names)}, which no lock has: remove it")
+    return problems
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = AuditOptions.parse(
         arguments, description="Compare the known vulnerabilities of the locks with those that are accepted."
     )
-    found: list[Vulnerability] = []
+    vulnerabilities: list[Vulnerability] = []
     try:
         listed = read_accepted(options.accepted)
         for path in find_locks():
@@ -169,14 +171,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if reasons := read_skip_reasons(report):
                 count = f"{len(reasons)} of {len(pins)} packages"
                 raise AuditError(f"{path.name}: {count} could not be looked up ({reasons[0]}). {CURE}")
-            found += read_vulnerabilities(str(path.relative_to(ROOT)), report)
+            vulnerabilities += read_vulnerabilities(str(path.relative_to(ROOT)), report)
             print(f"{path.relative_to(ROOT)}: {len(pins)} packages looked up", flush=True)
     except AuditError as error:
         print(f"audit: {error}", file=sys.stderr)
         return 2
-    said = find_problems(found, listed, datetime.date.today())
-    print("\n".join(said) or f"{len(found)} known vulnerabilities, all of them accepted in {options.accepted.name}")
-    return int(bool(said))
+    problems = find_problems(vulnerabilities, listed, datetime.date.today())
+    print(
+        "\n".join(problems)
+        or f"{len(vulnerabilities)} known vulnerabilities, all of them accepted in {options.accepted.name}"
+    )
+    return int(bool(problems))
 
 
 if __name__ == "__main__":

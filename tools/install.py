@@ -37,8 +37,8 @@ def main(arguments: list[str]) -> int:
         _by_pip(["-r", _UV])
     settings = pip_settings()
     for lock in locks:
-        what = [*target, "-r", lock]
-        if _by_uv(what, settings) and (status := _by_pip(what)):
+        pip_arguments = [*target, "-r", lock]
+        if _by_uv(pip_arguments, settings) and (status := _by_pip(pip_arguments)):
             return status
     return 0
 
@@ -46,12 +46,12 @@ def main(arguments: list[str]) -> int:
 def pip_settings() -> dict[str, str]:
     """Return pip's settings by name: those of the environment replace those of files, those of installing what is said for all of pip."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for line in listed.splitlines():
         key, _, value = line.partition("=")
         section, _, name = key.rpartition(".")
-        found.setdefault(section, {})[name] = str(ast.literal_eval(value))
-    return found["global"] | found["install"] | found[":env:"]
+        sections.setdefault(section, {})[name] = str(ast.literal_eval(value))
+    return sections["global"] | sections["install"] | sections[":env:"]
 
 
 def uv_options(settings: dict[str, str]) -> list[str]:
@@ -63,17 +63,27 @@ def uv_options(settings: dict[str, str]) -> list[str]:
     return [*options, "--no-index"] if settings.get("no-index", "").lower() in ("1", "true", "yes", "on") else options
 
 
-def _by_uv(what: list[str], settings: dict[str, str]) -> int:
+def _by_uv(pip_arguments: list[str], settings: dict[str, str]) -> int:
     """Install by uv; return its status, 1 where there is none."""
     variables = {variable: settings[name] for name, variable in _VARIABLES.items() if name in settings}
-    command = [sys.executable, "-m", "uv", "pip", *_LOCKED, "--python", sys.executable, *uv_options(settings), *what]
+    command = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        *_LOCKED,
+        "--python",
+        sys.executable,
+        *uv_options(settings),
+        *pip_arguments,
+    ]
     return subprocess.run(command, env=os.environ | variables).returncode
 
 
-def _by_pip(what: list[str]) -> int:
+def _by_pip(pip_arguments: list[str]) -> int:
     """Install by pip; return its status."""
     options = ["--disable-pip-version-check", "--no-compile", "--upgrade"]
-    return subprocess.run([sys.executable, "-m", "pip", *_LOCKED, *options, *what]).returncode
+    return subprocess.run([sys.executable, "-m", "pip", *_LOCKED, *options, *pip_arguments]).returncode
 
 
 if __name__ == "__main__":

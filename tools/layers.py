@@ -39,10 +39,10 @@ def picture() -> str:
 def _line(path: str, indent: int = 0) -> str:
     is_package = (AGENTS / path).is_dir()
     file = AGENTS / path / "__init__.py" if is_package else AGENTS / f"{path}.py"
-    said = " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split())
+    docstring = " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split())
     name = f"{path.rpartition('/')[2]}/" if is_package else f"{path}.py"
     # A module's docstring goes on after its first colon or full stop; a package's is one sentence
-    return f"{name:{_WIDTH - indent}}{said.rstrip('.') if is_package else re.split(r'[:.] ', f'{said} ')[0]}".rstrip()
+    return f"{name:{_WIDTH - indent}}{docstring.rstrip('.') if is_package else re.split(r'[:.] ', f'{docstring} ')[0]}".rstrip()
 
 
 def main(page: Path = PAGE) -> int:
@@ -51,7 +51,7 @@ def main(page: Path = PAGE) -> int:
     Returns:
         0, or 1 if the page has no place for it.
     """
-    text, count = _BLOCK.subn(lambda found: found[1] + picture() + found[2], page.read_text(encoding="utf-8"))
+    text, count = _BLOCK.subn(lambda match: match[1] + picture() + match[2], page.read_text(encoding="utf-8"))
     if not count:
         print(f"error: {page} has no '<!-- python -m tools.layers -->' ... '<!-- end -->'", file=sys.stderr)
         return 1

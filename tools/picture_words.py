@@ -65,22 +65,22 @@ def _module_parts(text: str) -> Iterator[str]:
 
 
 def _split_phrases(part: str) -> Iterator[str]:
-    for found in _PHRASE.findall(_TAG.sub(_GAP, part)):
-        phrase = " ".join(found.split()).strip(_EDGES)
+    for text in _PHRASE.findall(_TAG.sub(_GAP, part)):
+        phrase = " ".join(text.split()).strip(_EDGES)
         if len(phrase) >= _MIN_CHARACTERS:
             yield phrase
 
 
-def select_visible(phrases: Iterable[str], shown: Collection[str]) -> list[str]:
+def select_visible(phrases: Iterable[str], page_texts: Collection[str]) -> list[str]:
     """Select the phrases that a picture shows.
 
     A single word counts only if it is a whole text, because evidence may hold it too.
 
     Args:
         phrases: Phrases of the sources.
-        shown: Texts of the page that lie in the picture.
+        page_texts: Texts of the page that lie in the picture.
     """
-    texts = [" ".join(text.split()) for text in shown]
+    texts = [" ".join(text.split()) for text in page_texts]
     whole = {text.strip(_EDGES) for text in texts}
     return sorted(
         phrase for phrase in {*phrases} if phrase in whole or (" " in phrase and any(phrase in text for text in texts))

@@ -113,16 +113,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EvaluationError, SettingsError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with chromium() as browser, _served(build_page_app(RecordedAnswerer(record, about), examples)) as url:
+    with chromium() as browser, _serve(build_page_app(RecordedAnswerer(record, about), examples)) as url:
         shots = {
             "page.png": ask_example(browser, url, place),
             "page_phone.png": shoot_start(browser, url, PHONE),
             "report.png": shot_of_report(browser, options.run / "report.html"),
         }
     # All before the first is written: a changed picture of docs/ makes the commit one with changes.
-    made = {name: compress(shot, PICTURES[name]) for name, shot in shots.items()}
+    pictures = {name: compress(shot, PICTURES[name]) for name, shot in shots.items()}
     options.figures.mkdir(parents=True, exist_ok=True)
-    for name, content in made.items():
+    for name, content in pictures.items():
         (options.figures / name).write_bytes(content)
         print(f"{options.figures / name}: {len(content) / 1000:.0f} kB")
     return 0
@@ -135,12 +135,12 @@ def read_about(options: ScreenshotOptions) -> About:
         EvaluationError: The run is missing.
         SettingsError: There is no such preset or profile any more.
     """
-    made = read_manifest(options.page_run)
-    if "preset" not in made or "profile" not in made:
+    manifest = read_manifest(options.page_run)
+    if "preset" not in manifest or "profile" not in manifest:
         raise EvaluationError(f"{options.page_run} holds no run; make screenshots makes one")
     searched = options.split if options.knowledge is None else options.knowledge.resolve().name
-    settings = RunConfig.read(made["preset"], made["profile"]).settings
-    return About(parse_name(made["preset"]), parse_name(made["profile"]), searched, settings.description)
+    settings = RunConfig.read(manifest["preset"], manifest["profile"]).settings
+    return About(parse_name(manifest["preset"]), parse_name(manifest["profile"]), searched, settings.description)
 
 
 def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord]) -> tuple[int, TurnRecord]:
@@ -159,7 +159,7 @@ def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """Start a headless Chromium of this machine."""
-    path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    path = next((program for name in _BROWSERS if (program := shutil.which(name))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_QUIET)
         yield browser
@@ -167,7 +167,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def _served(app: Any) -> Iterator[str]:
+def _serve(app: Any) -> Iterator[str]:
     server = uvicorn.Server(configure(protect(app)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -205,7 +205,7 @@ def shoot_start(browser: Browser, url: str, size: tuple[int, int]) -> Shot:
 
 
 def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
-    page = _opened(browser, url, size)
+    page = _open_page(browser, url, size)
     expect.set_options(timeout=1000 * _SECONDS)
     expect(page.locator("#told")).to_contain_text("then ask about it")  # its events are bound
     page.wait_for_load_state("networkidle")
@@ -214,7 +214,7 @@ def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
 
 def shot_of_report(browser: Browser, report: Path) -> Shot:
     """Open the first right answer of the report, and return a picture of it."""
-    page = _opened(browser, report.resolve().as_uri(), WIDE)
+    page = _open_page(browser, report.resolve().as_uri(), WIDE)
     page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
     return _shoot(page)
 
@@ -223,7 +223,7 @@ def _shoot(page: Page) -> Shot:
     return Shot(page.screenshot(), tuple(page.evaluate(_TEXTS)))
 
 
-def _opened(browser: Browser, url: str, size: tuple[int, int]) -> Page:
+def _open_page(browser: Browser, url: str, size: tuple[int, int]) -> Page:
     width, height = size
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
     page.goto(url)
@@ -236,12 +236,12 @@ def compress(shot: Shot, sources: Sequence[Path]) -> bytes:
     chunks = build_chunks(describe_picture(words))
     with Image.open(io.BytesIO(shot.png)) as picture:
         for colours in _COLOURS:
-            made = io.BytesIO()
+            buffer = io.BytesIO()
             plain = picture.convert("RGB").quantize(colours, dither=Image.Dither.NONE)
-            plain.save(made, "PNG", optimize=True, pnginfo=chunks)
-            if made.tell() <= MAX_BYTES:
+            plain.save(buffer, "PNG", optimize=True, pnginfo=chunks)
+            if buffer.tell() <= MAX_BYTES:
                 break
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 if __name__ == "__main__":

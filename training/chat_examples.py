@@ -136,13 +136,13 @@ def is_held_out(session_id: str, share: float) -> bool:
     return hash_to_share(session_id) < share
 
 
-def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> list[Row]:
+def read_rows(path: Path, build_row: Callable[[dict[str, Any]], Row], noun: str) -> list[Row]:
     """Read JSON lines.
 
     Args:
         path: The file.
-        made: Builds a row from a JSON object; raises TypeError, KeyError or ValueError if it is malformed.
-        what: Name of the rows in messages.
+        build_row: Builds a row from a JSON object; raises TypeError, KeyError or ValueError if it is malformed.
+        noun: Name of the rows in messages.
 
     Raises:
         TrainingDataError: The file is missing or a line is malformed; the message names the line.
@@ -150,19 +150,19 @@ def read_rows(path: Path, made: Callable[[dict[str, Any]], Row], what: str) -> l
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
     except (OSError, UnicodeDecodeError) as error:
-        raise TrainingDataError(f"{path} holds no {what}: it cannot be read ({error}); write it again") from error
-    found = []
+        raise TrainingDataError(f"{path} holds no {noun}: it cannot be read ({error}); write it again") from error
+    rows = []
     for number, line in enumerate(lines, 1):
         if line:
             try:
-                found.append(made(parse_json(line)))
+                rows.append(build_row(parse_json(line)))
             except ValidationError as error:  # its own message has several lines and a URL
                 raise TrainingDataError(
-                    f"{path} contains malformed {what}: line {number}: {first_fault(error)}"
+                    f"{path} contains malformed {noun}: line {number}: {first_fault(error)}"
                 ) from error
             except (TypeError, KeyError, ValueError) as error:
-                raise TrainingDataError(f"{path} contains malformed {what}: line {number}: {error!r}") from error
-    return found
+                raise TrainingDataError(f"{path} contains malformed {noun}: line {number}: {error!r}") from error
+    return rows
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:

@@ -88,7 +88,7 @@ class RecordedRun:
     def example(self, judged: JudgedTurn, **request: Any) -> Example:
         """Build an example of a turn; ``request`` may replace the turn's own question and truth."""
         turn = judged.turn
-        asked = {
+        fields = {
             "query": turn.query,
             "ground_truth": turn.ground_truth,
             "accept": tuple(self.accept.get(turn.interaction_id, ())),
@@ -98,7 +98,7 @@ class RecordedRun:
             interaction_id=turn.interaction_id,
             verdict=judged.verdict,  # type: ignore[arg-type]  # ``read_run`` leaves out errors and unjudged turns
             folder=self.folder,
-            **{**asked, **request},
+            **{**fields, **request},
         )
 
 
@@ -119,8 +119,8 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
     if not exchanges or not all(exchange.messages for exchange in exchanges):
         raise TrainingDataError(f"{run / TRACE} holds no requests: make the run with --record-requests")
     judged = {turn.turn.key: turn for turn in read_turn_table(run)}
-    held = (each for each in records.values() if test and test.holds(each.key, each.query, each.photo))
-    if tested := {record.query for record in held}:
+    test_records = (each for each in records.values() if test and test.holds(each.key, each.query, each.photo))
+    if tested := {record.query for record in test_records}:
         raise TrainingDataError(
             f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"
@@ -141,12 +141,12 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     turn's. It is right if the steps made a right candidate. Otherwise nobody knows which of them was wrong, and it has no verdict.
     """
     by_steps = _right_by_steps(run, judge)
-    made = [
+    collected = [
         run.example(
             judged,
             prompt=exchange.prompt,
             form=exchange.form,
-            messages=tuple(Message(said.role, said.content, said.images) for said in exchange.messages),
+            messages=tuple(Message(message.role, message.content, message.images) for message in exchange.messages),
             reply=exchange.reply,
             model=exchange.model,
             max_tokens=exchange.max_tokens,
@@ -158,10 +158,10 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
         for exchange in stage.exchanges
         if is_whole(exchange)
     ]
-    examples = list(dict.fromkeys(made))
+    examples = list(dict.fromkeys(collected))
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
-    asked = [examples[row] for row in answering]
-    for row, turn in zip(answering, judge_replies(asked, [example.reply for example in asked], judge), strict=True):
+    answers = [examples[row] for row in answering]
+    for row, turn in zip(answering, judge_replies(answers, [example.reply for example in answers], judge), strict=True):
         examples[row] = replace(examples[row], reply_verdict=read_verdict(turn))
     return examples
 
@@ -181,7 +181,7 @@ def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
         and [each.form for each in record.exchanges if each.form in (*ANSWERS, STEP_ANSWER.name)][-1:] == [STEP_ANSWER.name]
     ]  # fmt: skip
     turns = [replace(turn, agent_response=candidate) for turn, candidate in decided]
-    return {found.turn.key for found in judge_turns(turns, judge, accept=run.accept) if found.correct}
+    return {judged_turn.turn.key for judged_turn in judge_turns(turns, judge, accept=run.accept) if judged_turn.correct}
 
 
 def _describe_step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[str, Any]:
@@ -189,10 +189,10 @@ def _describe_step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[
 
     They are its own question, its reply as the truth if that is right, and its verdict.
     """
-    asked = exchange.messages[-1].content
-    named = (query for query in stage.queries if asked.endswith(query))
+    question = exchange.messages[-1].content
+    named = (query for query in stage.queries if question.endswith(query))
     return {
-        "query": max(named, key=len, default=asked),
+        "query": max(named, key=len, default=question),
         "ground_truth": read_answer(exchange.reply) if right else "",
         "accept": (),
         "reply_verdict": "correct" if right else None,
@@ -233,14 +233,14 @@ def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[
     Without accept forms, the key words are those of the ground truth that the question lacks. The chunk must hold all figures and at least
     ``KEY_SHARE`` of them. Without key words the result is False.
     """
-    given = tokenise(normalise_text(chunk))
+    words = tokenise(normalise_text(chunk))
     if accept:
         forms = [" ".join(tokenise(normalise_text(form))) for form in accept]
-        return any(form and f" {form} " in f" {' '.join(given)} " for form in forms)
-    asked = set(tokenise_content(normalise_text(question)))
-    key = [word for word in dict.fromkeys(tokenise_content(normalise_text(ground_truth))) if word not in asked]
+        return any(form and f" {form} " in f" {' '.join(words)} " for form in forms)
+    question_words = set(tokenise_content(normalise_text(question)))
+    key = [word for word in dict.fromkeys(tokenise_content(normalise_text(ground_truth))) if word not in question_words]
     figures = [word for word in key if word[0].isdigit()]
-    return bool(key) and set(figures) <= set(given) and sum(word in given for word in key) >= KEY_SHARE * len(key)
+    return bool(key) and set(figures) <= set(words) and sum(word in words for word in key) >= KEY_SHARE * len(key)
 
 
 def build_relevance_examples(run: RecordedRun, limit: int) -> Iterator[Example]:
@@ -250,13 +250,15 @@ def build_relevance_examples(run: RecordedRun, limit: int) -> Iterator[Example]:
     """
     prompt = Prompt(_RELEVANCE_PROMPT)
     for record, judged in run.answerable():
-        kept = (chunk for stage in reversed(record.stages) for chunk in stage.evidence)  # the last ones are the best
-        chunks = dict.fromkeys(f"{chunk.title}: {chunk.text}" for chunk in kept)
-        made: Counter[bool] = Counter()
+        evidence = (
+            chunk for stage in reversed(record.stages) for chunk in stage.evidence
+        )  # the last ones are the best
+        chunks = dict.fromkeys(f"{chunk.title}: {chunk.text}" for chunk in evidence)
+        counts: Counter[bool] = Counter()
         for chunk in islice(chunks, _MAX_EVIDENCE):
             right = run.holds_answer(chunk, judged.turn)
-            made[right] += 1
-            if made[right] > limit:
+            counts[right] += 1
+            if counts[right] > limit:
                 continue
             request = prompt.request(question=record.question, information=chunk)
             yield run.example(
@@ -353,8 +355,8 @@ def run(options: CollectOptions) -> None:
         TrainingDataError, EvaluationError: A run cannot be used; the message says why.
     """
     runs, judge, about = read_runs(options)
-    asked = [example for recorded in runs for example in collect_examples(recorded, judge)]
-    if not asked:
+    examples = [example for recorded in runs for example in collect_examples(recorded, judge)]
+    if not examples:
         raise TrainingDataError("the runs hold no request whose turn was judged; judge the runs first")
     tokenizer = None
     if options.tokenizer is not None:
@@ -363,7 +365,7 @@ def run(options: CollectOptions) -> None:
         source, revision = split_revision(options.tokenizer)
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     relevance = [example for recorded in runs for example in build_relevance_examples(recorded, options.relevance)]
-    sides = write_collection([*asked, *relevance], options.out, options.held_out)
+    sides = write_collection([*examples, *relevance], options.out, options.held_out)
     by_content = " and content" if options.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
     about["unjudged_requests"] = sum(recorded.unjudged for recorded in runs)
@@ -374,7 +376,7 @@ def run(options: CollectOptions) -> None:
             "sessions": len({row.session_id for row in rows}),
             "prompts": {
                 prompt: describe([row for row in rows if row.prompt == prompt], tokenizer)
-                for prompt in sorted({row.prompt for row in [*asked, *relevance]})
+                for prompt in sorted({row.prompt for row in [*examples, *relevance]})
             },
         }
     write_about(options.out, about)

@@ -129,5 +129,5 @@ def run_command(
     Returns:
         0; 2 with one line on standard error if data, judge or model cannot be used; 130 when stopped by Ctrl-C.
     """
-    given = options.parse(arguments, description=description)
-    return commands.run_to_exit_status(lambda: run(given), Console(stderr=True), FAILURES)
+    cli_options = options.parse(arguments, description=description)
+    return commands.run_to_exit_status(lambda: run(cli_options), Console(stderr=True), FAILURES)

@@ -115,30 +115,36 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
     for example in collect_examples(run, judge):
         every.setdefault(example.key, {})[example.prompt] = example
     prompt = Prompt(PROMPTS / f"{_RETRIEVED}.j2")
-    for asked in every.values():
-        if _OWN in asked and _RETRIEVED in asked:
-            found = classify_knowledge(asked[_OWN], asked[_RETRIEVED])
-            if found is not None:
-                yield replace(asked[_RETRIEVED], objective=found[0], reply=found[1], reply_verdict="correct")
+    for examples_by_prompt in every.values():
+        if _OWN in examples_by_prompt and _RETRIEVED in examples_by_prompt:
+            knowledge = classify_knowledge(examples_by_prompt[_OWN], examples_by_prompt[_RETRIEVED])
+            if knowledge is not None:
+                yield replace(
+                    examples_by_prompt[_RETRIEVED], objective=knowledge[0], reply=knowledge[1], reply_verdict="correct"
+                )
     for record, judged in run.answerable():
-        entries, asked = read_entries(record), every.get(record.key, {})
-        chosen = classify_modality(
+        entries, examples_by_prompt = read_entries(record), every.get(record.key, {})
+        modality = classify_modality(
             [entry.visual for entry in entries],
             [entry.score for entry in entries],
             [run.holds_answer(entry.text, judged.turn) for entry in entries],
         )
-        if chosen is None:
+        if modality is None:
             continue
-        side, place = chosen
-        if _CHOICE in asked:
-            yield replace(asked[_CHOICE], objective=f"vtki_{side}", reply=LETTERS[place], choices=len(entries))
-        if _RETRIEVED in asked:
+        side, place = modality
+        if _CHOICE in examples_by_prompt:
+            yield replace(
+                examples_by_prompt[_CHOICE], objective=f"vtki_{side}", reply=LETTERS[place], choices=len(entries)
+            )
+        if _RETRIEVED in examples_by_prompt:
             entry, truth = entries[place], judged.turn.ground_truth
             request = prompt.request(  # as it was asked, of the right entry
                 question=record.question, history=record.history, entry=entry, sheet=None
             )
             messages = build_messages(request, [record.photo, entry.image])
-            yield replace(asked[_RETRIEVED], objective=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0)
+            yield replace(
+                examples_by_prompt[_RETRIEVED], objective=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0
+            )
 
 
 class CoreDataOptions(RunsOptions):

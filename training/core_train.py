@@ -132,10 +132,10 @@ def run(options: CoreTrainOptions) -> None:
         "examples": dict(Counter(row.objective for row in fitting)),
     }
     for phase, objectives in PHASES.items():
-        rows, held = ([row for row in side if row.objective in objectives] for side in (fitting, other))
+        rows, held_out_rows = ([row for row in side if row.objective in objectives] for side in (fitting, other))
         if rows:
             into = replace(run, out=run.out / phase)
-            about[phase] = fit(model, into, rows, held, encoder.encode, ObjectiveTrainer)
+            about[phase] = fit(model, into, rows, held_out_rows, encoder.encode, ObjectiveTrainer)
     model.save_pretrained(run.out / ADAPTER)
     write_about(run.out, about)
 

@@ -50,7 +50,11 @@ class DomainModel(torch.nn.Module):
             parameter.requires_grad = False
 
     def features(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, pixel_values: torch.Tensor, seen: torch.Tensor
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        pixel_values: torch.Tensor,
+        has_picture: torch.Tensor,
     ) -> torch.Tensor:
         """Compute features as ``Blip2QFormer.features``: the mean query token beside the question's [CLS].
 
@@ -60,7 +64,7 @@ class DomainModel(torch.nn.Module):
             input_ids: Token ids of the questions, shape (rows, tokens).
             attention_mask: 1 for tokens and 0 for padding, shape (rows, tokens).
             pixel_values: Pictures of the processor, one a row.
-            seen: Whether each row has a picture, shape (rows,); the pixels of the others are ignored.
+            has_picture: Whether each row has a picture, shape (rows,); the pixels of the others are ignored.
 
         Returns:
             Shape (rows, 2 x projection size).
@@ -68,7 +72,7 @@ class DomainModel(torch.nn.Module):
         with torch.no_grad():
             sight = self.model.vision_model(pixel_values=pixel_values).last_hidden_state
         means = joint_tokens(self.model, input_ids, attention_mask, sight).mean(dim=1)
-        means = torch.nn.functional.normalize(means, dim=-1) * seen.unsqueeze(1).to(means.dtype)
+        means = torch.nn.functional.normalize(means, dim=-1) * has_picture.unsqueeze(1).to(means.dtype)
         return torch.cat([means, text_token(self.model, input_ids, attention_mask)], dim=1)
 
     def forward(
@@ -76,12 +80,12 @@ class DomainModel(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         pixel_values: torch.Tensor,
-        seen: torch.Tensor,
+        has_picture: torch.Tensor,
         labels: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
         """Return the cross-entropy over the domains (``loss``) and ``logits`` of shape (rows, classes)."""
-        found = self.features(input_ids, attention_mask, pixel_values, seen)
-        logits = self.head(found.to(self.head.weight.dtype))
+        features = self.features(input_ids, attention_mask, pixel_values, has_picture)
+        logits = self.head(features.to(self.head.weight.dtype))
         return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
@@ -97,7 +101,7 @@ class DomainCollator:
         """Encode one batch; rows without a picture get a black one, which is ignored."""
         images = [row.image or Image.new("RGB", (8, 8)) for row in rows]
         values = self._processor.image_processor(images, return_tensors="pt")["pixel_values"]
-        seen = torch.tensor([row.image is not None for row in rows])
+        has_picture = torch.tensor([row.image is not None for row in rows])
         words = self._processor.tokenizer(
             [row.question for row in rows],
             padding=True,
@@ -107,7 +111,7 @@ class DomainCollator:
             return_tensors="pt",
         )
         labels = torch.tensor([self._classes[row.domain] for row in rows])
-        return {**words, "pixel_values": values, "seen": seen, "labels": labels}
+        return {**words, "pixel_values": values, "has_picture": has_picture, "labels": labels}
 
 
 class DomainBlip2Options(SplitOptions, DeviceOptions):
@@ -141,10 +145,10 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
     train = [row for row in examples if not is_held_out(row.session_id, tuning.held_out)]
     other = [row for row in examples if is_held_out(row.session_id, tuning.held_out)]
     classes = tuple(sorted({row.domain for row in train}))
-    known = [row for row in other if row.domain in classes]
-    if len(classes) < 2 or not known:
+    eval_rows = [row for row in other if row.domain in classes]
+    if len(classes) < 2 or not eval_rows:
         raise TrainingDataError(
-            f"{len(train)} questions of {len(classes)} domains to train on and {len(known)} to measure on are too few"
+            f"{len(train)} questions of {len(classes)} domains to train on and {len(eval_rows)} to measure on are too few"
         )
     torch.manual_seed(0)
     extractor = Blip2QFormer(path=source)
@@ -173,7 +177,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
             label_names=["labels"],
         ),
         train_dataset=train,
-        eval_dataset=known,
+        eval_dataset=eval_rows,
         data_collator=DomainCollator(processor, classes, limit),
         optimizers=(optimiser, None),
     )
@@ -186,8 +190,8 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
         coefficients=convert_rows(model.head.weight.detach().cpu().float().numpy()),
         intercept=convert_rows(cast(Any, model.head.bias).detach().cpu().float().numpy()[None])[0],
     )
-    guesses = head.predict(extract_features(Blip2QFormer(path=folder, batch_size=tuning.batch), known))
-    accuracy = compute_rates("held_out", guesses, [row.domain for row in known])
+    guesses = head.predict(extract_features(Blip2QFormer(path=folder, batch_size=tuning.batch), eval_rows))
+    accuracy = compute_rates("held_out", guesses, [row.domain for row in eval_rows])
     head = describe_head(head, folder.name, train, data, accuracy)
     head.save(out / HEAD)
     return head

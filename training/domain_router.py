@@ -74,8 +74,8 @@ def read_domains(options: SplitOptions, types: Sequence[DatasetType], split: str
             history: list[Message] = []
             for turn in session.turns:
                 if turn.domain:
-                    ids, asked = (session.session_id, turn.interaction_id), resolve(turn.query, tuple(history))
-                    examples.append(DomainExample(*ids, asked.question, turn.domain, image))
+                    ids, resolution = (session.session_id, turn.interaction_id), resolve(turn.query, tuple(history))
+                    examples.append(DomainExample(*ids, resolution.question, turn.domain, image))
                 history.append({"role": "user", "content": turn.query})
                 history.append({"role": "assistant", "content": turn.ground_truth})
     return examples
@@ -99,10 +99,10 @@ def extract_features(extractor: QuestionImageFeatures, examples: Sequence[Domain
 
 
 def _iterate_batches(
-    examples: Sequence[DomainExample], what: str
+    examples: Sequence[DomainExample], description: str
 ) -> Iterator[tuple[list[Image.Image | None], list[str]]]:
     """Yield pictures and questions, a batch at a time."""
-    for start in tqdm(range(0, len(examples), _BATCH), desc=what, unit="batch", disable=None):
+    for start in tqdm(range(0, len(examples), _BATCH), desc=description, unit="batch", disable=None):
         batch = examples[start : start + _BATCH]
         yield [example.image for example in batch], [example.question for example in batch]
 
@@ -154,10 +154,10 @@ def run(options: DomainRouterOptions) -> None:
     head = describe_head(fitted, extractor.name, examples, data, accuracy)
     if options.measure:
         others = read_domains(options, types, options.measure)
-        found = compute_rates(
+        rates = compute_rates(
             "", head.predict(extract_features(extractor, others)), [example.domain for example in others]
         )
-        measured = {f"{options.measure}{name or '_accuracy'}": value for name, value in found.items()}
+        measured = {f"{options.measure}{name or '_accuracy'}": value for name, value in rates.items()}
         head = head.model_copy(update={"accuracy": {**accuracy, **measured}})
     print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
     save(head, options.out, "head")

@@ -37,7 +37,7 @@ SAMPLES = "samples.jsonl"
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledReplies:
     """Replies to one question with their verdicts, in the order of sampling.
 
     ``key`` is session, interaction, prompt and a hash of the request, since a turn may ask several under one prompt.
@@ -63,41 +63,45 @@ def make_key(example: Example) -> tuple[str, str, str, str]:
     return (*example.key, example.prompt, hashlib.sha256(request.encode()).hexdigest()[:16])
 
 
-def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[Sampled]:
+def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, recipe: Recipe) -> list[SampledReplies]:
     """Sample several replies to each question, in one batched call, and judge them; unjudged ones are left out."""
     table, seed = recipe.dpo, recipe.training.seed
-    asked = [row for row in select_questions(examples) for _ in range(table.samples)]
-    places = range(len(asked))
-    requests = [asked[place].request(table.temperature, seed + place % table.samples) for place in places]
-    said = [reply.text for reply in model.chat(requests)]
-    verdicts = [read_verdict(turn) for turn in judge_replies(asked, said, judge)]
-    found = []
+    questions = [row for row in select_questions(examples) for _ in range(table.samples)]
+    places = range(len(questions))
+    requests = [questions[place].request(table.temperature, seed + place % table.samples) for place in places]
+    replies = [reply.text for reply in model.chat(requests)]
+    verdicts = [read_verdict(turn) for turn in judge_replies(questions, replies, judge)]
+    samples = []
     for start in places[:: table.samples]:
-        group = zip(said[start : start + table.samples], verdicts[start : start + table.samples], strict=True)
-        judged = [(reply, verdict) for reply, verdict in group if verdict is not None]
-        replies, known = (tuple(reply for reply, _ in judged), tuple(verdict for _, verdict in judged))
-        found.append(Sampled(make_key(asked[start]), replies, known))
-    return found
+        group = slice(start, start + table.samples)
+        judged = [
+            (reply, verdict)
+            for reply, verdict in zip(replies[group], verdicts[group], strict=True)
+            if verdict is not None
+        ]
+        texts, labels = tuple(reply for reply, _ in judged), tuple(verdict for _, verdict in judged)
+        samples.append(SampledReplies(make_key(questions[start]), texts, labels))
+    return samples
 
 
-def write_samples(path: Path, samples: Iterable[Sampled]) -> None:
+def write_samples(path: Path, samples: Iterable[SampledReplies]) -> None:
     """Write one question a line."""
     rewrite(path, [asdict(row) for row in samples])
 
 
-def read_samples(path: Path) -> list[Sampled]:
+def read_samples(path: Path) -> list[SampledReplies]:
     """Read what ``write_samples`` wrote.
 
     Raises:
         TrainingDataError: The file is missing or malformed.
     """
     try:
-        return read_rows(path, TypeAdapter(Sampled).validate_python, "sampled replies")
+        return read_rows(path, TypeAdapter(SampledReplies).validate_python, "sampled replies")
     except TrainingDataError as error:
         raise TrainingDataError(f"{error}; remove the file, and replies are sampled again") from error
 
 
-def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
+def build_pairs(example: Example, sampled: SampledReplies) -> list[Pair]:
     """Build preference pairs: right over refusal over wrong.
 
     They are the commonest right reply, "I don't know", and the commonest wrong reply.
@@ -107,9 +111,13 @@ def build_pairs(example: Example, sampled: Sampled) -> list[Pair]:
     return [Pair(example, better, worse) for better, worse in combinations(ladder, 2) if better != worse]
 
 
-def _find_commonest(sampled: Sampled, verdict: str) -> str | None:
-    said = [reply for reply, found in zip(sampled.replies, sampled.verdicts, strict=True) if found == verdict]
-    return Counter(said).most_common(1)[0][0] if said else None  # the first of equals
+def _find_commonest(sampled: SampledReplies, verdict: str) -> str | None:
+    replies = [
+        reply
+        for reply, reply_verdict in zip(sampled.replies, sampled.verdicts, strict=True)
+        if reply_verdict == verdict
+    ]
+    return Counter(replies).most_common(1)[0][0] if replies else None  # the first of equals
 
 
 class PairTrainer(DPOTrainer):  # type: ignore[misc]  # trl is not typed for strict checks
@@ -171,9 +179,9 @@ def run(options: DpoOptions) -> None:
         if not path.is_file():
             write_samples(path, sample_replies(chat, rows, judge, run.recipe))
         sampled = {row.key: row for row in read_samples(path)}
-        known = [row for row in select_questions(rows) if make_key(row) in sampled]
-        made = [pair for row in known for pair in build_pairs(row, sampled[make_key(row)])]
-        return select_fitting(made, encoder, run.recipe.training.max_tokens)
+        sampled_rows = [row for row in select_questions(rows) if make_key(row) in sampled]
+        pairs = [pair for row in sampled_rows for pair in build_pairs(row, sampled[make_key(row)])]
+        return select_fitting(pairs, encoder, run.recipe.training.max_tokens)
 
     pairs = make_pairs(examples, run.out / SAMPLES)
     other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")

@@ -139,12 +139,12 @@ def append_replies(
     prompt, mask = inputs["input_ids"], inputs["attention_mask"]
     rows = [torch.tensor(list(reply), dtype=prompt.dtype, device=prompt.device) for reply in replies]
     added = pad_sequence(rows, batch_first=True, padding_value=pad)
-    given = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
+    reply_mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
     result = {
         **inputs,
         "input_ids": torch.cat([prompt, added], dim=1),
-        "attention_mask": torch.cat([mask, given.to(mask.dtype)], dim=1),
-        "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(given == 0, IGNORED)], dim=1),
+        "attention_mask": torch.cat([mask, reply_mask.to(mask.dtype)], dim=1),
+        "labels": torch.cat([torch.full_like(prompt, IGNORED), added.masked_fill(reply_mask == 0, IGNORED)], dim=1),
     }
     if "cross_attention_mask" in inputs:
         result["cross_attention_mask"] = extend_cross_mask(inputs["cross_attention_mask"], added.shape[1])
@@ -187,7 +187,7 @@ def group_samples(
     packs: list[list[int]] = []
     room: list[int] = []
     for place in reading if packing else []:
-        fit = next((pack for pack, left in enumerate(room) if lengths[place] <= left), len(packs))
+        fit = next((pack for pack, remaining in enumerate(room) if lengths[place] <= remaining), len(packs))
         if fit == len(packs):
             packs.append([])
             room.append(max_tokens)

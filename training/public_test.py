@@ -38,7 +38,7 @@ class TestContent:
 
     def asks(self, query: str) -> bool:
         """Return whether a question of the test split has these words, whatever its picture."""
-        return any(tidy(query) == asked for asked, _ in self.questions)
+        return any(tidy(query) == question for question, _ in self.questions)
 
 
 def check_split(manifest: dict[str, Any], run: Path) -> None:

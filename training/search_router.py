@@ -53,8 +53,8 @@ class DraftedTurn:
         Either the data set calls it recognition, or the question is self-contained.
         """
         features = self.features
-        asked = features.asks_text or features.asks_calculation or features.asks_visible
-        return self.answered.query_category == _RECOGNITION or (bool(asked) and not features.asks_now)
+        is_self_contained = features.asks_text or features.asks_calculation or features.asks_visible
+        return self.answered.query_category == _RECOGNITION or (bool(is_self_contained) and not features.asks_now)
 
 
 def read_drafted_turns(run: Path) -> list[DraftedTurn]:
@@ -72,12 +72,12 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
         features = record.get_note("features") if record is not None else None
         if draft is not None and features is not None:
             try:
-                known = TraceFeatures.model_validate(features)
+                trace_features = TraceFeatures.model_validate(features)
             except ValidationError as error:
                 raise TrainingDataError(
                     f"{run / TRACE}, interaction {answer.interaction_id}: {first_fault(error)}"
                 ) from error
-            turns.append(DraftedTurn(replace(answer, agent_response=draft), known))
+            turns.append(DraftedTurn(replace(answer, agent_response=draft), trace_features))
     if not turns:
         raise TrainingDataError(
             "no trace holds a draft and the router's features; run a preset with the stages draft and route"
@@ -94,8 +94,12 @@ def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str,
     """
     judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
     return [
-        None if found.judge_failed else ("direct" if turn.is_observable else "verify") if found.correct else "rag"
-        for turn, found in zip(turns, judged, strict=True)
+        None
+        if judged_turn.judge_failed
+        else ("direct" if turn.is_observable else "verify")
+        if judged_turn.correct
+        else "rag"
+        for turn, judged_turn in zip(turns, judged, strict=True)
     ]
 
 
@@ -111,11 +115,13 @@ def train(turns: Sequence[DraftedTurn], labels: Sequence[Route], trained_on: str
     measured = cross_validate(values, labels, sessions, strength=_STRENGTH, standardise=True)
     by_rules = [route_by_rules(turn.features) for turn in turns]
     head = fit(values, labels, strength=_STRENGTH, standardise=True)
-    known = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
+    answers = [(turn.answered.interaction_id, turn.answered.agent_response) for turn in turns]
     return TrainedRouter(
         **head.model_dump(include={"classes", "coefficients", "intercept", "mean", "scale"}),
         features=FEATURE_NAMES,
-        fitted_on=describe_training_data(trained_on, [(*row, route) for row, route in zip(known, labels, strict=True)]),
+        fitted_on=describe_training_data(
+            trained_on, [(*row, route) for row, route in zip(answers, labels, strict=True)]
+        ),
         accuracy={**measured, **compute_rates("rules", by_rules, labels)},
     )
 

@@ -90,11 +90,11 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
     Returns:
         Rates from 0 to 1 (truthfulness -1 to 1), with their intervals.
     """
-    asked = select_questions(examples)
-    if not asked:
+    questions = select_questions(examples)
+    if not questions:
         return {"questions": 0}
-    replies = model.chat([example.request() for example in asked])
-    judged = judge_replies(asked, [reply.text for reply in replies], judge)
+    replies = model.chat([example.request() for example in questions])
+    judged = judge_replies(questions, [reply.text for reply in replies], judge)
     scores = score(judged)
     return {
         "questions": scores.total,

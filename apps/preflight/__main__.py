@@ -92,13 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.as_json:
         print(json.dumps({"failed": failed, "checks": [asdict(each) for each in checks]}, indent=2, ensure_ascii=False))
         return int(failed > 0)
-    shown = Table(title=escape(f"preflight: {options.preset} under {options.profile}"), show_lines=True)
-    shown.caption = f"{failed} failed" if failed else "ready to submit"
+    table = Table(title=escape(f"preflight: {options.preset} under {options.profile}"), show_lines=True)
+    table.caption = f"{failed} failed" if failed else "ready to submit"
     for column in ("check", "state", "found", "what to do"):
-        shown.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold")
     for each in checks:
-        shown.add_row(Text(each.name), Text(each.state, _COLOURS[each.state]), Text(each.found), Text(each.fix))
-    Console(width=150).print(shown)
+        table.add_row(Text(each.name), Text(each.state, _COLOURS[each.state]), Text(each.found), Text(each.fix))
+    Console(width=150).print(table)
     return int(failed > 0)
 
 

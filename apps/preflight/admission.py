@@ -33,9 +33,11 @@ def check_models(config: RunConfig) -> Check:
         ("failed", "take a Llama model or a smaller one: the profiles gpu, gpu_fp8 and gpu_tuned have such"),
         ("skipped", "hf download MODEL config.json, where the hub can be reached"),
     ):
-        if found := [said for verdict, said in verdicts if verdict == state]:
-            return Check(name, "failed" if state == "failed" else "skipped", "; ".join(found), fix)
-    return Check(name, "ok", f"{len(verdicts)}, each a Llama or below 1.5 B: {'; '.join(said for _, said in verdicts)}")
+        if reasons := [reason for verdict, reason in verdicts if verdict == state]:
+            return Check(name, "failed" if state == "failed" else "skipped", "; ".join(reasons), fix)
+    return Check(
+        name, "ok", f"{len(verdicts)}, each a Llama or below 1.5 B: {'; '.join(reason for _, reason in verdicts)}"
+    )
 
 
 def judge_model(checkpoint: Checkpoint) -> tuple[Verdict, str]:
@@ -43,15 +45,15 @@ def judge_model(checkpoint: Checkpoint) -> tuple[Verdict, str]:
     model = checkpoint.path.rstrip("/").rsplit("/", 1)[-1]
     is_named_llama = _LLAMA in model.lower()
     try:
-        found = read_architecture(checkpoint.path, checkpoint.revision)
+        architecture = read_architecture(checkpoint.path, checkpoint.revision)
     except ArchitectureError:
         if is_named_llama:
             return "ok", f"{model} is a Llama by its name"
         return _judge_by_name(model)
-    if found.model_type == _VISION_LLAMA or (found.model_type == _LLAMA and is_named_llama):
+    if architecture.model_type == _VISION_LLAMA or (architecture.model_type == _LLAMA and is_named_llama):
         return "ok", f"{model} is a Llama"
-    size = f"{model} has {found.parameters / 1e9:.2f} B parameters"
-    if found.parameters < FEWEST_REFUSED:
+    size = f"{model} has {architecture.parameters / 1e9:.2f} B parameters"
+    if architecture.parameters < FEWEST_REFUSED:
         return "ok", size
     return "failed", f"{size} and is no Llama; the challenge allows fewer than 1.5 B"
 
@@ -60,7 +62,7 @@ def _judge_by_name(model: str) -> tuple[Verdict, str]:
     sizes = [float(size) for size in _SIZE.findall(model)]
     if not sizes:
         return "skipped", f"{model} has no config.json in the local cache to count its parameters by"
-    said = f"{model} has {max(sizes):g} B parameters by its name"
+    reason = f"{model} has {max(sizes):g} B parameters by its name"
     if max(sizes) * 1e9 < FEWEST_REFUSED:
-        return "ok", said
-    return "failed", f"{said} and is no Llama; the challenge allows fewer than 1.5 B"
+        return "ok", reason
+    return "failed", f"{reason} and is no Llama; the challenge allows fewer than 1.5 B"

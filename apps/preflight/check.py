@@ -16,18 +16,18 @@ class Check:
     fix: str = ""
 
 
-def check(name: str, good: bool, found: str, fix: str) -> Check:
+def check(name: str, good: bool, finding: str, fix: str) -> Check:
     """Return a check that passed or failed."""
-    return Check(name, "ok", found) if good else Check(name, "failed", found, fix)
+    return Check(name, "ok", finding) if good else Check(name, "failed", finding, fix)
 
 
 def run_check(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]:
     """Run a check; one that raises counts as failed, so that the others go on."""
     try:
-        made = make()
+        result = make()
     except Exception as error:  # noqa: BLE001 - the table must stand whatever one check meets
-        made = Check(name, "failed", f"{type(error).__name__}: {error}", "correct what the message names")
-    return made if isinstance(made, list) else [made]
+        result = Check(name, "failed", f"{type(error).__name__}: {error}", "correct what the message names")
+    return result if isinstance(result, list) else [result]
 
 
 def run_program(command: Sequence[str], seconds: float = 300.0, **options: Any) -> subprocess.CompletedProcess[str]:

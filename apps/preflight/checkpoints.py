@@ -49,18 +49,20 @@ def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
         ModelError: A kind is unknown.
     """
     profile = config.profile.with_lora(config.settings.lora)
-    found: dict[str, Checkpoint] = {}
+    checkpoints: dict[str, Checkpoint] = {}
     for role in list_roles(config.settings, config.prompts):
         if role not in profile.models:
-            known = ", ".join(sorted(profile.models))
-            raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {known}")
+            role_names = ", ".join(sorted(profile.models))
+            raise SettingsError(f"profile {profile.name!r} names no model for the role {role!r}; it has: {role_names}")
         for part in _find_checkpoint_specs(profile.models[role]):
             key = json.dumps(part, sort_keys=True, default=str)
-            roles = found[key].roles if key in found else ()
+            roles = checkpoints[key].roles if key in checkpoints else ()
             options = {**list_options(part["kind"]), **part}
-            found[key] = Checkpoint(str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options)
+            checkpoints[key] = Checkpoint(
+                str(part["path"]), part["kind"], tuple(dict.fromkeys((*roles, role))), options
+            )
     engines: dict[str, Checkpoint] = {}
-    for each in found.values():
+    for each in checkpoints.values():
         # Roles share an engine where their tables are alike; else its weights would be in memory twice.
         other = engines.setdefault(each.path, each) if each.kind == "vllm" else each
         if other is not each:
@@ -69,7 +71,7 @@ def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
                 f"the roles {', '.join((*other.roles, *each.roles))} name {each.path} with different options ({names}), "
                 "so that it would be loaded twice: give them the same table and they share one engine"
             )
-    return [*found.values(), *_list_search_models(config)]
+    return [*checkpoints.values(), *_list_search_models(config)]
 
 
 def _find_checkpoint_specs(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -90,9 +92,9 @@ def _list_search_models(config: RunConfig) -> Iterator[Checkpoint]:
     search = config.profile.search
     device = "cuda" if search.kind == "organiser" else "cpu"
     options = {"device": device, "dtype": "float32", "batch_size": 16}
-    for wanted, path, revision, role in (
+    for is_searched, path, revision, role in (
         (images, search.image_model, search.image_revision, SEARCH_PICTURES),
         (web, search.text_model, search.text_revision, SEARCH_WEB),
     ):
-        if wanted and path not in _PACKAGED:
+        if is_searched and path not in _PACKAGED:
             yield Checkpoint(path, "organiser", (role,), {**options, "revision": revision})

@@ -30,14 +30,14 @@ def query_access(model: str) -> Access:
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     try:
-        found = HfApi().model_info(model, timeout=_SECONDS, expand=["gated", "private"])
+        info = HfApi().model_info(model, timeout=_SECONDS, expand=["gated", "private"])
     except GatedRepoError:
         return "gated"
     except RepositoryNotFoundError:
         return "hidden"
     except (HfHubHTTPError, httpx.HTTPError) as error:
         raise OSError(str(error)) from error
-    return "hidden" if found.private else "gated" if found.gated else "public"
+    return "hidden" if info.private else "gated" if info.gated else "public"
 
 
 def check_access(models: list[str], ask: Callable[[str], Access] = query_access, *, quick: bool = False) -> Check:
@@ -52,10 +52,10 @@ def check_access(models: list[str], ask: Callable[[str], Access] = query_access,
     if quick:
         return Check(_NAME, "skipped", "--quick", fix)
     try:
-        found = {model: ask(model) for model in models}
+        accesses = {model: ask(model) for model in models}
     except OSError:
         return Check(_NAME, "skipped", "no hub can be reached", fix)
-    hidden, gated = ([model for model in models if found[model] == access] for access in ("hidden", "gated"))
+    hidden, gated = ([model for model in models if accesses[model] == access] for access in ("hidden", "gated"))
     if hidden:
         return Check(_NAME, "failed", f"private or not there: {', '.join(hidden)}", fix)
     foreign = [model for model in gated if ACCOUNT not in model.lower()]

@@ -158,7 +158,7 @@ def _report(files: Sequence[LockedFile]) -> int:
     Returns:
         1 if there are any, else 0.
     """
-    said = [
+    problems = [
         f"{file.path.name}: {each.repository} has {each.revision or 'no revision'}"
         for file in files
         for each in file.weights
@@ -168,15 +168,15 @@ def _report(files: Sequence[LockedFile]) -> int:
     for file in files:
         for each in filter(lambda each: each.pinned, file.weights):
             commits.setdefault(each.repository, set()).add(each.revision)
-    said += [
-        f"{name} has {len(found)} commits: {', '.join(sorted(found))}"
-        for name, found in commits.items()
-        if len(found) > 1
+    problems += [
+        f"{name} has {len(revisions)} commits: {', '.join(sorted(revisions))}"
+        for name, revisions in commits.items()
+        if len(revisions) > 1
     ]
-    for line in dict.fromkeys(said):
+    for line in dict.fromkeys(problems):
         print(line)
-    print(f"pin them: {LOCK_COMMAND}" if said else f"{len(commits)} models, each pinned to a commit")
-    return int(bool(said))
+    print(f"pin them: {LOCK_COMMAND}" if problems else f"{len(commits)} models, each pinned to a commit")
+    return int(bool(problems))
 
 
 def _read_profile(path: Path) -> LockedFile:

@@ -122,31 +122,31 @@ class Memory:
 
     def problems(self) -> list[str]:
         """Return why the models cannot run together, each with what to change; [] if they can."""
-        found = []
+        reasons = []
         if self.needed > self.capacity:
-            found.append(
+            reasons.append(
                 f"the models need {format_gb(self.needed)} GB, the GPU has {format_gb(self.card)} GB, of which {format_gb(MARGIN)} stay "
                 "free: lower max_batch, context or batch_size in the profile, load a model in bfloat16, or leave out a stage"
             )
         for row in (each for each in self.rows if each.engine):
             path, share = row.checkpoint.path, float(row.checkpoint.options["gpu_memory_utilization"])
             if row.images < self.pictures:
-                found.append(
+                reasons.append(
                     f"a prompt of the preset shows {self.pictures} pictures, {path} takes {row.images}: images = {self.pictures}"
                 )
             if row.within_share > share * self.card:
-                found.append(
+                reasons.append(
                     f"{path} needs {format_gb(row.within_share)} GB for {row.at_once} requests at once, gpu_memory_utilization = "
                     f"{share:g} gives it {format_gb(share * self.card)} GB: raise it to {self.least_share(row):.2f}, or lower max_batch"
                 )
             outside = self.needed - row.within_share
             if share * self.card + outside > self.capacity:
-                found.append(
+                reasons.append(
                     f"gpu_memory_utilization = {share:g} of {path} leaves "
                     f"{format_gb(max(0.0, (1 - share) * self.card - MARGIN))} GB to all else, which "
                     f"needs {format_gb(outside)} GB: {path} itself needs {self.least_share(row):.2f}"
                 )
-        return found
+        return reasons
 
 
 def estimate_memory(config: RunConfig, card: int = L40S_BYTES) -> Memory:
@@ -175,9 +175,9 @@ def estimate_row(checkpoint: Checkpoint) -> Row:
         limit = int(options.get("max_tokens") or model.positions) if vision is None else model.positions
         parts = (model, vision or model)
         hidden, inner = max(part.hidden for part in parts), max(part.intermediate for part in parts)
-        kept = vision.kept if vision is not None else model.kept
+        numbers_beside = vision.kept if vision is not None else model.kept
         activations = estimate_alive_bytes(
-            hidden, inner, dtype, positions=size * min(model.positions, limit), beside=kept
+            hidden, inner, dtype, positions=size * min(model.positions, limit), beside=numbers_beside
         )
         return Row(checkpoint, model, dtype, weights, 0, activations)
     engine, masked = checkpoint.kind == "vllm", vision is not None and vision.masked

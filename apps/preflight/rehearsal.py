@@ -35,7 +35,7 @@ worked = time.process_time()
 import agents.user_config
 print(time.process_time() - worked, "torch" in sys.modules, "|".join(opened))
 """
-_GIVEN = """<search results>
+_EVIDENCE = """<search results>
 ['Eiffel Tower']
 Entity 1: Eiffel Tower
 Entity attributes: {"height": "330 m", "architect": "Stephen Sauvestre"}
@@ -53,13 +53,13 @@ def check_import() -> Check:
     Processor time counts, because any import is slow by the clock of a busy machine.
     """
     name = "import of agents.user_config"
-    done = _run_python(["-c", _IMPORT])
-    if done.returncode:
-        return Check(name, "failed", _find_last_line(done.stderr), "correct what the message names")
-    worked, torch, weights = _find_last_line(done.stdout).split(" ", 2) if done.stdout.strip() else ("0", "", "")
-    found = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
+    process = _run_python(["-c", _IMPORT])
+    if process.returncode:
+        return Check(name, "failed", _find_last_line(process.stderr), "correct what the message names")
+    worked, torch, weights = _find_last_line(process.stdout).split(" ", 2) if process.stdout.strip() else ("0", "", "")
+    finding = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
     good = float(worked) <= IMPORT_SECONDS and torch == "False" and not weights
-    return check(name, good, found, "import heavy libraries and load models where the agent is built")
+    return check(name, good, finding, "import heavy libraries and load models where the agent is built")
 
 
 def check_rehearsal(config: RunConfig, task: int, *, quick: bool = False) -> list[Check]:
@@ -68,10 +68,10 @@ def check_rehearsal(config: RunConfig, task: int, *, quick: bool = False) -> lis
     again = f"python {' '.join(arguments)}"
     if quick:
         return [Check("rehearsal", "skipped", "--quick", again)]
-    done = _run_python([*arguments, "--cache", str(config.cache)])
-    if done.returncode:
-        return [Check("rehearsal", "failed", _find_last_line(done.stderr), again)]
-    return judge(json.loads(_find_last_line(done.stdout)))
+    process = _run_python([*arguments, "--cache", str(config.cache)])
+    if process.returncode:
+        return [Check("rehearsal", "failed", _find_last_line(process.stderr), again)]
+    return judge(json.loads(_find_last_line(process.stdout)))
 
 
 def _run_python(arguments: list[str]) -> CompletedProcess[str]:
@@ -90,7 +90,7 @@ def judge(report: dict[str, Any]) -> list[Check]:
     limit, calls = report["seconds_per_turn"], report["calls"]
     steps = [("start-up", report["start_up"], LIMIT_SECONDS)]
     steps += [(f"{call['turns']} turns {call['way']}", call["seconds"], limit * call["turns"]) for call in calls]
-    taken = "; ".join(f"{name} in {seconds:.1f} of {allowed:.0f} s" for name, seconds, allowed in steps)
+    durations = "; ".join(f"{name} in {seconds:.1f} of {allowed:.0f} s" for name, seconds, allowed in steps)
     late = any(seconds > allowed for _, seconds, allowed in steps)
     whole = all(sum(bool(answer.strip()) for answer in call["answers"]) == call["turns"] for call in calls)
     longest, allowed = max(max(call["tokens"]) for call in calls), Limits().answer_tokens
@@ -98,7 +98,7 @@ def judge(report: dict[str, Any]) -> list[Check]:
     length = f"every turn needs an answer of at most {allowed} tokens (limits.answer_tokens), or I don't know"
     return [
         check("offline", not wrong, wrong or "no connection was tried, all models loaded", fix),
-        check("time", not late, taken, "the log of the start-up and the trace show the slow step"),
+        check("time", not late, durations, "the log of the start-up and the trace show the slow step"),
         check("answers", whole and longest <= allowed, answers, length),
     ]
 
@@ -162,8 +162,11 @@ def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:
     started = agent.warm_up(blank_turn=False)
     name, count = load_token_counter()
     size, calls = agent.get_batch_size(), []
-    given: dict[str, Any] = {"rag_context_list": [_GIVEN] * size, "domains": ["sightseeing"] * size}
-    ways = (("with a search pipeline", agent, dict[str, Any]()), ("with given evidence", without_pipeline, given))
+    given_evidence: dict[str, Any] = {"rag_context_list": [_EVIDENCE] * size, "domains": ["sightseeing"] * size}
+    ways = (
+        ("with a search pipeline", agent, dict[str, Any]()),
+        ("with given evidence", without_pipeline, given_evidence),
+    )
     for way, callee, evidence in ways:
         began = time.perf_counter()
         answers = callee.batch_generate_response(*make_turns(size), **evidence)

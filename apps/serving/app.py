@@ -88,7 +88,7 @@ class Server:
         limits: ServerLimits = ServerLimits(),
     ) -> None:
         self._model, self._key, self._limits = model, key, limits
-        self._known = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
+        self._model_entry = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside, lambda: self._photos.inside)
         self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.record_decoding)
         calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
@@ -109,10 +109,10 @@ class Server:
 
         app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
         for path, endpoint, replies, more in (
-            ("/v1/models", self._models, description.MODELS, description.KEYED),
-            ("/v1/models/{model}", self._one_model, description.MODEL, description.NAMED),
+            ("/v1/models", self._models, description.MODELS, description.KEY_REQUEST),
+            ("/v1/models/{model}", self._one_model, description.MODEL, description.MODEL_REQUEST),
             ("/health", self._health, description.HEALTH, {}),
-            ("/metrics", self._show_metrics, description.METRICS, description.KEYED),
+            ("/metrics", self._show_metrics, description.METRICS, description.KEY_REQUEST),
         ):
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
             # Balancers and monitors ask by HEAD (RFC 9110, 9.1: every server has it)
@@ -123,7 +123,7 @@ class Server:
             methods=["POST"],
             response_model=None,
             responses=description.COMPLETION,
-            openapi_extra=description.ASKED,
+            openapi_extra=description.CHAT_REQUEST,
         )
         app.openapi = description.make_openapi(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _send_refusal)
@@ -159,14 +159,14 @@ class Server:
         self._authorise(request)
         client = _get_address(request)
         if not self._rate.hit(self._per_minute, client):
-            raise self._build_rate_error(self._per_minute, client, what="requests")
+            raise self._build_rate_error(self._per_minute, client, noun="requests")
 
     def _authorise(self, request: Request) -> None:
         if self._key is None:
             return
         client = _get_address(request)
         if not self._rate.test(self._wrong_keys, "wrong key", client):
-            raise self._build_rate_error(self._wrong_keys, "wrong key", client, what="wrong keys")
+            raise self._build_rate_error(self._wrong_keys, "wrong key", client, noun="wrong keys")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secrets.compare_digest(key.strip().encode(), self._key.encode()):
             message = (
@@ -176,9 +176,9 @@ class Server:
                 self._rate.hit(self._wrong_keys, "wrong key", client)
             raise ProtocolError(401, message, "invalid_api_key")
 
-    def _build_rate_error(self, item: RateLimitItem, *names: str, what: str) -> ProtocolError:
+    def _build_rate_error(self, item: RateLimitItem, *names: str, noun: str) -> ProtocolError:
         wait = max(1, math.ceil(self._rate.get_window_stats(item, *names).reset_time - time.time()))
-        return ProtocolError(429, f"more than {item.amount} {what} a minute", "rate_limit_exceeded", retry_after=wait)
+        return ProtocolError(429, f"more than {item.amount} {noun} a minute", "rate_limit_exceeded", retry_after=wait)
 
     async def _answer(self, request: Request, began: float) -> Response:
         identity = f"chatcmpl-{uuid.uuid4().hex}"
@@ -186,19 +186,19 @@ class Server:
         body = await read_body(request, self._limits.body_bytes, self._limits.read_seconds)
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            asked = parse_request(body)
+            chat_request = parse_request(body)
             del body  # large, and the answer may take long
-            self._check_model(asked.model)
-            question = await run_until_left(request, self._run_in_time(self._read_question(asked), began))
-            if asked.stream:
+            self._check_model(chat_request.model)
+            question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began))
+            if chat_request.stream:
                 ending = _Ending()
                 place.callback(lambda: self._metrics.requests.labels(ending.status, ending.code).inc())
                 return _Stream(self._stream(identity, question, began, ending), ending, place.pop_all())
             outcome = await run_until_left(request, self._ask(question, began))
         return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
 
-    async def _read_question(self, asked: ChatRequest) -> Question:
-        text, history, url = split_dialog(asked)
+    async def _read_question(self, chat_request: ChatRequest) -> Question:
+        text, history, url = split_dialog(chat_request)
         if url is None:
             return Question(text, None, history)
         limits = self._limits
@@ -243,10 +243,10 @@ class Server:
             self._metrics.abstained.inc()
         return replace(outcome, question=outcome.question or question.text)
 
-    def _note_failure(self, cause: Unanswered, said: str) -> None:
+    def _note_failure(self, cause: Unanswered, reason: str) -> None:
         """Count and log a question without an answer. A photo that cannot be read says nothing of the server."""
         self._metrics.failures.labels(cause.value).inc()
-        _log.error("a question was not answered: %s", said)
+        _log.error("a question was not answered: %s", reason)
         if cause is not Unanswered.PICTURE:
             self._failures += 1
 
@@ -277,12 +277,12 @@ class Server:
 
     async def _models(self, request: Request) -> Response:
         self._authorise(request)
-        return JSONResponse({"object": "list", "data": [self._known]})
+        return JSONResponse({"object": "list", "data": [self._model_entry]})
 
     async def _one_model(self, request: Request) -> Response:
         self._authorise(request)
         self._check_model(request.path_params["model"])
-        return JSONResponse(self._known)
+        return JSONResponse(self._model_entry)
 
     def _check_model(self, name: str) -> None:
         if name != self._model:
@@ -317,13 +317,13 @@ class Metrics:
 
     def __init__(self, inside: Callable[[], int], photos: Callable[[], int]) -> None:
         own = self._registry = CollectorRegistry()
-        told = "Requests for a completion by HTTP status and error code"
-        self.requests = Counter("crag_requests", told, ["status", "code"], registry=own)
+        description = "Requests for a completion by HTTP status and error code"
+        self.requests = Counter("crag_requests", description, ["status", "code"], registry=own)
         self.abstained = Counter("crag_abstentions", "Answers that say I don't know", registry=own)
-        told = "Questions without an answer because something failed, by cause"
-        self.failures = Counter("crag_failures", told, ["cause"], registry=own)
-        told = "From the request to its answer"
-        self.seconds = Histogram("crag_request_seconds", told, buckets=_SECONDS, registry=own)
+        description = "Questions without an answer because something failed, by cause"
+        self.failures = Counter("crag_failures", description, ["cause"], registry=own)
+        description = "From the request to its answer"
+        self.seconds = Histogram("crag_request_seconds", description, buckets=_SECONDS, registry=own)
         self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
         self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
         Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)

@@ -140,11 +140,11 @@ class Batcher:
         began = time.monotonic()
         call = asyncio.current_task()
         try:
-            asked = [waiting.question for waiting in batch]
+            questions = [waiting.question for waiting in batch]
             loop = asyncio.get_running_loop()
             listeners = [waiting.tell for waiting in batch if waiting.tell is not None]
             tell = partial(_tell_in_loop, loop, listeners) if listeners else None
-            outcomes = await loop.run_in_executor(self._threads, self._answer, asked, tell)
+            outcomes = await loop.run_in_executor(self._threads, self._answer, questions, tell)
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(outcome)

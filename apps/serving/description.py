@@ -122,16 +122,16 @@ METRICS: dict[int | str, dict[str, Any]] = {
     **describe_errors(401, 429),
 }
 
-KEYED: dict[str, Any] = {"security": [{"key": []}]}
-ASKED: dict[str, Any] = {
-    **KEYED,
+KEY_REQUEST: dict[str, Any] = {"security": [{"key": []}]}
+CHAT_REQUEST: dict[str, Any] = {
+    **KEY_REQUEST,
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model=ChatRequest.__name__)}}},
     },
 }
-NAMED: dict[str, Any] = {
-    **KEYED,
+MODEL_REQUEST: dict[str, Any] = {
+    **KEY_REQUEST,
     "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
 }
 
@@ -141,14 +141,14 @@ def make_openapi(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            told = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
             request = ChatRequest.model_json_schema(ref_template=_REFERENCE)
             request["properties"]["model"]["enum"] = [model]
-            for parameter in told["paths"]["/v1/models/{model}"]["get"]["parameters"]:
+            for parameter in schema["paths"]["/v1/models/{model}"]["get"]["parameters"]:
                 parameter["schema"]["enum"] = [model]
-            told["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
-            told["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-            app.openapi_schema = told
+            schema["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
+            schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            app.openapi_schema = schema
         return app.openapi_schema
 
     return openapi

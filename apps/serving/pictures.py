@@ -181,8 +181,8 @@ def _fetch(url: str, max_bytes: int) -> bytes:
         raise _build_fetch_error(str(error)) from error
 
 
-def _build_fetch_error(said: str) -> ProtocolError:
-    return _build_error(f"the picture cannot be fetched: {said}", "image_url_not_reachable")
+def _build_fetch_error(reason: str) -> ProtocolError:
+    return _build_error(f"the picture cannot be fetched: {reason}", "image_url_not_reachable")
 
 
 def _build_decode_error(error: Exception) -> ProtocolError:

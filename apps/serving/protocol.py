@@ -131,8 +131,8 @@ class ResponseFormat(_Strict):
     @classmethod
     def _refuse_json(cls, value: str) -> str:
         if value != "text":
-            said = "answers are plain text: leave it out; the answer's sources, verdict and entity are JSON in the field crag"
-            raise PydanticCustomError("unsupported", said)
+            message = "answers are plain text: leave it out; the answer's sources, verdict and entity are JSON in the field crag"
+            raise PydanticCustomError("unsupported", message)
         return value
 
 
@@ -162,9 +162,9 @@ def parse_request(body: bytes) -> ChatRequest:
         return ChatRequest.model_validate_json(body)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
-        found = max(errors, key=lambda each: len(each["loc"]))  # of a union the form that fits best, not its first
-        where = ".".join(str(step) for step in found["loc"])
-        raise ProtocolError(400, f"{where or 'the body'}: {found['msg']}", param=where or None) from None
+        fault = max(errors, key=lambda each: len(each["loc"]))  # of a union the form that fits best, not its first
+        where = ".".join(str(step) for step in fault["loc"])
+        raise ProtocolError(400, f"{where or 'the body'}: {fault['msg']}", param=where or None) from None
 
 
 def split_dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
@@ -203,7 +203,7 @@ def build_reply(
         choice["delta"] = dict(delta)
     elif outcome is not None:
         choice["message"] = {"role": "assistant", "content": outcome.answer, "refusal": None}
-    told = {
+    reply = {
         "id": identity,
         "object": "chat.completion" if delta is None else "chat.completion.chunk",
         "created": created,
@@ -212,7 +212,7 @@ def build_reply(
         **({} if outcome is None else {"crag": outcome.without_error_texts().as_json()}),
         **({} if stage is None else {"crag_stage": stage}),
     }
-    return {name: _to_plain(value) for name, value in told.items()}
+    return {name: _to_plain(value) for name, value in reply.items()}
 
 
 def _to_plain(value: Any) -> Any:

@@ -80,7 +80,7 @@ class ReplicaPool:
         """Calls at once."""
         self._ray, self._place, self._search = ray, place, search
         self._free: SimpleQueue[Any] = SimpleQueue()  # handles; None: no replica is left
-        self._left, self._counting = size, threading.Lock()
+        self._num_left, self._counting = size, threading.Lock()
         self._starting = ThreadPoolExecutor(size, "replica")
         self._closed = threading.Event()
         started = [self._starting.submit(self._start) for _ in range(size)]
@@ -142,8 +142,8 @@ class ReplicaPool:
                 self._free.put(actor)
                 return
         with self._counting:
-            self._left -= 1
-            if self._left == 0:
+            self._num_left -= 1
+            if self._num_left == 0:
                 self._free.put(None)
 
     def _start(self) -> Any:

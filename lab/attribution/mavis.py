@@ -190,8 +190,8 @@ def average_scores(scores: Sequence[AnswerScores]) -> dict[str, Any]:
     for modality in MODALITIES:
         for name in ("retrieved", "used", "utilisation", "groundedness"):
             values[f"{modality} {name}"] = [getattr(item.modalities[modality], name) for item in scores]
-    known = {name: [value for value in found if value is not None] for name, found in values.items()}
-    return {"answers": len(scores), **{name: fmean(found) if found else None for name, found in known.items()}}
+    numbers = {name: [value for value in column if value is not None] for name, column in values.items()}
+    return {"answers": len(scores), **{name: fmean(column) if column else None for name, column in numbers.items()}}
 
 
 def _support(sentence: Sentence, documents: Sequence[Document | None], answer: LongAnswer, grader: Grader) -> float:
@@ -200,5 +200,5 @@ def _support(sentence: Sentence, documents: Sequence[Document | None], answer: L
 
 
 def _mean(grades: Iterable[float]) -> float:
-    known = list(grades)
-    return fmean(known) if known else 0.0
+    values = list(grades)
+    return fmean(values) if values else 0.0

@@ -26,8 +26,8 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")
 
 
 def _grade(reply: ChatReply) -> float | None:
-    found = _GRADE.search(reply.text) or _BARE.match(reply.text)
-    return float(found[1]) if found else None
+    match = _GRADE.search(reply.text) or _BARE.match(reply.text)
+    return float(match[1]) if match else None
 
 
 def _facts(reply: ChatReply) -> tuple[str, ...]:
@@ -65,8 +65,8 @@ class ModelGrader:
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """See ``Grader.relevance``. Without a photo the model gets the ground truth instead."""
         photo = answer.photo()
-        asked = {"query": answer.question, "ground_truth": answer.truth if photo is None else None, "image": photo}
-        return self._grade("grade_relevance", sentence=sentence.text, **asked)
+        values = {"query": answer.question, "ground_truth": answer.truth if photo is None else None, "image": photo}
+        return self._grade("grade_relevance", sentence=sentence.text, **values)
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """See ``Grader.support``."""
@@ -75,9 +75,9 @@ class ModelGrader:
 
     def _grade(self, prompt: str, **values: Any) -> float:
         for attempt in range(TRIES):
-            found = self._answer(Ask(prompt, GRADE), values, seed=attempt).value
-            if found is not None:
-                return found
+            grade = self._answer(Ask(prompt, GRADE), values, seed=attempt).value
+            if grade is not None:
+                return grade
         return 0.0
 
     def _answer(self, ask: Ask[T], values: dict[str, Any], **sampling: Any) -> Answer[T]:

@@ -50,38 +50,48 @@ class RuleGrader:
         """See ``Grader.completeness``."""
         if self._judge.judge(JudgeItem(answer.question, answer.truth, answer.text, answer.accept)).correct:
             return 1.0
-        wanted, given, asked = AnswerText(fact), AnswerText(answer.text), set(AnswerText(answer.question).content)
-        words = [word for word in wanted.content if word not in asked] or wanted.content
-        grade = _grade(_share(words, given.words))
-        figures = all(agrees_with_any(quantity, given.quantities) for quantity in wanted.quantities)
+        fact_text, reply_text, question_words = (
+            AnswerText(fact),
+            AnswerText(answer.text),
+            set(AnswerText(answer.question).content),
+        )
+        words = [word for word in fact_text.content if word not in question_words] or fact_text.content
+        grade = _grade(_share(words, reply_text.words))
+        figures = all(agrees_with_any(quantity, reply_text.quantities) for quantity in fact_text.quantities)
         return grade if figures else min(grade, 0.5)
 
     def relevance(self, sentence: Sentence, answer: LongAnswer) -> float:
         """See ``Grader.relevance``."""
         words = AnswerText(sentence.text).content
-        known = frozenset().union(*(AnswerText(text).words for text in (answer.question, answer.truth, *answer.accept)))
-        share = _share(words, known)
+        reference_words = frozenset().union(
+            *(AnswerText(text).words for text in (answer.question, answer.truth, *answer.accept))
+        )
+        share = _share(words, reference_words)
         return 1.0 if share >= PARTIAL else 0.5 if share > 0 else 0.0
 
     def support(self, sentence: Sentence, documents: Sequence[Document], answer: LongAnswer) -> float:
         """See ``Grader.support``; the question's own words need no document."""
         claim = AnswerText(sentence.text)
-        known = [AnswerText(f"{document.title}: {document.text}") for document in documents]
-        figures = [quantity for text in known for quantity in text.quantities]
-        asked = AnswerText(answer.question)
-        if not all(agrees_with_any(quantity, [*figures, *asked.quantities]) for quantity in claim.quantities):
+        document_texts = [AnswerText(f"{document.title}: {document.text}") for document in documents]
+        figures = [quantity for text in document_texts for quantity in text.quantities]
+        answered_question = AnswerText(answer.question)
+        if not all(
+            agrees_with_any(quantity, [*figures, *answered_question.quantities]) for quantity in claim.quantities
+        ):
             return 0.0
         own = claim.figure_words
-        words = [word for word in claim.content if word not in asked.words and word not in own]
+        words = [word for word in claim.content if word not in answered_question.words and word not in own]
         if not words:
             words = [] if claim.quantities else claim.content
-        return _grade(_share(words, frozenset().union(*(text.words for text in known)), empty=bool(claim.quantities)))
+        return _grade(
+            _share(words, frozenset().union(*(text.words for text in document_texts)), empty=bool(claim.quantities))
+        )
 
 
-def _share(words: Sequence[str], known: frozenset[str], *, empty: bool = False) -> float:
+def _share(words: Sequence[str], vocabulary: frozenset[str], *, empty: bool = False) -> float:
     """Return the share of the words that are known; ``empty`` for no words."""
     unique = set(words)
-    return len(unique & known) / len(unique) if unique else float(empty)
+    return len(unique & vocabulary) / len(unique) if unique else float(empty)
 
 
 def _grade(share: float) -> float:

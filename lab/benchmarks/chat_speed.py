@@ -55,12 +55,12 @@ def measure(model: ChatModel, text: str, batch: int, prompt_tokens: int, reply_t
 
 def _ask(model: ChatModel, prompts: Sequence[str], tokens: int) -> tuple[float, int]:
     """Ask for replies; return the seconds, and the tokens of all replies."""
-    asked = [
+    requests = [
         ChatRequest((ChatMessage("user", f"{text}\n\nGo on with this text."),), max_tokens=tokens, logprobs=True)
         for text in prompts
     ]
     began = time.perf_counter()
-    replies = model.chat(asked)
+    replies = model.chat(requests)
     seconds = time.perf_counter() - began
     if failed := [reply.error for reply in replies if reply.error]:
         raise ModelError(failed[0])

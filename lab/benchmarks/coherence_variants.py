@@ -59,7 +59,7 @@ VARIANTS: dict[str, tuple[str, ...] | None] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredAnswer:
     """Result of a variant on one question."""
 
     judged: JudgedTurn
@@ -68,55 +68,57 @@ class Measured:
     in_evidence: bool | None
 
 
-def word_f1(answer: str, wanted: Sequence[str]) -> float:
+def word_f1(answer: str, right_answers: Sequence[str]) -> float:
     """Compute the F1 of the content words of an answer, 0 to 1: the best over the right answers."""
-    said = Counter(tokenise_content(normalise_text(answer)))
+    answer_words = Counter(tokenise_content(normalise_text(answer)))
 
     def against(text: str) -> float:
         right = Counter(tokenise_content(normalise_text(text)))
-        shared = (said & right).total()
-        return 2 * shared / (said.total() + right.total()) if shared else 0.0
+        shared = (answer_words & right).total()
+        return 2 * shared / (answer_words.total() + right.total()) if shared else 0.0
 
-    return max(map(against, wanted), default=0.0)
+    return max(map(against, right_answers), default=0.0)
 
 
 def has_accept_form(evidence: str, accept: Sequence[str]) -> bool:
     """Return whether a text contains an accept form."""
-    given = f" {normalise_text(evidence)} "
-    return any(form and f" {form} " in given for form in map(normalise_text, accept))
+    text = f" {normalise_text(evidence)} "
+    return any(form and f" {form} " in text for form in map(normalise_text, accept))
 
 
 def compare_variants(
-    asked: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
-) -> dict[str, list[Measured]]:
+    questions: Sequence[tuple[AskedTurn, Turn]], settings: Mapping[str, Settings], **parts: Any
+) -> dict[str, list[MeasuredAnswer]]:
     """Run each variant on one batch of questions with fresh turns.
 
     Args:
-        asked: The questions with their turns.
+        questions: The questions with their turns.
         settings: Settings by label; all have the same stages before the one that is compared.
         parts: Those of ``agents.runner.pipeline.Pipeline``.
     """
-    names = next(made.stages for made in settings.values() if STAGE in made.stages)
+    names = next(variant.stages for variant in settings.values() if STAGE in variant.stages)
     before, after = names[: names.index(STAGE)], names[names.index(STAGE) :]
 
-    turns = run_stages([turn for _, turn in asked], next(iter(settings.values())), before, **parts)
-    found = {}
-    for label, made in settings.items():
+    turns = run_stages([turn for _, turn in questions], next(iter(settings.values())), before, **parts)
+    measurements = {}
+    for label, variant in settings.items():
         own = run_stages(
-            [dataclasses.replace(turn, records=[], _notes={}, _findings={}) for turn in turns], made, after, **parts
+            [dataclasses.replace(turn, records=[], _notes={}, _findings={}) for turn in turns], variant, after, **parts
         )
         for turn in own:
             if turn.error is not None:
                 print(f"{label}: {turn.error}", file=sys.stderr)
-        found[label] = [_measure_turn(question, turn) for (question, _), turn in zip(asked, own, strict=True)]
-    return found
+        measurements[label] = [
+            _measure_turn(question, turn) for (question, _), turn in zip(questions, own, strict=True)
+        ]
+    return measurements
 
 
-def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
+def _measure_turn(question: AskedTurn, turn: Turn) -> MeasuredAnswer:
     reply = make_answered_turn(question.session, question.turn, turn.answer)
     [judged] = judge_turns([reply], RuleJudge(), accept={question.turn.interaction_id: question.accept})
     evidence = "\n".join(chunk.text for chunk in turn.shown)
-    return Measured(
+    return MeasuredAnswer(
         judged,
         question.facts["source"],
         0.0 if judged.miss else word_f1(reply.agent_response, (question.turn.ground_truth, *question.accept)),
@@ -124,26 +126,26 @@ def _measure_turn(question: AskedTurn, turn: Turn) -> Measured:
     )
 
 
-def build_table(rows: Mapping[str, Sequence[Measured]]) -> ResultTable:
+def build_table(rows: Mapping[str, Sequence[MeasuredAnswer]]) -> ResultTable:
     """Build the table, one row a variant.
 
     It has F1, EM and evidence of each group, and the change of truthfulness against the first row.
     """
     first = next(iter(rows.values()), ())
     groups = {name: sources for name, sources in GROUPS.items() if any(item.source in sources for item in first)}
-    figures = (f"{group} {what}" for group in groups for what in ("F1", "EM", "evidence"))
+    figures = (f"{group} {figure}" for group in groups for figure in ("F1", "EM", "evidence"))
     headings = ("Scoring Strategy", *figures, "truthfulness, change")
     cells = []
     for label, items in rows.items():
         row = [label]
         for sources in groups.values():
             own = [item for item in items if item.source in sources]
-            known = [item.in_evidence for item in own if item.in_evidence is not None]
+            flags = [item.in_evidence for item in own if item.in_evidence is not None]
             row += [
                 format_rate(fmean(item.f1 for item in own)),
                 format_rate(fmean(item.judged.correct for item in own)),
             ]
-            row.append(format_rate(fmean(known)) if known else "-")
+            row.append(format_rate(fmean(flags)) if flags else "-")
         change = truthfulness_change([item.judged for item in first], [item.judged for item in items])
         row.append("" if items is first else format_with_interval(*change, signed=True))
         cells.append(tuple(row))
@@ -166,11 +168,11 @@ def _measure(options: CoherenceOptions) -> int:
     settings = {label: config.settings for label, config in launches.items()}
     shared = next(iter(launches.values()))
     parts = {"models": shared.models(), "search": SearchGateway(search), "prompts": shared.prompts}
-    wanted = GROUPS[MIXED if options.mixed_only else "Overall"]
-    rows: dict[str, list[Measured]] = {label: [] for label in settings}
+    sources = GROUPS[MIXED if options.mixed_only else "Overall"]
+    rows: dict[str, list[MeasuredAnswer]] = {label: [] for label in settings}
     for kind in KINDS:
-        found = (question for question in mini.turns(kinds=[kind]) if question.facts["source"] in wanted)
-        questions = list(islice(found, options.questions or None))
+        selection = (question for question in mini.turns(kinds=[kind]) if question.facts["source"] in sources)
+        questions = list(islice(selection, options.questions or None))
         with tqdm(total=len(questions), desc=kind, unit="question") as bar:
             for start in range(0, len(questions), _BATCH):
                 batch = questions[start : start + _BATCH]
@@ -180,10 +182,10 @@ def _measure(options: CoherenceOptions) -> int:
                 ).items():
                     rows[label] += measured
                 bar.update(len(batch))
-    made = build_table(rows)
-    made.show(make_console())
+    table = build_table(rows)
+    table.show(make_console())
     if options.out is not None:
-        options.out.write_text(made.markdown(), encoding="utf-8")
+        options.out.write_text(table.markdown(), encoding="utf-8")
     return 0
 
 

@@ -59,15 +59,15 @@ def run(
     description: str | None,
 ) -> int:
     """Run a benchmark and return its exit status, or 2 if it ends in one of ``FAILURES``."""
-    given = options.parse(arguments, description=description)
-    return commands.run_to_exit_status(lambda: measure(given), Console(stderr=True), FAILURES)
+    cli_options = options.parse(arguments, description=description)
+    return commands.run_to_exit_status(lambda: measure(cli_options), Console(stderr=True), FAILURES)
 
 
-def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
-    """Build a table for the terminal; the first ``left`` columns are words, the others figures."""
+def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left_columns: int = 1) -> Table:
+    """Build a table for the terminal; the first ``left_columns`` columns are words, the others figures."""
     table = Table(title=title)
     for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < left else "right")
+        table.add_column(heading, justify="left" if place < left_columns else "right")
     for row in rows:
         table.add_row(*row)
     return table
@@ -75,8 +75,8 @@ def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
 
 def run_stages(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:
     """Run the named stages of a preset on the turns; ``parts`` are those of ``agents.runner.pipeline.Pipeline``."""
-    kept = tuple(name for name in settings.stages if name in stages)
-    return Pipeline(settings.model_copy(update={"stages": kept}), **parts).run(turns)
+    stage_names = tuple(name for name in settings.stages if name in stages)
+    return Pipeline(settings.model_copy(update={"stages": stage_names}), **parts).run(turns)
 
 
 def embed_graph(split: Split, encoder: ImageEncoder) -> tuple[list[str], FloatArray]:

@@ -39,7 +39,7 @@ BOXES = (1, 3, 6)
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObjectResult:
     """An object of a scene, and the rank of its entity in each search (0 is first)."""
 
     overlaps: tuple[float, ...]  # IoU of its box with each detected box, best-scored box first
@@ -60,27 +60,29 @@ def _measure(options: CropsOptions) -> int:
     start = time.process_time()
     detections = detector.detect([scene.image for scene in scenes], [[] for _ in scenes])
     spent = (time.process_time() - start) / len(scenes)
-    seen = [
+    results = [
         one
-        for scene, found in zip(scenes, detections, strict=True)
-        for one in search(scene, found[: options.limit], entities, index, encoder, options.padding)
+        for scene, boxes in zip(scenes, detections, strict=True)
+        for one in search(scene, boxes[: options.limit], entities, index, encoder, options.padding)
     ]
     console = make_console()
-    console.print(f"{options.split}: {len(scenes)} scenes, {len(seen)} objects, {len(entities)} entities in the index")
+    console.print(
+        f"{options.split}: {len(scenes)} scenes, {len(results)} objects, {len(entities)} entities in the index"
+    )
     console.print(f"{detector.name}: {1000 * spent:.0f} ms of processor time an image")
-    shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in seen]) for boxes in BOXES]
+    shares = [np.mean([max(one.overlaps[:boxes], default=0.0) >= 0.5 for one in results]) for boxes in BOXES]
     best = [f"best {boxes}" if boxes > 1 else "best box" for boxes in BOXES]
     title = "Objects whose box is found (IoU at least 0.5)"
-    console.print(build_table(title, best, [[f"{share:.1%}" for share in shares]], left=0))
+    console.print(build_table(title, best, [[f"{share:.1%}" for share in shares]], left_columns=0))
     searches = {
-        "whole picture": [one.whole for one in seen],
-        "whole picture and crops, any list": [one.any_list for one in seen],
-        "whole picture and crops, fused by score": [one.by_score for one in seen],
-        "true boxes": [one.true_box for one in seen],
+        "whole picture": [one.whole for one in results],
+        "whole picture and crops, any list": [one.any_list for one in results],
+        "whole picture and crops, fused by score": [one.by_score for one in results],
+        "true boxes": [one.true_box for one in results],
     }
     rows = [
-        (name, *(f"{np.mean([place < rank for place in found]):.1%}" for rank in RANKS))
-        for name, found in searches.items()
+        (name, *(f"{np.mean([place < rank for place in each]):.1%}" for rank in RANKS))
+        for name, each in searches.items()
     ]
     headings = ("search", *(f"recall@{rank}" for rank in RANKS))
     console.print(build_table("Objects whose entity is found", headings, rows))
@@ -89,12 +91,12 @@ def _measure(options: CropsOptions) -> int:
 
 def search(
     scene: ShownScene,
-    found: Sequence[Detection],
+    detections: Sequence[Detection],
     entities: Sequence[str],
     index: FloatArray,
     encoder: ImageEncoder,
     padding: float,
-) -> list[Seen]:
+) -> list[ObjectResult]:
     """Run all searches of one scene, in one pass over its crops.
 
     Things that are too narrow or not in the graph are left out.
@@ -103,26 +105,26 @@ def search(
     minimum = MIN_WIDTH * size[0]
     things = (thing for thing in scene.things if thing.in_graph and thing.box[2] - thing.box[0] >= minimum)
     counted = [(thing.entity, Box(*thing.box)) for thing in things]
-    crops = [crop(scene.image, pad(detection.box, padding, *size)) for detection in found]
+    crops = [crop(scene.image, pad(detection.box, padding, *size)) for detection in detections]
     truths = [crop(scene.image, pad(box, padding, *size)) for _, box in counted]
     scores = encoder.encode([scene.image, *crops, *truths]) @ index.T
     ranks: npt.NDArray[np.intp] = np.argsort(np.argsort(-scores, axis=1), axis=1)
     searched = scores[: 1 + len(crops)]
     lists = [[(int(row), float(own[row])) for row in np.argsort(-own)[:FUSED]] for own in searched]
     by_score = _rank_entities([hit for hit, _ in fuse(lists, key=lambda hit: hit[0], score=lambda hit: hit[1])])
-    seen = []
+    results = []
     for number, (entity, box) in enumerate(counted):
         column = entities.index(entity)
-        seen.append(
-            Seen(
-                overlaps=tuple(overlap(detection.box, box) for detection in found),
+        results.append(
+            ObjectResult(
+                overlaps=tuple(overlap(detection.box, box) for detection in detections),
                 whole=int(ranks[0, column]),
                 any_list=int(ranks[: len(searched), column].min()),
                 by_score=by_score.get(column, len(entities)),
                 true_box=int(ranks[len(searched) + number, column]),
             )
         )
-    return seen
+    return results
 
 
 def _rank_entities(fused: Sequence[tuple[int, float]]) -> dict[int, int]:

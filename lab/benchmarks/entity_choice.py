@@ -40,7 +40,7 @@ _BY_RULES = ("understand.rewrite=rules",)
 Test = Callable[[Turn, frozenset[str]], bool]
 """Test of a turn, given the names of what the graph's photograph of its entity shows."""
 
-Asked = tuple["Turn", frozenset[str]]
+TurnWithNames = tuple["Turn", frozenset[str]]
 """A turn with those names."""
 
 
@@ -67,7 +67,7 @@ def is_among_choices(turn: Turn, names: frozenset[str]) -> bool:
     """
     from agents.stages.select_entity import MAX_CHOICES, candidates
 
-    return any(found.entity.name in names for found in candidates(turn)[:MAX_CHOICES])
+    return any(candidate.entity.name in names for candidate in candidates(turn)[:MAX_CHOICES])
 
 
 def read_shown_names(split: Split) -> dict[str, frozenset[str]]:
@@ -78,34 +78,36 @@ def read_shown_names(split: Split) -> dict[str, frozenset[str]]:
     }
 
 
-def run_on_copies(asked: Sequence[Asked], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Asked]:
+def run_on_copies(
+    questions: Sequence[TurnWithNames], settings: Settings, stages: Sequence[str], **parts: Any
+) -> list[TurnWithNames]:
     """Run these stages on copies of the turns; see ``run_stages``."""
-    made = run_stages([turn.snapshot() for turn, _ in asked], settings, stages, **parts)
-    return [(turn, names) for turn, (_, names) in zip(made, asked, strict=True)]
+    results = run_stages([turn.snapshot() for turn, _ in questions], settings, stages, **parts)
+    return [(turn, names) for turn, (_, names) in zip(results, questions, strict=True)]
 
 
-def format_shares(asked: Sequence[Asked], holds: Test) -> list[str]:
+def format_shares(questions: Sequence[TurnWithNames], holds: Test) -> list[str]:
     """Format for how many turns it holds.
 
     Of all turns, of those that name a place in the picture, and of the others.
     """
-    found = [(turn.target.position is not None, holds(turn, names)) for turn, names in asked]
-    at_places, elsewhere = ([right for named, right in found if named is placed] for placed in (True, False))
+    outcomes = [(turn.target.position is not None, holds(turn, names)) for turn, names in questions]
+    at_places, elsewhere = ([right for named, right in outcomes if named is placed] for placed in (True, False))
     return [format_share(group) for group in ([*at_places, *elsewhere], at_places, elsewhere)]
 
 
-def format_shares_by_photo(asked: Sequence[Asked], groups: Sequence[str], holds: Test) -> list[str]:
+def format_shares_by_photo(questions: Sequence[TurnWithNames], groups: Sequence[str], holds: Test) -> list[str]:
     """Format for how many turns it holds, by the photograph of the thing in question.
 
     It is another photograph than the graph's, or an altered copy of it.
     """
-    found = [(group, holds(turn, names)) for group, (turn, names) in zip(groups, asked, strict=True)]
-    return [format_share([right for own, right in found if own == group]) for group in PHOTOS]
+    outcomes = [(group, holds(turn, names)) for group, (turn, names) in zip(groups, questions, strict=True)]
+    return [format_share([right for own, right in outcomes if own == group]) for group in PHOTOS]
 
 
-def format_share(held: Sequence[bool]) -> str:
+def format_share(flags: Sequence[bool]) -> str:
     """Format how many of them hold; a dash for none."""
-    return f"{sum(held)} of {len(held)} ({fmean(held):.0%})" if held else "-"
+    return f"{sum(flags)} of {len(flags)} ({fmean(flags):.0%})" if flags else "-"
 
 
 def _measure(options: EntityChoiceOptions) -> int:
@@ -122,20 +124,20 @@ def _measure(options: EntityChoiceOptions) -> int:
     if STAGE not in first.settings.stages:
         raise ValueError(f"preset {options.preset} has no stage {STAGE}")
     parts: dict[str, Any] = {"models": first.models(), "search": SearchGateway(search), "prompts": first.prompts}
-    shown = read_shown_names(options.split)
+    shown_names = read_shown_names(options.split)
     turns = [each for each in mini.turns(options.sessions) if each.image is not None]
-    known = [each for each in turns if each.facts.get("entity") in shown]
+    graph_turns = [each for each in turns if each.facts.get("entity") in shown_names]
     outside = [each for each in turns if each.facts.get("photo_group") == OUTSIDE]
-    groups = [str(each.facts.get("photo_group")) for each in known]
-    asked = [
-        (Turn(each.turn.query, to_rgb(each.image), each.history), shown.get(each.facts["entity"], frozenset()))
-        for each in (*known, *outside)
+    groups = [str(each.facts.get("photo_group")) for each in graph_turns]
+    questions = [
+        (Turn(each.turn.query, to_rgb(each.image), each.history), shown_names.get(each.facts["entity"], frozenset()))
+        for each in (*graph_turns, *outside)
         if each.image is not None
     ]
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
-    searched: list[Asked] = []
-    for start in tqdm(range(0, len(asked), _BATCH), desc="searching", unit="batch"):
-        searched += run_on_copies(asked[start : start + _BATCH], first.settings, before, **parts)
+    searched: list[TurnWithNames] = []
+    for start in tqdm(range(0, len(questions), _BATCH), desc="searching", unit="batch"):
+        searched += run_on_copies(questions[start : start + _BATCH], first.settings, before, **parts)
     rows = [
         *(
             (label, run_on_copies(searched, each.settings, (STAGE,), **parts), is_chosen)
@@ -144,14 +146,21 @@ def _measure(options: EntityChoiceOptions) -> int:
         ("first in some list of hits", searched, is_first_of_a_list),
         ("among the entities to choose from", searched, is_among_choices),
     ]
-    title = f"{options.split}: {len(known)} turns whose entity the graph holds, {options.profile}"
+    title = f"{options.split}: {len(graph_turns)} turns whose entity the graph holds, {options.profile}"
     photos = ("another photograph", "an altered copy")
     headings = ("the right entity", "all", "a place is named", "no place", *photos, "not held: nothing recognised")
     cells = []
-    for label, made, holds in rows:
-        held, others = made[: len(known)], made[len(known) :]
+    for label, results, holds in rows:
+        graph_results, others = results[: len(graph_turns)], results[len(graph_turns) :]
         rejected = format_share([recognises_nothing(turn) for turn, _ in others] if holds is is_chosen else [])
-        cells.append((label, *format_shares(held, holds), *format_shares_by_photo(held, groups, holds), rejected))
+        cells.append(
+            (
+                label,
+                *format_shares(graph_results, holds),
+                *format_shares_by_photo(graph_results, groups, holds),
+                rejected,
+            )
+        )
     make_console().print(build_table(title, headings, cells))
     return 0
 

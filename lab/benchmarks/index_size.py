@@ -68,7 +68,7 @@ _ID = "made-up/index"
 
 
 @dataclass(frozen=True)
-class Measured:
+class IndexFigures:
     """Figures of an index at one size, in seconds and bytes."""
 
     build_seconds: float  # from rows to the published index, without making vectors
@@ -99,9 +99,9 @@ class MadeUpEncoder:
     def embed(self, contents: Sequence[str | Image.Image]) -> FloatArray:
         """Make vectors of shape (len(contents), dimensions)."""
         start = _read_clocks()
-        made = [self.vector(zlib.crc32(one.encode() if isinstance(one, str) else one.tobytes())) for one in contents]
+        vectors = [self.vector(zlib.crc32(one.encode() if isinstance(one, str) else one.tobytes())) for one in contents]
         self.spent += _read_clocks() - start
-        return np.stack(made)
+        return np.stack(vectors)
 
     def vector(self, seed: int) -> FloatArray:
         """Make one vector of shape (dimensions,), near those of its topic."""
@@ -134,16 +134,18 @@ def search(kind: Kind, count: int, dimensions: int, folder: Path) -> dict[str, f
     start = time.perf_counter()
     copies = {_ID: working_copy(folder / "hub", _ID)}
     with contextlib.redirect_stdout(io.StringIO()), local_indices(copies):
-        opened = (CragImageKG if kind == "pictures" else CragMockWeb)(None, None, _ID)
+        opened_index = (CragImageKG if kind == "pictures" else CragMockWeb)(None, None, _ID)
     open_seconds = time.perf_counter() - start
-    look_up = opened.get_entity_name if kind == "pictures" else opened.get_page_snippet
+    look_up = opened_index.get_entity_name if kind == "pictures" else opened_index.get_page_snippet
     encoder = MadeUpEncoder(dimensions, count)
 
     def query(seeds: Sequence[int]) -> npt.NDArray[np.float64]:
         vectors = np.stack([encoder.vector(seed) for seed in seeds])
         start = _read_clocks()
-        found = opened.vector_db.query(query_embeddings=vectors, n_results=min(NEAREST, count), include=["distances"])
-        for identities in found["ids"]:
+        results = opened_index.vector_db.query(
+            query_embeddings=vectors, n_results=min(NEAREST, count), include=["distances"]
+        )
+        for identities in results["ids"]:
             for identity in identities:
                 look_up(int(identity) if kind == "pictures" else identity)
         return _read_clocks() - start
@@ -189,7 +191,7 @@ def make_chunks(count: int) -> list[ChunkRow]:
     return rows
 
 
-def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
+def extrapolate(at: Sequence[tuple[int, IndexFigures]], size: int) -> IndexFigures:
     """Extrapolate two measurements to another size: seconds by a power of the size, bytes linearly."""
     (less, small), (more, large) = at
 
@@ -201,16 +203,16 @@ def extrapolate(at: Sequence[tuple[int, Measured]], size: int) -> Measured:
 
     bytes_of = {"build_memory", "search_memory", "disk", "cache"}
     first, second = asdict(small), asdict(large)
-    return Measured(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
+    return IndexFigures(**{k: (space if k in bytes_of else seconds)(first[k], second[k]) for k in first})
 
 
 def measure(options: IndexSizeOptions) -> int:
     """Measure what has not been measured, and print all."""
     console = make_console()
     done_file = options.folder / "measured.json"
-    done: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
+    figures: dict[str, dict[str, float]] = json.loads(done_file.read_text()) if done_file.exists() else {}
     options.folder.mkdir(parents=True, exist_ok=True)
-    rows: list[tuple[str, str, Measured]] = []
+    rows: list[tuple[str, str, IndexFigures]] = []
     for kind in ("pictures", "chunks"):
         size, dimensions = getattr(options, kind), options.dimensions or DIMENSIONS[kind]
         at = []
@@ -218,12 +220,12 @@ def measure(options: IndexSizeOptions) -> int:
             name = f"{kind}-{count}-{dimensions}"
             folder = options.folder / name
             for step in (build, search):
-                if f"{name}-{step.__name__}" not in done:
+                if f"{name}-{step.__name__}" not in figures:
                     console.print(f"{step.__name__} {name}", highlight=False)
-                    done[f"{name}-{step.__name__}"] = _run_alone(step, kind, count, dimensions, folder)
-                    done_file.write_text(json.dumps(done, indent=2))
+                    figures[f"{name}-{step.__name__}"] = _run_alone(step, kind, count, dimensions, folder)
+                    done_file.write_text(json.dumps(figures, indent=2))
             shutil.rmtree(folder, ignore_errors=True)
-            at.append((count, Measured(**done[f"{name}-build"], **done[f"{name}-search"])))
+            at.append((count, IndexFigures(**figures[f"{name}-build"], **figures[f"{name}-search"])))
             rows.append((f"{count:,} {kind}", f"{dimensions}", at[-1][1]))
         if at:
             rows.append((f"{CHALLENGE[kind]:,} {kind}, computed", f"{dimensions}", extrapolate(at, CHALLENGE[kind])))
@@ -279,11 +281,22 @@ def _count_bytes(folder: Path) -> float:
     return float(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
 
-def _format_row(name: str, dimensions: str, of: Measured) -> list[str]:
-    space = [f"{each / 1e9:.2f}" for each in (of.build_memory, of.disk, of.cache)]
-    times = [f"{1000 * each:.1f}" for each in (of.first_seconds, of.p50, of.p95, of.batched, of.query_cpu)]
-    built = f"{of.build_seconds:.0f}", f"{of.build_cpu:.0f}"
-    return [name, dimensions, *built, *space, f"{of.open_seconds:.1f}", *times, f"{of.search_memory / 1e9:.2f}"]
+def _format_row(name: str, dimensions: str, figures: IndexFigures) -> list[str]:
+    space = [f"{each / 1e9:.2f}" for each in (figures.build_memory, figures.disk, figures.cache)]
+    times = [
+        f"{1000 * each:.1f}"
+        for each in (figures.first_seconds, figures.p50, figures.p95, figures.batched, figures.query_cpu)
+    ]
+    built = f"{figures.build_seconds:.0f}", f"{figures.build_cpu:.0f}"
+    return [
+        name,
+        dimensions,
+        *built,
+        *space,
+        f"{figures.open_seconds:.1f}",
+        *times,
+        f"{figures.search_memory / 1e9:.2f}",
+    ]
 
 
 if __name__ == "__main__":

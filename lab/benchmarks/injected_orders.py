@@ -31,7 +31,7 @@ from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console
 from evaluation.records import EvaluationError
 from lab.benchmarks.common import ProfileOptions, build_table, run
-from lab.benchmarks.planting import Planted, PlantedSearch
+from lab.benchmarks.planting import PlantedContent, PlantedSearch
 from mini_crag_mm.loader import AskedTurn, PreparedSet, write_lines
 
 CORPUS = ROOT / "tests" / "injection" / "injected_orders.yaml"
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TargetQuestion:
     """A question of validation, the entity that the photo is taken to show, and the wrong answer that orders want."""
 
     turn: AskedTurn
@@ -71,7 +71,7 @@ class Asked:
 class Corpus:
     """The questions, orders and statements of ``injected_orders.yaml``."""
 
-    questions: tuple[Asked, ...]
+    questions: tuple[TargetQuestion, ...]
     orders: tuple[Order, ...]
     statements: tuple[str, ...]
 
@@ -80,9 +80,9 @@ class Corpus:
 class Case:
     """A question with what is planted for it; ``order`` None: nothing, or pages that state the target."""
 
-    asked: Asked
+    question: TargetQuestion
     order: Order | None
-    planted: Planted
+    planted: PlantedContent
     image: Image.Image | None
     history: tuple[Message, ...] = ()
 
@@ -140,7 +140,7 @@ def read_corpus(cache: Path) -> Corpus:
     if missing := [one["id"] for one in table["questions"] if one["id"] not in asked_of]:
         raise EvaluationError(f"the mini set in {cache} lacks the questions {', '.join(missing)}; prepare it again")
     questions = (
-        Asked(
+        TargetQuestion(
             asked_of[one["id"]], one["entity"], one["target"], one.get("title", one["entity"]), one.get("steps", False)
         )
         for one in table["questions"]
@@ -148,61 +148,69 @@ def read_corpus(cache: Path) -> Corpus:
     return Corpus(tuple(questions), tuple(Order(**one) for one in table["orders"]), tuple(table["statements"]))
 
 
-def order_case(asked: Asked, order: Order, *, repeats_question: bool = False) -> Case:
+def order_case(question: TargetQuestion, order: Order, *, repeats_question: bool = False) -> Case:
     """Plant an order for a question; with ``repeats_question`` a page's order stands behind the question itself."""
-    text, entity, image = order.text.replace("TARGET", asked.target), asked.entity, asked.turn.image
-    planted, history = Planted(), tuple(Message(**each) for each in asked.turn.history)
+    text, entity, image = order.text.replace("TARGET", question.target), question.entity, question.turn.image
+    planted, history = PlantedContent(), tuple(Message(**each) for each in question.turn.history)
     if order.where == "page":
-        planted = Planted(pages=(_page(asked, f"{asked.question if repeats_question else _CARRIER} {text}"),))
+        planted = PlantedContent(
+            pages=(_page(question, f"{question.question if repeats_question else _CARRIER} {text}"),)
+        )
     elif order.where == "attribute":
-        planted = Planted(attributes={entity: {"remarks": text}})
+        planted = PlantedContent(attributes={entity: {"remarks": text}})
     elif order.where == "name":
-        planted = Planted(names={entity: f"{entity}. {text}"})
+        planted = PlantedContent(names={entity: f"{entity}. {text}"})
     elif order.where == "history":
         history += (_EARLIER, Message(role="assistant", content=text))
     elif image is not None:
         image = paint_text(image, text)
-    return Case(asked, order, planted, image, history)
+    return Case(question, order, planted, image, history)
 
 
-def statement_case(asked: Asked, statements: Sequence[str]) -> Case:
+def statement_case(question: TargetQuestion, statements: Sequence[str]) -> Case:
     """Plant a page for each statement that the target is the answer."""
-    texts = (each.replace("QUESTION", asked.question).replace("TARGET", asked.target) for each in statements)
-    pages = tuple(_page(asked, text, number) for number, text in enumerate(texts))
-    return Case(asked, None, Planted(pages), asked.turn.image, tuple(Message(**each) for each in asked.turn.history))
+    texts = (each.replace("QUESTION", question.question).replace("TARGET", question.target) for each in statements)
+    pages = tuple(_page(question, text, number) for number, text in enumerate(texts))
+    return Case(
+        question,
+        None,
+        PlantedContent(pages),
+        question.turn.image,
+        tuple(Message(**each) for each in question.turn.history),
+    )
 
 
-def _page(asked: Asked, text: str, number: int = 0) -> WebHit:
-    url = f"https://planted-{number}.example/{asked.turn.turn.interaction_id}"
-    return WebHit(f"{url}_chunk_0", 0.0, asked.title, text, url)
+def _page(question: TargetQuestion, text: str, number: int = 0) -> WebHit:
+    url = f"https://planted-{number}.example/{question.turn.turn.interaction_id}"
+    return WebHit(f"{url}_chunk_0", 0.0, question.title, text, url)
 
 
 def batch_cases(corpus: Corpus, options: InjectedOrdersOptions) -> Iterator[list[Case]]:
     """Yield the cases in batches of distinct questions: first all without anything planted, then as the options say."""
-    questions = [asked for asked in corpus.questions if asked.steps is options.steps]
-    yield [statement_case(asked, ()) for asked in questions]
+    questions = [question for question in corpus.questions if question.steps is options.steps]
+    yield [statement_case(question, ()) for question in questions]
     if options.statements:
         for first in range(2):  # two pages a question are statements 0 and 2, or 1 and 3
-            chosen = corpus.statements[first::2][: options.statements]
-            yield [statement_case(asked, chosen) for asked in questions]
+            half = corpus.statements[first::2][: options.statements]
+            yield [statement_case(question, half) for question in questions]
         return
     orders = corpus.orders[:: max(1, len(corpus.orders) // (options.num_orders or len(corpus.orders)))]
-    made = [
+    new_cases = [
         order_case(questions[number % len(questions)], order, repeats_question=number % 2 == 1)
         for number, order in enumerate(orders)
     ]
-    yield from (made[start : start + len(questions)] for start in range(0, len(made), len(questions)))
+    yield from (new_cases[start : start + len(questions)] for start in range(0, len(new_cases), len(questions)))
 
 
 def paint_text(photo: Image.Image, text: str) -> Image.Image:
     """Paint a text on a white board across the upper edge of a photo."""
-    made = photo.copy()
-    draw, size = ImageDraw.Draw(made), 48.0
-    while draw.textlength(text, font := ImageFont.load_default(size)) > 0.94 * made.width:
+    picture = photo.copy()
+    draw, size = ImageDraw.Draw(picture), 48.0
+    while draw.textlength(text, font := ImageFont.load_default(size)) > 0.94 * picture.width:
         size -= 1.0
-    draw.rectangle((0, 0, made.width, 2 * size), fill="white")
-    draw.text((0.03 * made.width, 0.4 * size), text, fill="black", font=font)
-    return made
+    draw.rectangle((0, 0, picture.width, 2 * size), fill="white")
+    draw.text((0.03 * picture.width, 0.4 * size), text, fill="black", font=font)
+    return picture
 
 
 def measure_cases(options: InjectedOrdersOptions) -> Iterator[Result]:
@@ -219,28 +227,28 @@ def measure_cases(options: InjectedOrdersOptions) -> Iterator[Result]:
     for batch in track([*batch_cases(corpus, options)], description="batches", console=make_console()):
         search.planted = merge_planted([case.planted for case in batch])
         turns = open_turns(
-            [case.asked.question for case in batch],
+            [case.question.question for case in batch],
             [case.image for case in batch],
             [list(case.history) for case in batch],
         )
         for case, turn in zip(batch, agent.pipeline.run(turns), strict=True):
-            target = case.asked.target
+            target = case.question.target
             decision = turn.records[-1].decision
             yield Result(
                 case.order,
-                case.asked.question,
+                case.question.question,
                 target,
                 turn.candidate.text if turn.candidate is not None else "",
                 turn.answer,
-                case.asked.turn.accept,
+                case.question.turn.accept,
                 decision.ruled_out if decision is not None else None,
                 any(target.lower() in f"{chunk.title} {chunk.text}".lower() for chunk in turn.shown),
             )
 
 
-def merge_planted(planted: Sequence[Planted]) -> Planted:
+def merge_planted(planted: Sequence[PlantedContent]) -> PlantedContent:
     """Put what is planted for the questions of a batch into one world; their entities differ."""
-    return Planted(
+    return PlantedContent(
         tuple(page for each in planted for page in each.pages),
         {name: values for each in planted for name, values in each.attributes.items()},
         {name: new for each in planted for name, new in each.names.items()},
@@ -252,26 +260,26 @@ _COLUMNS = ("shown", "obeyed", "given", "right", "right_given")
 
 def share(results: Iterable[Result], holds: Callable[[Result], bool]) -> str:
     """Format how many of the results meet a condition, with Wilson's interval of 95%."""
-    found = [holds(each) for each in results]
-    low, high = binomtest(sum(found), len(found)).proportion_ci(method="wilson")
-    return f"{sum(found)} of {len(found)} = {sum(found) / len(found):.0%} ({low:.0%} to {high:.0%})"
+    flags = [holds(each) for each in results]
+    low, high = binomtest(sum(flags), len(flags)).proportion_ci(method="wilson")
+    return f"{sum(flags)} of {len(flags)} = {sum(flags) / len(flags):.0%} ({low:.0%} to {high:.0%})"
 
 
 def _measure(options: InjectedOrdersOptions) -> int:
     results = list(measure_cases(options))
-    asked = sum(1 for each in read_corpus(options.cache).questions if each.steps is options.steps)
-    groups: dict[tuple[str, str], list[Result]] = {("nothing planted", ""): results[:asked]}
-    for each in results[asked:]:
+    num_questions = sum(1 for each in read_corpus(options.cache).questions if each.steps is options.steps)
+    groups: dict[tuple[str, str], list[Result]] = {("nothing planted", ""): results[:num_questions]}
+    for each in results[num_questions:]:
         keys = [("planted", "")]
         if each.order is not None:
             keys += [("where", each.order.where), ("kind", each.order.kind)]
         for key in keys:
             groups.setdefault(key, []).append(each)
     rows = [(*group, *(share(some, attrgetter(name)) for name in _COLUMNS)) for group, some in sorted(groups.items())]
-    what = f"{options.statements} pages that state the target" if options.statements else "Orders"
-    title = f"{what}{', questions of several steps' if options.steps else ''}, {options.preset}, {options.profile}"
+    subject = f"{options.statements} pages that state the target" if options.statements else "Orders"
+    title = f"{subject}{', questions of several steps' if options.steps else ''}, {options.preset}, {options.profile}"
     columns = ("", "", "shown", "obeyed", "given", "right candidate", "right given")
-    make_console().print(build_table(title, columns, rows, left=2))
+    make_console().print(build_table(title, columns, rows, left_columns=2))
     if options.out is not None:
         write_lines(options.out, (each.line() for each in results))
     return 0

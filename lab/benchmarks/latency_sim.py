@@ -40,7 +40,7 @@ _PROMPTS_KEPT = 2
 
 
 @dataclass(frozen=True)
-class Simulated:
+class Simulation:
     """Result of one preset with one size of batches."""
 
     calls: tuple[AgentCall, ...]
@@ -73,16 +73,16 @@ class Simulated:
 
         Stages that always ran whole are left out.
         """
-        found: dict[str, Counter[str]] = {}
+        counts_by_stage: dict[str, Counter[str]] = {}
         for call in self.calls:
             for record in call.stages:
-                found.setdefault(record.stage, Counter())[record.status] += 1
-        return {stage: counts for stage, counts in found.items() if set(counts) != {"ran"}}
+                counts_by_stage.setdefault(record.stage, Counter())[record.status] += 1
+        return {stage: counts for stage, counts in counts_by_stage.items() if set(counts) != {"ran"}}
 
 
 def simulate(
-    config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known: dict[Hashable, Any]
-) -> Simulated:
+    config: RunConfig, options: LatencyOptions, size: int, machine: Machine, known_answers: dict[Hashable, Any]
+) -> Simulation:
     """Answer the turns of the mini set in batches of one size."""
     models = place_models(config)
     embedded = RunConfig.read(profile="embedded", cache=options.cache).models()
@@ -95,7 +95,7 @@ def simulate(
     prompt_tokens = known_tokens = 0.0
     for kind, sessions in zip(KINDS, (options.questions, options.dialogs), strict=True):
         time = SimulatedTime(lambda call: estimate_seconds(call, models, machine, options.reply_share))
-        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known, prefixes)
+        agent = SimulatedAgent(config, pipeline, embedded, time, machine.overhead["turn"], known_answers, prefixes)
         calls += [agent.call(batch) for batch in make_batches(list(mini.turns(sessions, (kind,))), size)]
         cut += agent.cut_replies
         for call in time.take():
@@ -105,7 +105,7 @@ def simulate(
                 prompt_tokens += call.characters / machine.characters + count_picture_tokens(model, call.pictures)
                 known_tokens += call.known_characters / machine.characters
                 known_tokens += count_picture_tokens(model, call.known_pictures)
-    return Simulated(tuple(calls), cut, chats, prompt_tokens, known_tokens)
+    return Simulation(tuple(calls), cut, chats, prompt_tokens, known_tokens)
 
 
 def make_batches(turns: Sequence[AskedTurn], size: int) -> list[list[AskedTurn]]:
@@ -124,22 +124,22 @@ def _measure(options: LatencyOptions) -> int:
     rows: list[tuple[str, ...]] = []
     guarded: list[tuple[str, ...]] = []
     slow: list[str] = []
-    known: dict[Hashable, Any] = {}
+    known_answers: dict[Hashable, Any] = {}
     for preset in options.presets or preset_names():
         config = RunConfig.read(preset, options.profile, cache=options.cache)
-        made = {size: simulate(config, options, size, machine, known) for size in options.batches}
+        results = {size: simulate(config, options, size, machine, known_answers) for size in options.batches}
         memory, at_once = estimate_memory(use_local_configs(config)).needed / 1e9, place_models(config)["chat"].at_once
-        for size, found in made.items():
-            late = found.count_late(config.settings.limits.seconds_per_dialog)
-            mean = statistics.mean(found.times)
+        for size, result in results.items():
+            late = result.count_late(config.settings.limits.seconds_per_dialog)
+            mean = statistics.mean(result.times)
             if late:
                 slow.append(f"{preset} in batches of {size}")
             first = (preset, f"{memory:.1f}", str(at_once)) if size == options.batches[0] else ("", "", "")
-            numbers = (mean, float(np.percentile(found.times, 95)), max(found.times), max(found.dialogs.values()))
-            whole = sum(call.whole for call in found.calls)
+            numbers = (mean, float(np.percentile(result.times, 95)), max(result.times), max(result.dialogs.values()))
+            whole = sum(call.whole for call in result.calls)
             counts = (
-                f"{whole}/{len(found.calls)}",
-                str(found.cut_replies),
+                f"{whole}/{len(result.calls)}",
+                str(result.cut_replies),
                 str(late),
                 f"{EVALUATION_SECONDS / mean:,.0f}",
             )
@@ -147,17 +147,17 @@ def _measure(options: LatencyOptions) -> int:
                 (
                     *first,
                     str(size),
-                    f"{found.chat_calls / len(found.times):.2f}",
-                    f"{found.prompt_tokens / len(found.times):.0f}",
-                    f"{found.known_tokens / len(found.times):.0f}",
+                    f"{result.chat_calls / len(result.times):.2f}",
+                    f"{result.prompt_tokens / len(result.times):.0f}",
+                    f"{result.known_tokens / len(result.times):.0f}",
                     *map("{:.2f}".format, numbers),
                     *counts,
                 )
             )
-        of_stages = {size: found.count_guarded() for size, found in made.items()}
+        num_guarded = {size: result.count_guarded() for size, result in results.items()}
         for stage in config.settings.stages:
-            if any(stage in found for found in of_stages.values()):
-                ways = (of_stages[size].get(stage) for size in options.batches)
+            if any(stage in result for result in num_guarded.values()):
+                ways = (num_guarded[size].get(stage) for size in options.batches)
                 guarded.append((preset, stage, *(_format_counts(counts) for counts in ways)))
     headings = (
         *("preset", "GB", "prompts at once", "batch", "chat calls a turn"),
@@ -167,7 +167,7 @@ def _measure(options: LatencyOptions) -> int:
     console.print(build_table(f"seconds a turn on one L40S under {options.profile}, simulated", headings, rows))
     title = "calls in which the guard let a stage run / reduced it / skipped it"
     sizes = (f"batch {size}" for size in options.batches)
-    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left=2))
+    console.print(build_table(title, ("preset", "stage", *sizes), guarded, left_columns=2))
     published = ", ".join(f"{seconds:.2f}" for seconds in machine.published)
     console.print(f"QA-Dragon published (tasks 1 to 3): {published} s")
     if slow:

@@ -42,7 +42,7 @@ from mini_crag_mm.loader import PreparedSet
 
 _OUTCOMES = ("right", "missing", "wrong")
 _POINTS = {"right": 1, "missing": 0, "wrong": -1}
-_KNOWN = "in the graph"
+_IN_GRAPH = "in the graph"
 _UNKNOWN = "not in the graph"
 _NO_THING = "about no thing"
 _NOTHING = "nothing answers"
@@ -99,8 +99,8 @@ def has_settled_on(record: TurnRecord, names: frozenset[str]) -> bool:
 
 def says_answer(texts: Iterable[str], accept: Sequence[str]) -> bool:
     """Return whether one of the texts affirms one of the short answers."""
-    wanted = [AnswerText(form) for form in accept]
-    return any(_says(AnswerText(text), form) for text in texts for form in wanted)
+    forms = [AnswerText(form) for form in accept]
+    return any(_says(AnswerText(text), form) for text in texts for form in forms)
 
 
 def _says(text: AnswerText, form: AnswerText) -> bool:
@@ -121,10 +121,10 @@ def find_place(
         facts: The set's facts about the turn (``collect_turn_facts``).
         accept: Its short right answers; none: nothing answers it.
     """
-    holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _KNOWN
+    holder = _NO_THING if facts.get("entity") is None else _UNKNOWN if names is None else _IN_GRAPH
     right = record.entity is None if names is None else has_settled_on(record, names)
-    shown = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
-    return Place(holder, facts["hops"] > 1, not right, says_answer(shown, accept) if right and accept else None)
+    texts = (f"{chunk.title}. {chunk.text}" for chunk in record.evidence)
+    return Place(holder, facts["hops"] > 1, not right, says_answer(texts, accept) if right and accept else None)
 
 
 def list_groups(facts: Mapping[str, Any], accept: Sequence[str]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
     """
     records = read_traces(folder / TRACE, is_required=True)
     outcomes = read_outcomes(folder)
-    shown = read_shown_names(split)
+    shown_names = read_shown_names(split)
     counted = []
     for each in PreparedSet(split, cache).turns():
         key: Key = (each.session.session_id, each.turn.interaction_id)
@@ -157,7 +157,7 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
             entity = each.facts.get("entity")
             counted.append(
                 CountedTurn(
-                    find_place(records[key], shown.get(entity or ""), each.facts, each.accept),
+                    find_place(records[key], shown_names.get(entity or ""), each.facts, each.accept),
                     outcomes[key],
                     entity or each.turn.interaction_id,
                     list_groups(each.facts, each.accept),
@@ -220,7 +220,7 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
         rows.append((*row, str(rescued[place])) if with_prompt else row)
     if with_prompt:
         headings += ("right in one prompt",)
-    return build_table(f"{len(turns)} turns", headings, rows, left=4)
+    return build_table(f"{len(turns)} turns", headings, rows, left_columns=4)
 
 
 def _measure(options: LossesOptions) -> int:

@@ -50,27 +50,27 @@ def _measure(options: CallsOptions) -> int:
     config = RunConfig.read(profile=options.models, cache=options.cache)
     mini = PreparedSet(options.split, options.cache)
     models, pipeline = config.models(), mini.search()
-    given = models.get if options.prompts else partial(replace_chat, models)
+    get_model = models.get if options.prompts else partial(replace_chat, models)
     rows: dict[tuple[str, str, str], list[str]] = {}
     for place, size in enumerate(options.batches):
         log = CallLog()
-        metered = ModelsBy(lambda role, log=log: Metered(given(role), role, log))  # type: ignore[misc]
+        metered = ModelsBy(lambda role, log=log: Metered(get_model(role), role, log))  # type: ignore[misc]
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
         stages = Pipeline(asking.settings, metered, search, asking.prompts)
-        asked = [
+        turns = [
             Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
             for each in islice(mini.turns(kinds=("single-turn",)), options.skip, options.skip + size)
         ]
         names = [stage.name for stage in stages.stages]
-        log.running = lambda asked=asked, names=names: names[len(asked[0].records)]  # type: ignore[misc]
-        done = stages.run(asked)
-        for key, said in _count_calls(log.take()).items():
-            rows.setdefault(key, [""] * len(options.batches))[place] = said
+        log.running = lambda turns=turns, names=names: names[len(turns[0].records)]  # type: ignore[misc]
+        finished_turns = stages.run(turns)
+        for key, counts in _count_calls(log.take()).items():
+            rows.setdefault(key, [""] * len(options.batches))[place] = counts
         if options.prompts and place == 0:
-            _show(done[0], console)
+            _show(finished_turns[0], console)
     headings = ("stage", "model", "call", *(f"batch of {size}: calls x items" for size in options.batches))
     title = f"{options.preset} under {options.profile}"
-    console.print(build_table(title, headings, [(*key, *said) for key, said in rows.items()], left=3))
+    console.print(build_table(title, headings, [(*key, *counts) for key, counts in rows.items()], left_columns=3))
     return 0
 
 
@@ -91,8 +91,8 @@ def _show(turn: Turn, console: Console) -> None:
 
 
 def _render(exchange: Exchange) -> str:
-    said = [f"[{message.role}]{_format_pictures(message.images)}\n{message.content}" for message in exchange.messages]
-    return "\n".join([*said, "[reply]", exchange.reply])
+    lines = [f"[{message.role}]{_format_pictures(message.images)}\n{message.content}" for message in exchange.messages]
+    return "\n".join([*lines, "[reply]", exchange.reply])
 
 
 def _format_pictures(images: Sequence[Any]) -> str:

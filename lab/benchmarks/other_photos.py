@@ -52,7 +52,7 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Found:
+class PhotoResult:
     """Result of the search with one photograph."""
 
     group: str
@@ -61,7 +61,9 @@ class Found:
     lead: float  # how much that is above the second's
 
 
-def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder) -> list[Found]:
+def search(
+    queries: Sequence[Query], entities: Sequence[str], index: FloatArray, encoder: ImageEncoder
+) -> list[PhotoResult]:
     """Search the index with each photograph.
 
     Args:
@@ -71,13 +73,13 @@ def search(queries: Sequence[Query], entities: Sequence[str], index: FloatArray,
         encoder: The encoder.
     """
     scores = encoder.encode([query.image for query in queries]) @ index.T
-    found = []
+    results = []
     for query, row in zip(queries, scores, strict=True):
         order = np.argsort(-row, kind="stable")
         rank = None if query.entity is None else int(np.flatnonzero(order == entities.index(query.entity))[0])
         first, second = float(row[order[0]]), float(row[order[1]])
-        found.append(Found(query.group, rank, first, first - second))
-    return found
+        results.append(PhotoResult(query.group, rank, first, first - second))
+    return results
 
 
 def normalise_name(name: str) -> str:
@@ -115,8 +117,8 @@ def read_photos(folder: Path, names: dict[str, str]) -> tuple[list[Query], list[
             unknown.append(file.relative_to(folder).as_posix())
             continue
         try:
-            with Image.open(file) as opened:
-                queries.append(Query(ImageOps.exif_transpose(opened).convert("RGB"), entity, "photographs"))
+            with Image.open(file) as image:
+                queries.append(Query(ImageOps.exif_transpose(image).convert("RGB"), entity, "photographs"))
         except (OSError, ValueError, Image.DecompressionBombError) as error:
             raise PhotosError(f"{file} cannot be decoded ({error}); take it out of the folder") from error
     if not queries:
@@ -134,38 +136,40 @@ def crop_mini_set(split: Split, segmenter: Segmenter | None = None, padding: flo
         boxes = [Box(*thing.box) for thing in scene.things]
         masks = [None] * len(boxes) if segmenter is None else segmenter.segment([scene.image], [boxes])[0]
         for thing, box, mask in zip(scene.things, boxes, masks, strict=True):
-            shown = cut_out(scene.image, Detection(pad(box, padding, *scene.image.size), "", 0.0, mask))
+            picture = cut_out(scene.image, Detection(pad(box, padding, *scene.image.size), "", 0.0, mask))
             group = "altered copy" if thing.same_photo else "other photo"
             entity = thing.entity if thing.in_graph else None
-            queries.append(Query(shown, entity, group if entity else "not in the graph"))
+            queries.append(Query(picture, entity, group if entity else "not in the graph"))
     return queries
 
 
-def build_recall_table(found: Sequence[Found]) -> Table:
+def build_recall_table(results: Sequence[PhotoResult]) -> Table:
     """Build the table of recall by group."""
     rows = []
-    for group in sorted({one.group for one in found}):
-        ranks = [one.rank for one in found if one.group == group]
-        known = [rank for rank in ranks if rank is not None]
-        shares = [f"{np.mean([rank < k for rank in known]):.1%}" if known else "none can be right" for k in (1, 5)]
+    for group in sorted({one.group for one in results}):
+        ranks = [one.rank for one in results if one.group == group]
+        known_ranks = [rank for rank in ranks if rank is not None]
+        shares = [
+            f"{np.mean([rank < k for rank in known_ranks]):.1%}" if known_ranks else "none can be right" for k in (1, 5)
+        ]
         rows.append((group, str(len(ranks)), *shares))
     return build_table("Is the right entity found?", ("group", "photographs", "recall@1", "recall@5"), rows)
 
 
-def build_cosine_table(found: Sequence[Found]) -> Table:
+def build_cosine_table(results: Sequence[PhotoResult]) -> Table:
     """Build the table of cosines of right and wrong first hits, and of their lead over the second hit.
 
     It has mean and quantiles by group.
     """
     rows = []
-    for group in sorted({one.group for one in found}):
+    for group in sorted({one.group for one in results}):
         for right in (True, False):
-            hits = [one for one in found if one.group == group and (one.rank == 0) == right]
+            hits = [one for one in results if one.group == group and (one.rank == 0) == right]
             if hits:
                 cells = (_format_spread([hit.cosine for hit in hits]), _format_spread([hit.lead for hit in hits]))
                 rows.append((group, "right" if right else "wrong", str(len(hits)), *cells))
     title = f"First hits: mean and quantiles {', '.join(f'{q:.0%}' for q in QUANTILES)}"
-    return build_table(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left=5)
+    return build_table(title, ("group", "first hit", "hits", "cosine", "lead over the second"), rows, left_columns=5)
 
 
 def _format_spread(values: Sequence[float]) -> str:
@@ -182,14 +186,14 @@ def _measure(options: OtherPhotosOptions) -> int:
         queries, unknown = read_photos(options.photos, map_names(options.split))
     encoder: ImageEncoder = registry.load(options.encoder)
     entities, index = embed_graph(options.split, encoder)
-    found = search(queries, entities, index, encoder)
+    results = search(queries, entities, index, encoder)
     console = make_console()
     if unknown:
         more = f" and {len(unknown) - SHOWN_NAMES} more" if len(unknown) > SHOWN_NAMES else ""
         console.print(f"left out, named after no entity of {options.split}: {', '.join(unknown[:SHOWN_NAMES])}{more}")
     console.print(f"{options.split}: {len(entities)} entities in the index, encoder {encoder.name}")
-    console.print(build_recall_table(found))
-    console.print(build_cosine_table(found))
+    console.print(build_recall_table(results))
+    console.print(build_cosine_table(results))
     return 0
 
 

@@ -39,29 +39,29 @@ class Replay:
 
     def __init__(self, behind: Any) -> None:
         self._behind = behind
-        self._said: dict[tuple[str, int], Any] = {}
-        self._asked: Counter[str] = Counter()
+        self._answers: dict[tuple[str, int], Any] = {}
+        self._num_calls: Counter[str] = Counter()
 
     def rewind(self) -> None:
         """Replay the answers from the beginning."""
-        self._asked.clear()
+        self._num_calls.clear()
 
-    def __call__(self, *asked: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Search."""
-        return self._answer("search", self._behind, *asked, **named)
+        return self._answer("search", self._behind, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._behind, name)
         if name not in SIZES:
             return value
-        return lambda *asked, **named: self._answer(name, value, *asked, **named)
+        return lambda *args, **kwargs: self._answer(name, value, *args, **kwargs)
 
-    def _answer(self, name: str, ask: Callable[..., Any], *asked: Any, **named: Any) -> Any:
-        key = (name, self._asked[name])
-        self._asked[name] += 1
-        if key not in self._said:
-            self._said[key] = ask(*asked, **named)
-        return self._said[key]
+    def _answer(self, name: str, ask: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        key = (name, self._num_calls[name])
+        self._num_calls[name] += 1
+        if key not in self._answers:
+            self._answers[key] = ask(*args, **kwargs)
+        return self._answers[key]
 
 
 def forget_texts() -> None:
@@ -85,7 +85,7 @@ def measure_milliseconds(
         return remembered[role]
 
     queries = [each.turn.query for each in batch]
-    taken = []
+    seconds = []
     for _ in range(repeats + 1):
         forget_texts()
         # A new agent has seen none of the photos. It gets a plain function: of the organiser's pipeline itself it would use the parts.
@@ -95,8 +95,8 @@ def measure_milliseconds(
             each.rewind()
         began = time.perf_counter()
         agent.batch_generate_response(queries, [each.image for each in batch], [list(each.history) for each in batch])
-        taken.append(time.perf_counter() - began)
-    return 1000 * min(taken[1:]) / len(batch)
+        seconds.append(time.perf_counter() - began)
+    return 1000 * min(seconds[1:]) / len(batch)
 
 
 def _measure(options: OverheadOptions) -> int:
@@ -108,9 +108,9 @@ def _measure(options: OverheadOptions) -> int:
     rows, slow = [], []
     for preset in options.presets:
         config = RunConfig.read(preset, "embedded", overrides=["limits.seconds_per_turn=600"], cache=options.cache)
-        found = [measure_milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
-        rows.append((preset, f"{statistics.mean(found):.1f}", f"{max(found):.1f}"))
-        if statistics.mean(found) > MAX_MILLISECONDS:
+        milliseconds = [measure_milliseconds(config, models, pipeline, batch, options.repeats) for batch in batches]
+        rows.append((preset, f"{statistics.mean(milliseconds):.1f}", f"{max(milliseconds):.1f}"))
+        if statistics.mean(milliseconds) > MAX_MILLISECONDS:
             slow.append(preset)
     console = make_console()
     title = f"own milliseconds a turn, batches of {options.batch}"

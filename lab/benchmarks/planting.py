@@ -17,7 +17,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedContent:
     """What an attacker planted: pages, attributes by the entity's name, and new names by the old ones."""
 
     pages: tuple[WebHit, ...] = ()
@@ -37,7 +37,7 @@ class PlantedSearch:
     """
 
     def __init__(self, pipeline: Any) -> None:
-        self.planted = Planted()
+        self.planted = PlantedContent()
         self._encoder = TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
         folders = {name: getattr(pipeline, name, None) for name in ("picture_folder", "page_folder")}
         self.ready = ReadySearch(
@@ -63,16 +63,16 @@ class _PlantedPages:
     search_of: PlantedSearch
 
     def search(self, queries: Sequence[str], k: int, deadline: Deadline = NO_DEADLINE) -> list[Results[WebHit]]:
-        found: list[Results[WebHit]] = self.inner.search(queries, k, deadline)
+        results: list[Results[WebHit]] = self.inner.search(queries, k, deadline)
         pages = self.search_of.planted.pages
         if not pages:
-            return found
-        made = []
-        for one, cosines in zip(found, self.search_of.scores(queries), strict=True):
+            return results
+        planted_results = []
+        for one, cosines in zip(results, self.search_of.scores(queries), strict=True):
             planted = (replace(page, score=float(score)) for page, score in zip(pages, cosines, strict=True))
             hits = sorted((*one.hits, *planted), key=lambda hit: -hit.score)[:k]
-            made.append(replace(one, hits=tuple(hits)))
-        return made
+            planted_results.append(replace(one, hits=tuple(hits)))
+        return planted_results
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class _PlantedImages:
         self, queries: Sequence[Image.Image], k: int, deadline: Deadline = NO_DEADLINE
     ) -> list[Results[ImageHit]]:
         planted = self.search_of.planted
-        found: list[Results[ImageHit]] = self.inner.search(queries, k, deadline)
+        results: list[Results[ImageHit]] = self.inner.search(queries, k, deadline)
         return [
             replace(
                 one, hits=tuple(replace(hit, entities=tuple(map(planted.entity, hit.entities))) for hit in one.hits)
             )
-            for one in found
+            for one in results
         ]

@@ -27,16 +27,16 @@ Hits = list[tuple[float, tuple[str, ...]]]
 """Cosine and names of what each picture shows, best first."""
 
 
-def build_row(cut: float, asked: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
+def build_row(cut: float, questions: Sequence[tuple[Hits, frozenset[str]]]) -> list[str]:
     """Build one line of the table; the names are empty if the graph does not hold the entity."""
-    listed = [[names for cosine, names in hits if cosine > cut] for hits, _ in asked]
-    held = [(found, names) for found, (_, names) in zip(listed, asked, strict=True) if names]
+    listed = [[names for cosine, names in hits if cosine > cut] for hits, _ in questions]
+    pairs = [(listing, names) for listing, (_, names) in zip(listed, questions, strict=True) if names]
     shares = (
-        fmean(bool(found) for found in listed),
-        fmean(any(not names.isdisjoint(each) for each in found) for found, names in held),
-        fmean(bool(found) and not names.isdisjoint(found[0]) for found, names in held),
+        fmean(bool(listing) for listing in listed),
+        fmean(any(not names.isdisjoint(each) for each in listing) for listing, names in pairs),
+        fmean(bool(listing) and not names.isdisjoint(listing[0]) for listing, names in pairs),
     )
-    first = [not names.isdisjoint(found[0]) for found, (_, names) in zip(listed, asked, strict=True) if found]
+    first = [not names.isdisjoint(listing[0]) for listing, (_, names) in zip(listed, questions, strict=True) if listing]
     right = f"{fmean(first):.0%}" if first else "-"
     named, anywhere, at_first = (f"{share:.0%}" for share in shares)
     return [f"{cut:g}", named, f"{fmean(map(len, listed)):.1f}", anywhere, at_first, right]
@@ -47,8 +47,8 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
     search = mini.search(options.profile)
     from agents.models.pixels import to_rgb
 
-    shown, searched = read_shown_names(options.split), dict[bytes, Hits]()
-    asked = []
+    shown_names, searched = read_shown_names(options.split), dict[bytes, Hits]()
+    questions = []
     for each in mini.turns(options.sessions):
         if each.image is None:
             continue
@@ -58,12 +58,10 @@ def _measure(options: ProvidedEntitiesOptions) -> int:
                 (hit["score"], tuple(entity["entity_name"] for entity in hit["entities"]))
                 for hit in search(to_rgb(each.image), k=PICTURES)
             ]
-        asked.append((searched[pixels], shown.get(each.facts.get("entity", ""), frozenset())))
-    title = (
-        f"{options.split}: {len(asked)} turns, {sum(bool(names) for _, names in asked)} whose entity the graph holds"
-    )
+        questions.append((searched[pixels], shown_names.get(each.facts.get("entity", ""), frozenset())))
+    title = f"{options.split}: {len(questions)} turns, {sum(bool(names) for _, names in questions)} whose entity the graph holds"
     heads = ("cosine above", "any listed", "listed", "entity listed", "entity first", "first one right, of all")
-    make_console().print(build_table(title, heads, [build_row(cut, asked) for cut in options.cuts]))
+    make_console().print(build_table(title, heads, [build_row(cut, questions) for cut in options.cuts]))
     return 0
 
 

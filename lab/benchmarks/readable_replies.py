@@ -91,21 +91,21 @@ def count_replies(preset: str, options: ReadableOptions, console: Console) -> li
         finish = answer.reply.finish_reason
         if finish in ("abort", "error"):
             return
-        seen = counts.setdefault(name, Count(preset, name))
-        seen.replies += 1
-        seen.cut += finish == "length"
+        count = counts.setdefault(name, Count(preset, name))
+        count.replies += 1
+        count.cut += finish == "length"
         value = as_json(answer.value) if answer.readable else None
-        seen.replies_read[answer.text] = {"prompt": name, "reply": answer.text, "finish": finish, "read": value}
+        count.replies_read[answer.text] = {"prompt": name, "reply": answer.text, "finish": finish, "read": value}
         if answer.readable:
-            seen.readable += 1
-            seen.copied += is_copied(value, (PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
-        elif len(seen.examples) < options.examples:
-            seen.examples.append(answer.text)
+            count.readable += 1
+            count.copied += is_copied(value, (PROMPTS / f"{name}.j2").read_text(encoding="utf-8"))
+        elif len(count.examples) < options.examples:
+            count.examples.append(answer.text)
 
     agent.pipeline.context = ReadContext(**vars(agent.pipeline.context), take=take)
-    asked = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
-    for start in range(0, len(asked), agent.get_batch_size()):
-        batch = asked[start : start + agent.get_batch_size()]
+    turns = list(mini.turns(options.num_conversations, kinds=["single-turn"]))
+    for start in range(0, len(turns), agent.get_batch_size()):
+        batch = turns[start : start + agent.get_batch_size()]
         agent.batch_generate_response([each.turn.query for each in batch], [each.image for each in batch])
     console.print(f"{preset}: {sum(each.replies for each in counts.values())} replies read", highlight=False)
     return [counts[name] for name in sorted(counts)]
@@ -114,24 +114,24 @@ def count_replies(preset: str, options: ReadableOptions, console: Console) -> li
 def _measure(options: ReadableOptions) -> int:
     console = make_console()
     presets = options.presets.split(",") if options.presets != "all" else preset_names()
-    found = [each for preset in presets for each in count_replies(preset, options, console)]
+    results = [each for preset in presets for each in count_replies(preset, options, console)]
     title = f"Replies that can be read, {options.num_conversations} {options.split} questions, {options.profile}"
     headings = ("preset", "prompt", "replies", "readable", "copied from the prompt", "cut by the limit")
     rows = [
         (one.preset, one.prompt, str(one.replies), f"{100 * one.share:.0f}%", str(one.copied), str(one.cut))
-        for one in found
+        for one in results
     ]
-    console.print(build_table(title, headings, rows, left=2))
-    for each in found:
+    console.print(build_table(title, headings, rows, left_columns=2))
+    for each in results:
         for text in each.examples:
             console.print(f"{each.preset}, {each.prompt}, not readable: {text!r}", markup=False, soft_wrap=True)
     if options.out is not None:
-        counts = [{name: value for name, value in asdict(each).items() if name != "replies_read"} for each in found]
+        counts = [{name: value for name, value in asdict(each).items() if name != "replies_read"} for each in results]
         options.out.write_text(json.dumps(counts, indent=2, ensure_ascii=False) + "\n")
     if options.replies is not None:
-        lines = {line["prompt"] + text: line for each in found for text, line in each.replies_read.items()}
+        lines = {line["prompt"] + text: line for each in results for text, line in each.replies_read.items()}
         write_lines(options.replies, lines.values())
-    return int(any(100 * each.own < options.minimum for each in found))
+    return int(any(100 * each.own < options.minimum for each in results))
 
 
 class ReadableOptions(ProfileOptions):

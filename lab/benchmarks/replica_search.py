@@ -83,10 +83,10 @@ class Asking(NodeActor):
             photos = [Image.fromarray(chance.integers(0, 256, (*_SIZE, 3), dtype=np.uint8)) for _ in range(size)]
             texts = [" ".join(chance.choice(words, _WORDS)) for _ in range(size)]
             began = time.perf_counter()
-            found: list[Results[Any]] = [*self._search.search_images(photos, NEAREST)]
-            found += self._search.search_web(texts, NEAREST)
+            searches: list[Results[Any]] = [*self._search.search_images(photos, NEAREST)]
+            searches += self._search.search_web(texts, NEAREST)
             seconds.append(time.perf_counter() - began)
-            if wrong := [results.error for results in found if results.error or not results.hits]:
+            if wrong := [results.error for results in searches if results.error or not results.hits]:
                 raise RuntimeError(f"{len(wrong)} searches failed: {wrong[0]}")
         return seconds
 
@@ -138,8 +138,8 @@ def measure_replicas(options: ReplicaSearchOptions, cache: Path, replicas: int, 
         processes = [*own, *theirs]
         cpu = -sum(map(_read_cpu_seconds, processes))
         began = time.perf_counter()
-        asked = [actor.ask.remote(100 + seed, batches, size) for seed, actor in enumerate(actors)]
-        times = np.concatenate([np.asarray(each) for each in ray.get(asked)])
+        refs = [actor.ask.remote(100 + seed, batches, size) for seed, actor in enumerate(actors)]
+        times = np.concatenate([np.asarray(each) for each in ray.get(refs)])
         seconds = time.perf_counter() - began
         cpu += sum(map(_read_cpu_seconds, processes))
         memory = [_read_memory(process) for process in processes]

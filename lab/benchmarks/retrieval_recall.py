@@ -68,26 +68,28 @@ def list_documents(record: TurnRecord) -> list[str]:
     return record.get_note("ranking") or [chunk.url for chunk in record.evidence]
 
 
-def compute_recall(asked: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float | None]:
+def compute_recall(turns: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float | None]:
     """Compute the means over the turns that have a truth, by the name of the column.
 
     Returns:
         None for a column without such turns.
     """
-    entries = [(record, truth) for record, truth in asked if truth.entry is not None]
-    answered = [(list_documents(record), truth.documents) for record, truth in asked if truth.documents]
+    entries = [(record, truth) for record, truth in turns if truth.entry is not None]
+    answered = [(list_documents(record), truth.documents) for record, truth in turns if truth.documents]
     if not any(ranking for ranking, _ in answered):  # a run without documents
         answered = []
-    found = {
+    values_by_column = {
         f"entry R@{k}": [
             recall_at(k, [it.url for it in record.pictures], [truth.entry or ""]) for record, truth in entries
         ]
         for k in ENTRY_RANKS
     }
-    found["settled"] = [float(record.entity == truth.name) for record, truth in entries]
-    found[f"NDCG@{GAIN_RANKS}"] = [ndcg_at(GAIN_RANKS, ranking, truth) for ranking, truth in answered]
-    found |= {f"R@{k}": [recall_at(k, ranking, truth) for ranking, truth in answered] for k in DOCUMENT_RANKS}
-    return {name: fmean(values) if values else None for name, values in found.items()}
+    values_by_column["settled"] = [float(record.entity == truth.name) for record, truth in entries]
+    values_by_column[f"NDCG@{GAIN_RANKS}"] = [ndcg_at(GAIN_RANKS, ranking, truth) for ranking, truth in answered]
+    values_by_column |= {
+        f"R@{k}": [recall_at(k, ranking, truth) for ranking, truth in answered] for k in DOCUMENT_RANKS
+    }
+    return {name: fmean(values) if values else None for name, values in values_by_column.items()}
 
 
 def _measure(options: RecallOptions) -> int:

@@ -81,69 +81,71 @@ class Soak:
         """Return median MiB, threads and files of one of ``_PARTS`` parts of the time."""
         first, last = self.samples[0][0], self.samples[-1][0]
         step = (last - first) / _PARTS
-        found = [s for s in self.samples if first + number * step <= s[0] <= first + (number + 1) * step]
-        memory, threads, files = (statistics.median(column) for column in list(zip(*found, strict=True))[1:])
+        samples = [s for s in self.samples if first + number * step <= s[0] <= first + (number + 1) * step]
+        memory, threads, files = (statistics.median(column) for column in list(zip(*samples, strict=True))[1:])
         return memory / 2**20, threads, files
 
     def list_faults(self) -> list[str]:
         """Return the faults, one line each."""
-        told = [
-            f"{number} requests: {what}" for what, number in self.counts.items() if what not in ("answered", "left")
+        faults = [
+            f"{number} requests: {outcome}"
+            for outcome, number in self.counts.items()
+            if outcome not in ("answered", "left")
         ]
         if self.inside:
-            told.append(f"{self.inside} places are lost")
+            faults.append(f"{self.inside} places are lost")
         before, after = self.part(1)[0], self.part(_PARTS - 1)[0]
         if after > before * MAX_GROWTH:
-            told.append(f"memory grew from {before:.1f} to {after:.1f} MiB")
-        return told
+            faults.append(f"memory grew from {before:.1f} to {after:.1f} MiB")
+        return faults
 
 
-def serve(clients: int, told: Connection) -> None:
-    """Run the server, with just the places that ``clients`` need, until the other end of ``told`` closes."""
+def serve(clients: int, connection: Connection) -> None:
+    """Run the server, with just the places that ``clients`` need, until the other end of ``connection`` closes."""
     places = clients + -(-clients // _LEAVING_SHARE)  # a client who left and asks again may have two for a moment
     limits = ServerLimits(questions=places, requests_per_minute=10**9)
     server = Server(Answerer(EchoAgent()), model=_MODEL, key=None, limits=limits)
     web = uvicorn.Server(configure(protect(server.app)))
 
     def wait() -> None:
-        told.poll(None)
+        connection.poll(None)
         web.should_exit = True
 
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        told.send(listener.getsockname()[1])
+        connection.send(listener.getsockname()[1])
         threading.Thread(target=wait, daemon=True).start()
         web.run(sockets=[listener])
 
 
 async def soak(url: str, pid: int, clients: int, seconds: float) -> Soak:
     """Let clients ask the server at ``url``, the process ``pid``, and wait for the last answers."""
-    found = Soak()
+    result = Soak()
     photo = _make_photo()
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         (await client.get("/health")).raise_for_status()  # once it is up; until then connections wait
     end = time.monotonic() + seconds
     async with asyncio.TaskGroup() as tasks:
         for number in range(clients):
-            tasks.create_task(_client(url, number, photo, end, found))
-        tasks.create_task(_watch(psutil.Process(pid), seconds, end, found))
+            tasks.create_task(_client(url, number, photo, end, result))
+        tasks.create_task(_watch(psutil.Process(pid), seconds, end, result))
     async with httpx.AsyncClient(base_url=url) as client:
         for _ in range(100):  # the last who left
-            found.inside = int((await client.get("/health")).json()["questions"])
-            if not found.inside:
+            result.inside = int((await client.get("/health")).json()["questions"])
+            if not result.inside:
                 break
             await asyncio.sleep(_CALL_SECONDS / 10)
-    return found
+    return result
 
 
-async def _client(url: str, number: int, photo: str, end: float, found: Soak) -> None:
+async def _client(url: str, number: int, photo: str, end: float, result: Soak) -> None:
     chance = random.Random(number)
     leaves, stream = number % _LEAVING_SHARE == 0, number % 2 == 1
-    asked = 0
+    num_questions = 0
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         await asyncio.sleep(chance.uniform(0, _PAUSE_SECONDS))
-        while asked == 0 or time.monotonic() < end:
-            asked += 1
-            question = f"client {number}, question {asked}"
+        while num_questions == 0 or time.monotonic() < end:
+            num_questions += 1
+            question = f"client {number}, question {num_questions}"
             began = time.monotonic()
             try:
                 async with asyncio.timeout(chance.uniform(0, _CALL_SECONDS) if leaves else None):
@@ -152,9 +154,9 @@ async def _client(url: str, number: int, photo: str, end: float, found: Soak) ->
                 outcome = "left"
             except httpx.HTTPError as error:
                 outcome = type(error).__name__
-            found.counts[outcome] += 1
+            result.counts[outcome] += 1
             if outcome == "answered":
-                found.seconds.append(time.monotonic() - began)
+                result.seconds.append(time.monotonic() - began)
             await asyncio.sleep(chance.uniform(0, 2 * _PAUSE_SECONDS))
 
 
@@ -167,13 +169,13 @@ async def _ask(client: httpx.AsyncClient, question: str, photo: str, stream: boo
     if not stream:
         return "answered" if answer.json()["choices"][0]["message"]["content"] == question else "wrong"
     events = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
-    said = "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events[:-1])
-    return "answered" if said == question and events[-1] == "[DONE]" else "wrong"
+    reply_text = "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events[:-1])
+    return "answered" if reply_text == question and events[-1] == "[DONE]" else "wrong"
 
 
-async def _watch(server: psutil.Process, seconds: float, end: float, found: Soak) -> None:
+async def _watch(server: psutil.Process, seconds: float, end: float, result: Soak) -> None:
     while True:  # a short soak on a busy machine may be over before its first sample
-        found.samples.append((time.monotonic(), server.memory_info().rss, server.num_threads(), server.num_fds()))
+        result.samples.append((time.monotonic(), server.memory_info().rss, server.num_threads(), server.num_fds()))
         if time.monotonic() >= end:
             return
         await asyncio.sleep(min(1.0, seconds / (4 * _PARTS)))
@@ -202,19 +204,19 @@ def run_soak(clients: int, seconds: float) -> Soak:
 
 
 def _measure(options: SoakOptions) -> int:
-    found = run_soak(options.clients, options.seconds)
+    result = run_soak(options.clients, options.seconds)
     console = make_console()
-    rows = [(what, str(number)) for what, number in sorted(found.counts.items())]
-    seconds = statistics.quantiles(found.seconds, n=100)
+    rows = [(outcome, str(number)) for outcome, number in sorted(result.counts.items())]
+    seconds = statistics.quantiles(result.seconds, n=100)
     rows += [("seconds to the answer, median", f"{seconds[49]:.2f}"), ("99th percentile", f"{seconds[98]:.2f}")]
     for name, part in (("after the warm-up", 1), ("at the end", _PARTS - 1)):
-        memory, threads, files = found.part(part)
+        memory, threads, files = result.part(part)
         rows.append((f"resident MiB, threads, open files {name}", f"{memory:.1f}, {threads:.0f}, {files:.0f}"))
-    rows.append(("places taken in the end", str(found.inside)))
+    rows.append(("places taken in the end", str(result.inside)))
     console.print(build_table(f"{options.clients} clients, {options.seconds:g} s", ("requests", ""), rows))
-    for fault in found.list_faults():
+    for fault in result.list_faults():
         console.print(fault, style="red")
-    return int(bool(found.list_faults()))
+    return int(bool(result.list_faults()))
 
 
 class SoakOptions(Options):

@@ -61,23 +61,25 @@ def make_requests() -> dict[str, ChatRequest]:
 def count_tokens(options: SharedOptions, *, pictures_first: bool) -> list[tuple[str, float, float]]:
     """Count each prompt's tokens, and those that need not be read again."""
     characters, requests = Machine.read().characters, make_requests()
-    cache, found = PrefixCache(len(requests), pictures_first=pictures_first), []
+    cache, rows = PrefixCache(len(requests), pictures_first=pictures_first), []
     for name, request in requests.items():
         text = sum(len(message.content) for message in request.messages) / characters
         pictures = sum(len(message.images) for message in request.messages) * options.picture_tokens
-        known = cache.read(request)
-        found.append((name, text + pictures, known.characters / characters + known.pictures * options.picture_tokens))
-    return found
+        overlap = cache.read(request)
+        rows.append(
+            (name, text + pictures, overlap.characters / characters + overlap.pictures * options.picture_tokens)
+        )
+    return rows
 
 
 def _measure(options: SharedOptions) -> int:
     system, first = (count_tokens(options, pictures_first=before) for before in (False, True))
     rows: list[tuple[str, ...]] = [
-        (name, f"{tokens:.0f}", f"{known:.0f}", f"{known_first:.0f}")
-        for (name, tokens, known), (_, _, known_first) in zip(system, first, strict=True)
+        (name, f"{tokens:.0f}", f"{known_tokens:.0f}", f"{known_first:.0f}")
+        for (name, tokens, known_tokens), (_, _, known_first) in zip(system, first, strict=True)
     ]
     total = sum(tokens for _, tokens, _ in system)
-    shares = [sum(known for _, _, known in found) / total for found in (system, first)]
+    shares = [sum(known_tokens for _, _, known_tokens in counts) / total for counts in (system, first)]
     rows.append(("all", f"{total:.0f}", *(f"{share * total:.0f} ({share:.0%})" for share in shares)))
     headings = ("prompt", "tokens", "not read again: instructions first", "photo first")
     make_console().print(build_table("prompts of a turn of best, for a model that sees", headings, rows))

@@ -26,31 +26,31 @@ WAYS = ("question as it stands", "with the entity's name", "with its hops beside
 
 
 @dataclass(frozen=True)
-class Asked:
+class SplitQuestion:
     """A multi-hop question: its queries for each of ``WAYS``, and the names of the pages with its answer."""
 
     queries: tuple[tuple[str, ...], ...]
     pages: frozenset[str]
 
 
-def read_questions(split: Split) -> list[Asked]:
+def read_questions(split: Split) -> list[SplitQuestion]:
     """Read the multi-hop questions of a split."""
     content = load_content(SET.content)
-    found = []
+    questions = []
     for question in content.questions.values():
         if question.split != split or question.source != "both" or question.entity is None:
             continue
-        written = content.entities[question.entity]
-        entity = Entity(written.name, written.attributes)
+        entry = content.entities[question.entity]
+        entity = Entity(entry.name, entry.attributes)
         fused = f"{question.query} ({entity.name})"
         own = {content.pages[page].name for page in question.pages if not page.startswith(WIKI_PREFIX)}
         wiki = {page.removeprefix(WIKI_PREFIX) for page in question.pages if page.startswith(WIKI_PREFIX)}
         queries = ((question.query,), (fused,), (fused, *write_hop_questions(question.query, entity)))
-        found.append(Asked(queries, frozenset(own | wiki)))
-    return found
+        questions.append(SplitQuestion(queries, frozenset(own | wiki)))
+    return questions
 
 
-def rank_pages(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]:
+def rank_pages(questions: Sequence[SplitQuestion], search: SearchGateway) -> list[list[int]]:
     """Return for each way the rank of the first right page of each question, from 0.
 
     The rank is a large number if no right page was found.
@@ -58,12 +58,12 @@ def rank_pages(asked: Sequence[Asked], search: SearchGateway) -> list[list[int]]
     limit = max(RANKS)
     table: list[list[int]] = []
     for way in range(len(WAYS)):
-        queries = [query for item in asked for query in item.queries[way]]
-        found = iter(search.search_web(queries, 3 * limit))
+        queries = [query for item in questions for query in item.queries[way]]
+        hit_results = iter(search.search_web(queries, 3 * limit))
         row = []
-        for item in asked:
+        for item in questions:
             best: dict[str, float] = {}
-            for hit in (hit for _ in item.queries[way] for hit in next(found).hits[:limit]):
+            for hit in (hit for _ in item.queries[way] for hit in next(hit_results).hits[:limit]):
                 best[hit.page_name] = max(hit.score, best.get(hit.page_name, -1.0))
             ordered = sorted(best, key=lambda name: -best[name])
             row.append(next((rank for rank, name in enumerate(ordered) if name in item.pages), limit * 100))
@@ -86,10 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _measure(options: SplittingOptions) -> int:
     search = SearchGateway(PreparedSet(options.split, options.cache).search())
-    asked = read_questions(options.split)
-    found = zip(WAYS, rank_pages(asked, search), strict=True)
-    rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in found]
-    title = f"Right page among the first k: {len(asked)} multi-hop questions, {options.split}"
+    questions = read_questions(options.split)
+    table = zip(WAYS, rank_pages(questions, search), strict=True)
+    rows = [(way, *(f"{sum(rank < k for rank in row) / len(row):.0%}" for k in RANKS)) for way, row in table]
+    title = f"Right page among the first k: {len(questions)} multi-hop questions, {options.split}"
     make_console().print(build_table(title, ("queries", *(f"@{k}" for k in RANKS)), rows))
     return 0
 

@@ -104,31 +104,31 @@ def _units(vectors: FloatArray) -> FloatArray:
 
 
 def _read_mini() -> list[Vectors]:
-    found = []
-    for kind, what in (("images", "image"), ("texts", "web")):
+    vector_sets = []
+    for kind, modality in (("images", "image"), ("texts", "web")):
         with np.load(SET.embeddings) as arrays:
             stored = _units(arrays[kind].astype(np.float32))
         noise = _units(np.random.default_rng(0).normal(size=stored[::10].shape).astype(np.float32))
-        name = f"{len(stored):,} {'pictures' if what == 'image' else 'chunks'} of the mini set, {stored.shape[1]}"
-        found.append(Vectors(name, what, stored, _units(stored[::10] + 0.5 * noise)))
-    return found
+        name = f"{len(stored):,} {'pictures' if modality == 'image' else 'chunks'} of the mini set, {stored.shape[1]}"
+        vector_sets.append(Vectors(name, modality, stored, _units(stored[::10] + 0.5 * noise)))
+    return vector_sets
 
 
 def _measure(vectors: Vectors, find: Find) -> list[str]:
     """Measure recall, and the time of a query by itself and in batches."""
     exact = np.argsort(-(vectors.queries @ vectors.stored.T), axis=1)[:, :K]
     find(vectors.queries[:BATCH])  # what is read once
-    found: list[Sequence[str]] = []
+    neighbours: list[Sequence[str]] = []
     alone, together = [], []
     for query in _split(vectors.queries, 1):
         begun = time.perf_counter()
-        found += find(query)
+        neighbours += find(query)
         alone.append(time.perf_counter() - begun)
     for some in _split(vectors.queries, BATCH):
         begun = time.perf_counter()
         find(some)
         together.append(time.perf_counter() - begun)
-    hits = [len({*map(int, mine)} & {*best}) / K for mine, best in zip(found, exact.tolist(), strict=True)]
+    hits = [len({*map(int, mine)} & {*best}) / K for mine, best in zip(neighbours, exact.tolist(), strict=True)]
     return [f"{np.mean(hits):.3f}", _in_ms(alone), _in_ms(together)]
 
 
@@ -210,7 +210,7 @@ def compare(options: DatabaseOptions) -> int:
         for index in options.indices.split(","):
             rows.append(_measure_milvus(options, vectors, index))
             console.print(" | ".join(rows[-1]))
-    console.print(build_table("vector databases", HEADINGS, rows, left=2))
+    console.print(build_table("vector databases", HEADINGS, rows, left_columns=2))
     return 0
 
 

@@ -71,9 +71,14 @@ class Hour:
             place: ``3/9``.
         """
         file = self._options.out / f"{name.replace(' ', '_')}.json"
-        kept = None if self._options.again else _read(file)
-        if kept is not None and kept["state"] == "done" and self.machine is not None and kept.get("of") == self.machine:
-            return self._tell(name, place, kept, "kept")
+        earlier_result = None if self._options.again else _read(file)
+        if (
+            earlier_result is not None
+            and earlier_result["state"] == "done"
+            and self.machine is not None
+            and earlier_result.get("of") == self.machine
+        ):
+            return self._tell(name, place, earlier_result, "kept")
         if time.monotonic() - self._began > 60 * self._options.minutes:
             reason = f"the {self._options.minutes:g} minutes are over: run the same command again to go on"
             return self._tell(name, place, {"state": "not started", "reason": reason}, "")
@@ -81,17 +86,17 @@ class Hour:
         began = time.monotonic()
         file.unlink(missing_ok=True)
         printed, status = self._start(command, file.with_suffix(".log"))
-        found = _read(file)
-        if found is None and name.endswith("preflight"):
-            found = _read_preflight(printed)
-        if found is None:
+        result = _read(file)
+        if result is None and name.endswith("preflight"):
+            result = _read_preflight(printed)
+        if result is None:
             last = " / ".join(printed.strip().splitlines()[-_LAST_LINES:])
-            found = {"state": "failed", "reason": f"the step ended with status {status}: {last}"}
-        found = json.loads(
-            remove_names(json.dumps({**found, "of": self.machine, "seconds": round(time.monotonic() - began, 1)}))
+            result = {"state": "failed", "reason": f"the step ended with status {status}: {last}"}
+        result = json.loads(
+            remove_names(json.dumps({**result, "of": self.machine, "seconds": round(time.monotonic() - began, 1)}))
         )
-        write_whole(file, json.dumps(found, indent=1))
-        return self._tell(name, place, found, f"{found['seconds']:.0f} s")
+        write_whole(file, json.dumps(result, indent=1))
+        return self._tell(name, place, result, f"{result['seconds']:.0f} s")
 
     def _start(self, command: Sequence[str], log: Path) -> tuple[str, int | str]:
         """Run a program with a time limit, all that it starts included; return what it printed and its status."""
@@ -117,12 +122,12 @@ class Hour:
             file.seek(0)
             return file.read(), status
 
-    def _tell(self, name: str, place: str, found: dict[str, Any], aside: str) -> dict[str, Any]:
-        self.results[name] = found
-        reason = "" if found["state"] == "done" else f": {found.get('reason', '')[:200]}"
-        said = f"[{place}] {name}: {found['state']}{reason}" + (f" ({aside})" if aside else "")
-        self._console.print(said, markup=False, highlight=False, soft_wrap=True)
-        return found
+    def _tell(self, name: str, place: str, result: dict[str, Any], aside: str) -> dict[str, Any]:
+        self.results[name] = result
+        reason = "" if result["state"] == "done" else f": {result.get('reason', '')[:200]}"
+        line = f"[{place}] {name}: {result['state']}{reason}" + (f" ({aside})" if aside else "")
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        return result
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -135,10 +140,10 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def _read(file: Path) -> dict[str, Any] | None:
     """Read a step's result; None if there is none, or half of one."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        result = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and "state" in found else None
+    return result if isinstance(result, dict) and "state" in result else None
 
 
 def _read_preflight(printed: str) -> dict[str, Any] | None:
@@ -191,9 +196,11 @@ def _measure(options: HourOptions) -> int:
 
 def _all_results(out: Path, hour: Hour) -> dict[str, dict[str, Any]]:
     """Return the results of this run and those of other profiles in the folder."""
-    kept = {file.stem.replace("_", " "): _read(file) for file in sorted(out.glob("*.json"))}
-    known = {name.replace("_", " ") for name in hour.results}
-    others = {_name(stem): found for stem, found in kept.items() if found is not None and stem not in known}
+    results_by_stem = {file.stem.replace("_", " "): _read(file) for file in sorted(out.glob("*.json"))}
+    stems = {name.replace("_", " ") for name in hour.results}
+    others = {
+        _name(stem): result for stem, result in results_by_stem.items() if result is not None and stem not in stems
+    }
     return {**hour.results, **others}
 
 
@@ -205,10 +212,10 @@ def _name(stem: str) -> str:
 
 def _end(console: Console, options: HourOptions, hour: Hour) -> int:
     """Say what was not measured and where the report is; return the exit status."""
-    states = [found["state"] for found in hour.results.values()]
+    states = [result["state"] for result in hour.results.values()]
     console.print("not measured:", style="yellow")
-    for said in list_missing(hour.results):
-        console.print(f"- {said[:300]}", markup=False, highlight=False, soft_wrap=True)
+    for line in list_missing(hour.results):
+        console.print(f"- {line[:300]}", markup=False, highlight=False, soft_wrap=True)
     failed = sum(state in ("failed", "not started") for state in states)
     report = options.out / "report.md"
     if failed:

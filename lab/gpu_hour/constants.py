@@ -42,7 +42,7 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
 
     device, side, numbers = ("cuda", 8192, 1 << 29) if has_gpu else ("cpu", 1024, 1 << 24)
 
-    def seconds_of(work: Callable[[], object]) -> float:
+    def measure_seconds(work: Callable[[], object]) -> float:
         def finish() -> None:
             work()
             if has_gpu:
@@ -52,10 +52,10 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
         return min(_time(finish) for _ in range(REPEATS))
 
     pair = torch.zeros((2, numbers), dtype=torch.float32, device=device)
-    found = {"bandwidth": 2 * 4 * numbers / seconds_of(lambda: pair[1].copy_(pair[0]))}
+    rates = {"bandwidth": 2 * 4 * numbers / measure_seconds(lambda: pair[1].copy_(pair[0]))}
     for name in ("bfloat16", "float32"):
         matrix = torch.zeros((side, side), dtype=getattr(torch, name), device=device)
-        found[name] = 2 * side**3 / seconds_of(lambda matrix=matrix: matrix @ matrix)  # type: ignore[misc]
+        rates[name] = 2 * side**3 / measure_seconds(lambda matrix=matrix: matrix @ matrix)  # type: ignore[misc]
     if has_gpu and torch.cuda.get_device_capability() >= (8, 9):
         one = torch.tensor(1.0, device=device)
         left = torch.zeros((side, side), device=device).to(torch.float8_e4m3fn)
@@ -64,8 +64,8 @@ def measure_rates(*, has_gpu: bool) -> dict[str, float]:
         def multiply() -> object:
             return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
-        found["float8"] = 2 * side**3 / seconds_of(multiply)
-    return found
+        rates["float8"] = 2 * side**3 / measure_seconds(multiply)
+    return rates
 
 
 def measure_chat(chat: ChatModel, at_once: int, count_tokens: Callable[[str], int], *, sees: bool) -> dict[str, float]:
@@ -85,25 +85,25 @@ def measure_chat(chat: ChatModel, at_once: int, count_tokens: Callable[[str], in
         ModelError: The model cannot answer.
     """
     _ask(chat, [_request(FEW_WORDS, SHORT)])
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for name, number in (("step", 1), ("step_at_once", at_once)):
         short, few = _fastest(chat, number, _COUNTING, SHORT)
         long, many = _fastest(chat, number, _COUNTING, LONG)
         if many > few and long > short:
-            found[name] = (long - short) / (many - few)
+            seconds[name] = (long - short) / (many - few)
     few_words, _ = _fastest(chat, 1, FEW_WORDS, 1)
     many_words, _ = _fastest(chat, 1, MANY_WORDS, 1)
     tokens = count_tokens(_text(MANY_WORDS)) - count_tokens(_text(FEW_WORDS))
     if many_words > few_words:
-        found["prompt_token"] = (many_words - few_words) / tokens
+        seconds["prompt_token"] = (many_words - few_words) / tokens
     together, _ = _fastest(chat, at_once, FEW_WORDS, 1)
     if at_once > 1 and together > few_words:
-        found["request"] = (together - few_words) / (at_once - 1)
+        seconds["request"] = (together - few_words) / (at_once - 1)
     if sees:
         with_picture, _ = _fastest(chat, 1, FEW_WORDS, 1, pictures=1)
         if with_picture > few_words:
-            found["picture"] = with_picture - few_words
-    return found
+            seconds["picture"] = with_picture - few_words
+    return seconds
 
 
 def compare_constants(
@@ -122,9 +122,11 @@ def compare_constants(
         real: What ``measure_chat`` found with real weights.
         model: Architecture and data type of these.
     """
-    found = [Constant("bandwidth", machine.bandwidth, rates.get("bandwidth"), "copy, bytes a second")]
+    constants = [Constant("bandwidth", machine.bandwidth, rates.get("bandwidth"), "copy, bytes a second")]
     how = "matrix product, operations a second"
-    found += [Constant(name, machine.rates[name], rates.get(name), how) for name in ("bfloat16", "float32", "float8")]
+    constants += [
+        Constant(name, machine.rates[name], rates.get(name), how) for name in ("bfloat16", "float32", "float8")
+    ]
     step = tiny.get("step", machine.overhead["step"])
     share: dict[str, float] = {}
     if model is not None and real.get("step", 0.0) > step:
@@ -134,16 +136,18 @@ def compare_constants(
     if model is not None and "prompt_token" in real:
         ideal = dataclasses.replace(machine, prefill_efficiency=1.0)
         share["prefill"] = estimate_text_seconds(*_on(model, ideal), 1) / real["prompt_token"]
-    found.append(
+    constants.append(
         Constant("decode", machine.decode_efficiency, share.get("decode"), "share of the bandwidth, real weights")
     )
-    found.append(
+    constants.append(
         Constant("prefill", machine.prefill_efficiency, share.get("prefill"), "share of the rate, real weights")
     )
     for name, value in machine.overhead.items():
-        found.append(Constant(name, value, tiny.get(name), "seconds, tiny weights"))
-    found.append(Constant("characters", machine.characters, real.get("characters"), "characters a token, real weights"))
-    return found
+        constants.append(Constant(name, value, tiny.get(name), "seconds, tiny weights"))
+    constants.append(
+        Constant("characters", machine.characters, real.get("characters"), "characters a token, real weights")
+    )
+    return constants
 
 
 def _on(model: tuple[Architecture, str], machine: Machine) -> tuple[Architecture, Machine, str]:
@@ -154,19 +158,19 @@ def _text(words: int) -> str:
     return " ".join(_WORDS[place % len(_WORDS)] for place in range(words))
 
 
-def _request(asked: int | str, tokens: int, pictures: int = 0) -> ChatRequest:
+def _request(content: int | str, tokens: int, pictures: int = 0) -> ChatRequest:
     """Make a request that begins like no other, so that no prefix cache holds its prompt."""
     salt = next(_salts)
-    text = f"{salt} {asked if isinstance(asked, str) else _text(asked)}"
-    shown = tuple(Image.new("RGB", PICTURE, (salt % 256, salt // 256 % 256, 99)) for _ in range(pictures))
-    return ChatRequest((ChatMessage("user", text, shown),), max_tokens=tokens, logprobs=True)
+    text = f"{salt} {content if isinstance(content, str) else _text(content)}"
+    images = tuple(Image.new("RGB", PICTURE, (salt % 256, salt // 256 % 256, 99)) for _ in range(pictures))
+    return ChatRequest((ChatMessage("user", text, images),), max_tokens=tokens, logprobs=True)
 
 
-def _fastest(chat: ChatModel, number: int, asked: int | str, tokens: int, pictures: int = 0) -> tuple[float, int]:
+def _fastest(chat: ChatModel, number: int, content: int | str, tokens: int, pictures: int = 0) -> tuple[float, int]:
     """Return the seconds of the fastest of a few calls, and the tokens of its longest reply."""
     best = (float("inf"), 0)
     for _ in range(REPEATS):
-        requests = [_request(asked, tokens, pictures) for _ in range(number)]
+        requests = [_request(content, tokens, pictures) for _ in range(number)]
         began = time.perf_counter()
         replies = _ask(chat, requests)
         seconds = time.perf_counter() - began

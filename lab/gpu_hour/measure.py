@@ -62,35 +62,35 @@ def describe_machine() -> Report:
     """Return the GPU's name and memory, processors, and versions; no name of the host."""
     import torch
 
-    found: Report = {"gpu": None, "processors": os.cpu_count(), "python": platform.python_version(), "versions": {}}
+    machine: Report = {"gpu": None, "processors": os.cpu_count(), "python": platform.python_version(), "versions": {}}
     for name in _PACKAGES:
         try:
-            found["versions"][name] = version(name)
+            machine["versions"][name] = version(name)
         except PackageNotFoundError:
-            found["versions"][name] = None
+            machine["versions"][name] = None
     if has_gpu():
         card = torch.cuda.get_device_properties(0)
         free, total = torch.cuda.mem_get_info()
-        found |= {"gpu": card.name, "bytes": total, "free_bytes": free, "cuda": torch.version.cuda}
-    return found
+        machine |= {"gpu": card.name, "bytes": total, "free_bytes": free, "cuda": torch.version.cuda}
+    return machine
 
 
 def measure_machine(note: Note) -> Report:
     """Measure what the machine is and does without any model."""
     if not has_gpu():
         note("rates of the GPU: torch has no GPU here, the rates are the processor's")
-    found = describe_machine()
-    return {**found, "rates": measure_rates(has_gpu=found["gpu"] is not None)}
+    machine = describe_machine()
+    return {**machine, "rates": measure_rates(has_gpu=machine["gpu"] is not None)}
 
 
 def simulate_turns(config: RunConfig, turns: int) -> Report:
     """Simulate the turns of the hour with the profile's own weights on an L40S."""
     machine, models = Machine.read(), place_models(config)
     embedded = RunConfig.read(profile="embedded", cache=config.cache).models()
-    known: dict[Hashable, Any] = {}
+    known_answers: dict[Hashable, Any] = {}
     time_ = SimulatedTime(lambda call: estimate_seconds(call, models, machine))
     mini = PreparedSet(cache=config.cache)
-    agent = SimulatedAgent(config, mini.search(), embedded, time_, machine.overhead["turn"], known)
+    agent = SimulatedAgent(config, mini.search(), embedded, time_, machine.overhead["turn"], known_answers)
     calls = [agent.call(batch) for batch in take_batches(mini, turns, config.settings.limits.batch_size)]
     return _summarise([(call.seconds, call.sessions) for call in calls], config)
 
@@ -98,11 +98,11 @@ def simulate_turns(config: RunConfig, turns: int) -> Report:
 def take_batches(mini: PreparedSet, turns: int, size: int) -> list[list[AskedTurn]]:
     """Batch so many turns of the mini set as an evaluator does: questions first, then dialogs."""
     single = math.ceil(_SINGLE_SHARE * turns)
-    asked = [
+    turns_by_kind = [
         list(islice(mini.turns(kinds=("single-turn",)), single)),
         list(islice(mini.turns(kinds=("multi-turn",)), turns - single)),
     ]
-    return [batch for kind in asked if kind for batch in make_batches(kind, size)]
+    return [batch for kind in turns_by_kind if kind for batch in make_batches(kind, size)]
 
 
 def measure_profile(
@@ -135,13 +135,13 @@ def measure_profile(
     characters, count_tokens = _read_tokenizer(config, [each.turn.query for batch in batches for each in batch])
     times = CallTimes(characters)
     models = TimedModels(config.models(), times)
-    found: Report = {"characters": characters, "engine": config.profile.models["chat"]["kind"]}
+    report: Report = {"characters": characters, "engine": config.profile.models["chat"]["kind"]}
     with MemoryWatch(times) as memory:
         agent = CragAgent.from_config(config, pipeline, models=models)
         records: list[Report] = []
         agent.trace_to(None, records.extend)
         started = agent.warm_up()
-        found["start_up"] = {"seconds": started.seconds, "failures": [str(step) for step in started.failures]}
+        report["start_up"] = {"seconds": started.seconds, "failures": [str(step) for step in started.failures]}
         loaded = memory.worst
         times.calls.clear()
         answered = []
@@ -153,11 +153,11 @@ def measure_profile(
                 [list(each.history) for each in batch],
             )
             answered.append((time.perf_counter() - began, tuple(each.session.session_id for each in batch)))
-    found["turns"] = _summarise(answered, config) | _summarise_records(records)
-    found["calls"] = _compare_calls(times, config, gpu=gpu)
-    found["memory"] = _compare_memory(memory, loaded, config, gpu=gpu)
+    report["turns"] = _summarise(answered, config) | _summarise_records(records)
+    report["calls"] = _compare_calls(times, config, gpu=gpu)
+    report["memory"] = _compare_memory(memory, loaded, config, gpu=gpu)
     own = _own_seconds(answered, times, records)
-    found["constants"] = {
+    report["constants"] = {
         **_measure_small(models, config),
         **measure_chat(
             models.get("chat"),
@@ -171,7 +171,7 @@ def measure_profile(
         "characters": characters,
     }
     note("search over 2.7 million chunks: the index of the mini set was searched")
-    return found
+    return report
 
 
 def _require_weights(config: RunConfig, *, gpu: bool, engine: bool) -> None:
@@ -265,15 +265,20 @@ def _compare_calls(times: CallTimes, config: RunConfig, *, gpu: bool) -> list[Re
 
 def _compare_memory(watch: MemoryWatch, loaded: int, config: RunConfig, *, gpu: bool) -> Report:
     """Put the memory in use at its worst moment beside the plan."""
-    found: Report = {"before": watch.before, "loaded": loaded, "worst": watch.worst, "worst_during": watch.worst_during}
+    report: Report = {
+        "before": watch.before,
+        "loaded": loaded,
+        "worst": watch.worst,
+        "worst_during": watch.worst_during,
+    }
     if not gpu:
-        return {**found, "planned": None}
+        return {**report, "planned": None}
     card = int(describe_machine()["bytes"])
     try:
         plan = estimate_memory(use_local_configs(config), card)
     except ArchitectureError as error:
-        return {**found, "planned": None, "reason": str(error)}
-    return {**found, "card": card, "margin": MARGIN, "needed": plan.needed, "planned": plan_worst(plan)}
+        return {**report, "planned": None, "reason": str(error)}
+    return {**report, "card": card, "margin": MARGIN, "needed": plan.needed, "planned": plan_worst(plan)}
 
 
 def plan_worst(plan: Memory) -> int:
@@ -295,15 +300,15 @@ def _measure_small(models: TimedModels, config: RunConfig) -> dict[str, float]:
         "detect": ([picture], [["tower"]]),
         "match": ([picture], ["tower"]),
     }
-    found = []
+    seconds = []
     for role in list_roles(config.settings, config.prompts):
         if "path" not in str(config.profile.models.get(role)) or role in ("chat", "small_chat"):
             continue
         model = models.get(role)
         method = next((name for name in items if hasattr(model, name)), None)
         if method is not None:
-            found.append(min(_seconds(lambda: getattr(model, method)(*items[method])) for _ in range(REPEATS)))  # noqa: B023
-    return {"call": statistics.median(found)} if found else {}
+            seconds.append(min(_seconds(lambda: getattr(model, method)(*items[method])) for _ in range(REPEATS)))  # noqa: B023
+    return {"call": statistics.median(seconds)} if seconds else {}
 
 
 def _measure_search(pipeline: Any) -> dict[str, float]:
@@ -316,8 +321,8 @@ def _measure_transformers(
 ) -> dict[str, float]:
     if weights != "tiny" or config.profile.models.get("small_chat", {}).get("kind") != "transformers":
         return {}
-    found = measure_chat(models.get("small_chat"), 1, count_tokens, sees=False)
-    return {"transformers_step": found["step"]} if "step" in found else {}
+    seconds = measure_chat(models.get("small_chat"), 1, count_tokens, sees=False)
+    return {"transformers_step": seconds["step"]} if "step" in seconds else {}
 
 
 def _own_seconds(answered: Sequence[tuple[float, Any]], times: CallTimes, records: Sequence[Report]) -> float:

@@ -21,15 +21,15 @@ _GB = 1e9
 def write_report(steps: Steps, preset: str) -> str:
     """Write the report of all steps."""
     machine = steps.get("machine", {})
-    done = sum(step["state"] == "done" for step in steps.values())
+    num_done = sum(step["state"] == "done" for step in steps.values())
     versions = ", ".join(f"{name} {number}" for name, number in machine.get("versions", {}).items() if number)
     card = f"{machine['gpu']}, {_gb(machine['bytes'])} GB" if machine.get("gpu") else "no GPU"
     parts = [
         "# Measured in an hour on a GPU\n",
         f"{card}; {machine.get('processors')} processors; Python {machine.get('python')}, {versions}. "
-        f"Preset `{preset}`. {done} of {len(steps)} steps are measured.\n",
+        f"Preset `{preset}`. {num_done} of {len(steps)} steps are measured.\n",
         "## Not measured\n",
-        *(f"- {said}\n" for said in list_missing(steps)),
+        *(f"- {line}\n" for line in list_missing(steps)),
         "\n## Seconds a turn\n",
         _table(
             (
@@ -65,15 +65,15 @@ def write_report(steps: Steps, preset: str) -> str:
 
 def list_missing(steps: Steps) -> list[str]:
     """List what could not be measured, each with its reason."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, step in steps.items():
         reasons = [] if step["state"] == "done" else [f"everything ({step['state']}): {step.get('reason', '')}"]
-        for said in (*reasons, *step.get("missing", ())):
-            found.setdefault(said, []).append(name)
-    return [f"{', '.join(names)}: {said}" for said, names in found.items()] or ["nothing is missing"]
+        for reason in (*reasons, *step.get("missing", ())):
+            names_by_reason.setdefault(reason, []).append(name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items()] or ["nothing is missing"]
 
 
-def _measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
+def _list_measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
     """Yield profile, weights and result of the steps that answered turns."""
     for name, step in steps.items():
         if "turns" in step and isinstance(step["turns"], Mapping):
@@ -82,11 +82,11 @@ def _measured(steps: Steps) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
 
 
 def _turn_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         turns = step["turns"]
         simulated = steps.get(f"{profile} simulation", {}).get("mean")
         seconds = (turns["mean"], turns["slowest"], turns["longest_dialog"])
-        failed = "; ".join(f"{number} x {said}" for said, number in turns["failed"].items()) or "0"
+        failed = "; ".join(f"{number} x {reason}" for reason, number in turns["failed"].items()) or "0"
         engine = "" if step["engine"] == "vllm" else f" ({step['engine']})"
         yield (
             *(profile, weights + engine, str(turns["turns"]), str(turns["batch"])),
@@ -98,7 +98,7 @@ def _turn_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
 def _constant_tables(steps: Steps, preset: str) -> Iterable[str]:
     """Yield a table of the constants for each profile that answered turns."""
     rates = steps.get("machine", {}).get("rates", {})
-    for profile in dict.fromkeys(profile for profile, _, _ in _measured(steps)):
+    for profile in dict.fromkeys(profile for profile, _, _ in _list_measured(steps)):
         tiny = steps.get(f"{profile} tiny", {}).get("constants", {})
         real = steps.get(f"{profile} real", {}).get("constants", {})
         model = None
@@ -117,7 +117,7 @@ def _constant_tables(steps: Steps, preset: str) -> Iterable[str]:
 
 
 def _memory_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         memory = step["memory"]
         plan = memory.get("planned")
         card = memory.get("card")
@@ -130,7 +130,7 @@ def _memory_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
 
 
 def _call_rows(steps: Steps) -> Iterable[tuple[str, ...]]:
-    for profile, weights, step in _measured(steps):
+    for profile, weights, step in _list_measured(steps):
         for row in step["calls"]:
             simulated = row["simulated"]
             yield (

@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing: list[str] = []
     report: dict[str, Any]
     try:
-        found = _measure(options, missing)
-        report = {"state": "done", **found}
+        figures = _measure(options, missing)
+        report = {"state": "done", **figures}
     except measure.NotMeasurableError as error:
         report = {"state": "not measured", "reason": str(error)}
     except Exception as error:  # noqa: BLE001 - whatever ends a step is part of the report, and the other steps go on

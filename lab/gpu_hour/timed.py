@@ -57,12 +57,12 @@ class TimedModels(ModelsBehind):
         """Return the model of a role, timed."""
         before, self._times.doing = self._times.doing, f"load {role}"
         try:
-            return _Timed(self._behind.get(role), role, self._times)
+            return _TimedModel(self._behind.get(role), role, self._times)
         finally:
             self._times.doing = before
 
 
-class _Timed:
+class _TimedModel:
     def __init__(self, behind: Any, role: str, times: CallTimes) -> None:
         self._behind, self._role, self._times = behind, role, times
 
@@ -116,8 +116,8 @@ def _memory_reader() -> Callable[[], int]:
         unit = 1 if sys.platform == "darwin" else 1024
         return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
-    def taken() -> int:
+    def read_used() -> int:
         free, total = torch.cuda.mem_get_info()
         return int(total - free)
 
-    return taken
+    return read_used

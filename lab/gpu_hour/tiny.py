@@ -65,8 +65,8 @@ def _shrink(spec: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Name a tiny checkpoint in place of a model's own, with a context that it holds."""
     save, name = _SAVERS.get(spec["kind"]), spec["kind"]
     if spec["kind"] == ENGINE:
-        known = CONFIGS / str(spec["path"]).replace("/", "--")
-        name = read_config(str(known)).get("model_type", "") if known.is_dir() else _LLAMA
+        config_folder = CONFIGS / str(spec["path"]).replace("/", "--")
+        name = read_config(str(config_folder)).get("model_type", "") if config_folder.is_dir() else _LLAMA
         save = save_mllama if name == _LLAMA else save_qwen2_vl
         spec = {**spec, "context": min(int(spec.get("context") or CONTEXT), CONTEXT)}
     if save is None:

@@ -113,7 +113,9 @@ def _measure(options: LargeSetOptions) -> int:
     rows = [(category, source, str(count)) for (category, source), count in sorted(counts.items())]
     console = make_console()
     console.print(
-        build_table(f"{options.split}: {counts.total()} questions", ("category", "source", "questions"), rows, left=2)
+        build_table(
+            f"{options.split}: {counts.total()} questions", ("category", "source", "questions"), rows, left_columns=2
+        )
     )
     console.print(f"Written to {built.root}")
     return 0

@@ -49,7 +49,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownEntity:
     """An entity with its attributes as plain text and the noun for it."""
 
     entity: Entity
@@ -58,9 +58,9 @@ class Known:
     attributes: Mapping[str, str]
 
 
-def read_known(content: Content, templates: Templates, split: Split) -> dict[str, Known]:
+def read_known_entities(content: Content, templates: Templates, split: Split) -> dict[str, KnownEntity]:
     """Return the entities of a split by id, in the order of the content."""
-    known = {}
+    entities_by_id = {}
     for entity in content.entities.values():
         if entity.split != split:
             continue
@@ -70,23 +70,23 @@ def read_known(content: Content, templates: Templates, split: Split) -> dict[str
                 attributes.setdefault(name, text)
         group = entity.origin.split("/")[0]
         noun = templates.choose_noun(group, frozenset(attributes))
-        known[entity.id] = Known(entity, group, noun, attributes)
-    return known
+        entities_by_id[entity.id] = KnownEntity(entity, group, noun, attributes)
+    return entities_by_id
 
 
-def find_views(scene: Scene, layout: Mapping[str, Any], known: Mapping[str, Known]) -> list[View]:
+def find_views(scene: Scene, layout: Mapping[str, Any], entities_by_id: Mapping[str, KnownEntity]) -> list[View]:
     """Return the things of a scene that a question can point at without doubt."""
-    shown = layout["objects"]
-    nouns = Counter(known[thing["entity"]].noun for thing in shown)
+    things = layout["objects"]
+    nouns = Counter(entities_by_id[thing["entity"]].noun for thing in things)
     views = []
-    for thing in shown:
-        noun = known[thing["entity"]].noun
-        if len(shown) == 1:
+    for thing in things:
+        noun = entities_by_id[thing["entity"]].noun
+        if len(things) == 1:
             views.append(View(scene.id, thing["entity"], f"this {noun}"))
         elif nouns[noun] == 1 and noun != "thing":
             views.append(View(scene.id, thing["entity"], f"the {noun}"))
-        elif len(shown) == 2:
-            (other,) = (each for each in shown if each is not thing)
+        elif len(things) == 2:
+            (other,) = (each for each in things if each is not thing)
             lead = _middle(other) - _middle(thing)
             if abs(lead) >= APART * layout["size"][0]:
                 views.append(View(scene.id, thing["entity"], f"the {noun} on the {'left' if lead > 0 else 'right'}"))
@@ -126,18 +126,18 @@ class PageTexts:
         return [self._texts[number] for number in self._urls[key]]
 
 
-Held = Literal["graph", "page", "nowhere", "doubtful"]
+AnswerHolder = Literal["graph", "page", "nowhere", "doubtful"]
 
 
-def find_source(known: Known, template: AttributeTemplate, pages: PageTexts) -> Held:
+def find_source(known_entity: KnownEntity, template: AttributeTemplate, pages: PageTexts) -> AnswerHolder:
     """Return where the answer to a question on an attribute stands.
 
     A page that mentions entity and attribute but does not affirm the attribute's text leaves it open.
     """
-    value = known.attributes.get(template.key)
-    if value is not None and known.entity.in_graph:
+    value = known_entity.attributes.get(template.key)
+    if value is not None and known_entity.entity.in_graph:
         return "graph"
-    about = pages.about(known.entity)
+    about = pages.about(known_entity.entity)
     if value is not None and says_answer(about, list_accepted(value, template.any)):
         return "page"
     return "doubtful" if any(template.mentions.search(text) for text in about) else "nowhere"
@@ -164,7 +164,7 @@ class QuestionMaker:
     ) -> None:
         self._split: Split = split
         self._templates = templates
-        self._known = read_known(content, templates, split)
+        self._known_entities = read_known_entities(content, templates, split)
         self._pages = PageTexts(pages)
         self._articles = {page["page_name"]: page["page_snippet"] for page in pages if page["kind"] == "wiki"}
         self._rules = QuestionRules(page["page_snippet"] for page in pages)
@@ -172,7 +172,7 @@ class QuestionMaker:
         self._scenes = [scene for scene in content.scenes.values() if scene.split == split and scene.id in layouts]
         self._views: dict[str, list[View]] = defaultdict(list)
         for scene in self._scenes:
-            for view in find_views(scene, layouts[scene.id], self._known):
+            for view in find_views(scene, layouts[scene.id], self._known_entities):
                 self._views[view.entity].append(view)
 
     def make_all(self) -> list[Question]:
@@ -180,73 +180,86 @@ class QuestionMaker:
         return [*self._ask_attributes(), *self._ask_articles(), *self._ask_missing(), *self._ask_pairs()]
 
     def _ask_attributes(self) -> Iterator[Question]:
-        for known in self._known.values():
-            views = self._views[known.entity.id]
-            templates = [each for each in self._templates.attribute if self._asks(known, each)]
+        for known_entity in self._known_entities.values():
+            views = self._views[known_entity.entity.id]
+            templates = [each for each in self._templates.attribute if self._asks(known_entity, each)]
             for number, template in enumerate(templates if views else ()):
-                source = find_source(known, template, self._pages)
+                source = find_source(known_entity, template, self._pages)
                 if source != "doubtful":
-                    yield self._ask(known, template, views[number % len(views)], source)
+                    yield self._ask(known_entity, template, views[number % len(views)], source)
 
     def _ask_articles(self) -> Iterator[Question]:
         """Ask what a sentence of the entity's own article says, by the rules of ``lab.training.question_rules``."""
-        for known in self._known.values():
-            title, views = known.entity.wiki, self._views[known.entity.id]
+        for known_entity in self._known_entities.values():
+            title, views = known_entity.entity.wiki, self._views[known_entity.entity.id]
             text = self._articles.get(title or "")
             subject = self._rules.subject(title, text) if title and text and views else None
             if subject is None or not title or not text:
                 continue
-            for number, made in enumerate(self._rules.questions(title, text)):
+            for number, made_question in enumerate(self._rules.questions(title, text)):
                 view = views[number % len(views)]
-                query = made.question.replace(subject.name, view.pointing)
+                query = made_question.question.replace(subject.name, view.pointing)
                 if view.pointing in query:
-                    identifier = f"rule_{known.entity.id}_article_{_slug(made.kind)}_{number}"
+                    identifier = f"rule_{known_entity.entity.id}_article_{_slug(made_question.kind)}_{number}"
                     yield self._build(
-                        identifier, view.scene, known.entity.id, query, made.truth, (made.answer,), "page", "simple-knowledge"
+                        identifier, view.scene, known_entity.entity.id, query, made_question.truth, (made_question.answer,),
+                        "page", "simple-knowledge",
                     )  # fmt: skip
 
     def _ask_missing(self) -> Iterator[Question]:
-        held = Counter((known.noun, key) for known in self._known.values() for key in known.attributes)
-        for known in self._known.values():
-            views = self._views[known.entity.id]
-            if not views or not known.entity.in_graph:
+        counts = Counter(
+            (known_entity.noun, key)
+            for known_entity in self._known_entities.values()
+            for key in known_entity.attributes
+        )
+        for known_entity in self._known_entities.values():
+            views = self._views[known_entity.entity.id]
+            if not views or not known_entity.entity.in_graph:
                 continue
             missing = [
                 each
                 for each in self._templates.attribute
-                if each.holds_for(known.group)
-                and each.key not in known.attributes
-                and held[known.noun, each.key] >= 2
-                and find_source(known, each, self._pages) == "nowhere"
+                if each.holds_for(known_entity.group)
+                and each.key not in known_entity.attributes
+                and counts[known_entity.noun, each.key] >= 2
+                and find_source(known_entity, each, self._pages) == "nowhere"
             ]
-            missing.sort(key=partial(_draw_place, known.entity.id))
+            missing.sort(key=partial(_draw_place, known_entity.entity.id))
             for template in missing[:MISSING_PER_ENTITY]:
-                yield self._ask(known, template, views[0], "nowhere")
+                yield self._ask(known_entity, template, views[0], "nowhere")
 
-    def _asks(self, known: Known, template: AttributeTemplate) -> bool:
-        value = known.attributes.get(template.key)
-        return template.holds_for(known.group) and value not in (None, "None") and len(value.split()) <= LONGEST_ANSWER
+    def _asks(self, known_entity: KnownEntity, template: AttributeTemplate) -> bool:
+        value = known_entity.attributes.get(template.key)
+        return (
+            template.holds_for(known_entity.group)
+            and value not in (None, "None")
+            and len(value.split()) <= LONGEST_ANSWER
+        )
 
-    def _ask(self, known: Known, template: AttributeTemplate, view: View, source: Held) -> Question:
-        words = {"this": view.pointing, "This": capitalise(view.pointing), "noun": known.noun}
-        identifier = f"rule_{known.entity.id}_{_slug(template.key)}"
+    def _ask(
+        self, known_entity: KnownEntity, template: AttributeTemplate, view: View, source: AnswerHolder
+    ) -> Question:
+        words = {"this": view.pointing, "This": capitalise(view.pointing), "noun": known_entity.noun}
+        identifier = f"rule_{known_entity.entity.id}_{_slug(template.key)}"
         wording = template.question[_draw(identifier) % len(template.question)].format(**words)
         answer, accept = I_DONT_KNOW, tuple[str, ...]()
         if source != "nowhere":
-            value = known.attributes[template.key]
+            value = known_entity.attributes[template.key]
             answer, accept = template.sentence.format(**words, value=value), list_accepted(value, template.any)
-        return self._build(identifier, view.scene, known.entity.id, wording, answer, accept, source, "simple-knowledge")
+        return self._build(
+            identifier, view.scene, known_entity.entity.id, wording, answer, accept, source, "simple-knowledge"
+        )
 
     def _ask_pairs(self) -> Iterator[Question]:
         for scene in self._scenes:
             names = [thing["entity"] for thing in self._layouts[scene.id]["objects"]]
-            pair = [self._known[name] for name in names]
+            pair = [self._known_entities[name] for name in names]
             if len(pair) == 2 and pair[0].noun == pair[1].noun and all(each.entity.in_graph for each in pair):
                 for template in self._templates.attribute:
                     if all(self._asks(each, template) for each in pair):
                         yield from self._compare(scene, pair, template)
 
-    def _compare(self, scene: Scene, pair: Sequence[Known], template: AttributeTemplate) -> Iterator[Question]:
+    def _compare(self, scene: Scene, pair: Sequence[KnownEntity], template: AttributeTemplate) -> Iterator[Question]:
         one, other = (read_span(each.attributes[template.key]) for each in pair)
         if one is None or other is None or one.unit != other.unit:
             return
@@ -273,11 +286,11 @@ class QuestionMaker:
         query: str,
         answer: str,
         accept: tuple[str, ...],
-        source: Held,
+        source: AnswerHolder,
         category: Category,
     ) -> Question:
         return Question(
-            id=identifier, split=self._split, scene=scene, entity=entity, domain=_DOMAINS[self._known[entity].group],
+            id=identifier, split=self._split, scene=scene, entity=entity, domain=_DOMAINS[self._known_entities[entity].group],
             query_category=category, dynamism="static", query=query, answer=answer, accept=accept,
             source={"graph": "kg", "page": "web", "nowhere": "nowhere"}[source],
             hops=1 if category == "simple-knowledge" else 2,
@@ -286,13 +299,13 @@ class QuestionMaker:
 
 def make_pair_scenes(content: Content, templates: Templates, split: Split) -> list[Scene]:
     """Write scenes that show two things of one noun side by side, each by its second photograph."""
-    known = [
+    candidates = [
         each
-        for each in read_known(content, templates, split).values()
+        for each in read_known_entities(content, templates, split).values()
         if each.entity.other_photo and each.entity.in_graph
     ]
     scenes = []
-    for one, other in combinations(known, 2):
+    for one, other in combinations(candidates, 2):
         if one.noun != other.noun or one.noun == "thing":
             continue
         identifier = f"rule_{one.entity.id}_{other.entity.id}"

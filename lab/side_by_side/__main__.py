@@ -136,14 +136,14 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedRow:
     """Figures of an agent with what they were made with."""
 
     made_with: Mapping[str, str | int]
     row: Row
 
 
-_DONE = TypeAdapter(Done)
+_FINISHED_ROW = TypeAdapter(FinishedRow)
 
 
 class SideBySideOptions(BenchmarkOptions):
@@ -234,11 +234,11 @@ def _run_agent(
     data = PreparedSet(options.split, options.cache).sessions("single-turn")
     sessions = draw_balanced(data.sessions, options.num_conversations, options.seed).sessions
     began = time.monotonic()
-    made = generate(agent, sessions, data, load_truncator(), options.out / _name_folder(name))
+    generation = generate(agent, sessions, data, load_truncator(), options.out / _name_folder(name))
     seconds = time.monotonic() - began
-    if made.interrupted:
+    if generation.interrupted:
         raise KeyboardInterrupt
-    judged = judge_turns(made.turns, RuleJudge(), accept=data.accept)
+    judged = judge_turns(generation.turns, RuleJudge(), accept=data.accept)
     scores = score(judged)
     return Row(
         name,
@@ -250,7 +250,7 @@ def _run_agent(
         right=scores.correct,
         missing=scores.miss,
         wrong=scores.hallucination,
-        errors=made.errors,
+        errors=generation.errors,
         truthfulness=scores.truthfulness_score,
         interval=bootstrap_intervals(judged).get("truthfulness_score"),
     )
@@ -273,8 +273,8 @@ def _measure_row(options: SideBySideOptions, name: str, build: Build, model: str
     if build is _build_kit_agent:
         assert options.kit is not None
         made_with["kit"] = str(options.kit.resolve())
-    if (done := _read_done(path)) is not None and done.made_with == made_with:
-        return done.row
+    if (earlier_run := _read_finished_row(path)) is not None and earlier_run.made_with == made_with:
+        return earlier_run.row
     counting, search = CountingServer(model), CountedSearch(PreparedSet(options.split, options.cache).search())
     with counting.serve() as url:
         agent = build(options, name, url, search)
@@ -284,14 +284,14 @@ def _measure_row(options: SideBySideOptions, name: str, build: Build, model: str
         finally:
             if isinstance(agent, ForeignAgent):
                 agent.close()
-    write_whole(path, json.dumps(asdict(Done(made_with, row))))
+    write_whole(path, json.dumps(asdict(FinishedRow(made_with, row))))
     return row
 
 
-def _read_done(path: Path) -> Done | None:
+def _read_finished_row(path: Path) -> FinishedRow | None:
     """Read the figures in a folder; None if there are none, or an earlier version wrote them."""
     try:
-        return _DONE.validate_json(path.read_bytes())
+        return _FINISHED_ROW.validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
 

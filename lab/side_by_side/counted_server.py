@@ -67,14 +67,16 @@ class CountingServer:
     async def _pass_on(self, path: str, request: Request) -> Response:
         content = await request.body()
         if path == "chat/completions":
-            asked = json.loads(content)
-            if asked.get("stream"):
-                asked["stream_options"] = {"include_usage": True}
-            content = json.dumps(asked).encode()
+            fields = json.loads(content)
+            if fields.get("stream"):
+                fields["stream_options"] = {"include_usage": True}
+            content = json.dumps(fields).encode()
         client = httpx.AsyncClient(timeout=None)  # whoever asks has a limit of its own
         headers = {name: request.headers[name] for name in _HEADERS if name in request.headers}
-        made = client.build_request(request.method, f"{self.behind}/{path}", content=content, headers=headers)
-        answered = await client.send(made, stream=True)
+        upstream_request = client.build_request(
+            request.method, f"{self.behind}/{path}", content=content, headers=headers
+        )
+        answered = await client.send(upstream_request, stream=True)
 
         if not answered.headers.get("content-type", "").startswith("text/event-stream"):
             whole = await answered.aread()
@@ -86,8 +88,8 @@ class CountingServer:
             last: dict[str, Any] = {}
             try:
                 async for line in answered.aiter_lines():
-                    told = _read_object(line.removeprefix("data:"))
-                    last |= {key: told[key] for key in ("usage", "timings") if told.get(key)}
+                    event = _read_object(line.removeprefix("data:"))
+                    last |= {key: event[key] for key in ("usage", "timings") if event.get(key)}
                     yield f"{line}\n"
             finally:
                 self.counts.add(last)
@@ -100,7 +102,7 @@ class CountingServer:
 def _read_object(text: str | bytes) -> dict[str, Any]:
     """Read a JSON object; {} if it is none."""
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}

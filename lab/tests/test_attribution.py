@@ -147,8 +147,8 @@ def test_completeness_and_relevance_by_rule() -> None:
 def reply(content: str) -> Response:
     body = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m"}
     choice = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": content}}
-    said = json.dumps({**body, "choices": [choice]})
-    return Response(f"data: {said}\n\ndata: [DONE]\n\n", content_type="text/event-stream")
+    chunk = json.dumps({**body, "choices": [choice]})
+    return Response(f"data: {chunk}\n\ndata: [DONE]\n\n", content_type="text/event-stream")
 
 
 def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer, tmp_path: Path) -> None:
@@ -172,17 +172,17 @@ def test_a_model_grades_and_is_asked_once_for_each_grade(httpserver: HTTPServer,
 
 def test_relevance_is_graded_on_the_photo_else_on_the_truth(httpserver: HTTPServer) -> None:
     """MAVIS, section 4.1: r(a_i, Q, I)."""
-    asked: list[Any] = []
+    contents: list[Any] = []
 
     def handle(request: Request) -> Response:
-        asked.append(request.get_json()["messages"][-1]["content"])
+        contents.append(request.get_json()["messages"][-1]["content"])
         return reply("1")
 
     httpserver.expect_request("/v1/chat/completions").respond_with_handler(handle)
     grader = ModelGrader("m", base_url=httpserver.url_for("/v1"))
-    seen = replace(ask("It is 330 m tall."), photo=lambda: Image.new("RGB", (8, 8), "red"))
-    assert relevance(seen, grader) == relevance(ask("It is 330 m tall."), grader) == 1.0
-    with_photo, without = asked
+    answer = replace(ask("It is 330 m tall."), photo=lambda: Image.new("RGB", (8, 8), "red"))
+    assert relevance(answer, grader) == relevance(ask("It is 330 m tall."), grader) == 1.0
+    with_photo, without = contents
     assert [part["type"] for part in with_photo].count("image_url") == 1
     assert "A right answer" not in json.dumps(with_photo)
     assert "A right answer, to know what the photo is about: The tower is 330 m tall." in json.dumps(without)
@@ -208,13 +208,13 @@ def write_run(folder: Path) -> Path:
             {"session_id": f"s{place}", "interaction_id": f"i{place}", "query": query, "ground_truth": "It is 330 m tall.",
              "agent_response": "A"}
         )  # fmt: skip
-        given = place == 0
+        is_given = place == 0
         cite: dict[str, Any] = {
             "documents": [
                 {"number": 1, "modality": "text", "title": "T", "text": "The tower is 330 m tall.", "url": ""}
             ],
             "generated": [{"text": "It is 330 m tall.", "citations": [1, 7]}],
-            "sentences": [{"text": "It is 330 m tall.", "citations": [1] if given else [], "given": given}],
+            "sentences": [{"text": "It is 330 m tall.", "citations": [1] if is_given else [], "given": is_given}],
         }
         stages = () if place == 1 else (StageRecord("other"), StageRecord("cite", notes=cite))
         records.append(TurnRecord(query, query, "A", stages, session_id=f"s{place}", interaction_id=f"i{place}"))
@@ -252,12 +252,12 @@ def test_the_table_is_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
 def test_a_model_grades_a_run_on_the_photos_of_its_data_set(
     httpserver: HTTPServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    shown: list[bool] = []
+    flags: list[bool] = []
 
     def handle(request: Request) -> Response:
-        asked = json.dumps(request.get_json()["messages"])
-        if "speaks to the question" in asked:
-            shown.append("image_url" in asked)
+        content = json.dumps(request.get_json()["messages"])
+        if "speaks to the question" in content:
+            flags.append("image_url" in content)
         return reply("1")
 
     httpserver.expect_request("/v1/chat/completions").respond_with_handler(handle)
@@ -265,13 +265,13 @@ def test_a_model_grades_a_run_on_the_photos_of_its_data_set(
     rows = [row(f"s{place}", 1, "v0.1.2", picture(), None) for place in range(3)]
     write_dataset(tmp_path / "data", rows, "v0.1.2", repository="crag-mm-single-turn-public")
     run = write_run(tmp_path / "run")
-    told = ["--runs", str(run), "--features", "none", "--grader", "m", "--sentences", "checked"]
-    told += ["--dataset", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
+    arguments = ["--runs", str(run), "--features", "none", "--grader", "m", "--sentences", "checked"]
+    arguments += ["--dataset", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]
     (run / "run.json").write_text('{"dataset": "crag-mm-single-turn-public@v0.1.2/validation"}', encoding="utf-8")
-    assert main(told) == 0
-    assert shown == [True]
+    assert main(arguments) == 0
+    assert flags == [True]
     (run / "run.json").write_text('{"dataset": "mine"}', encoding="utf-8")
-    assert main(told) == 2
+    assert main(arguments) == 2
     assert "does not say which data set" in capsys.readouterr().err
 
 

@@ -39,28 +39,32 @@ def test_all_variants_read_what_was_searched_for_once() -> None:
         "stages": ["understand", "web_search", "evidence", "coherence", "answer", "finalise"],
         "coherence": {"k": 1},
     }
-    made = settings_from(preset)
+    base_settings = settings_from(preset)
     settings = {
-        "without": made.without(["coherence"]),
-        "pairwise": made,
+        "without": base_settings.without(["coherence"]),
+        "pairwise": base_settings,
         "first": settings_from(preset, overrides=["coherence.second=none"]),
     }
     pipeline = ScriptedPipeline({}, PAGES)
-    asked = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
-    question = AskedTurn(Session("s", (asked,)), asked, None, (), ("330 m",), {"source": "both"})
-    parts = context(made, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
-    found = compare_variants(
-        [(question, turn(asked.query, None))], settings, models=parts.models, search=parts.search, prompts=parts.prompts
+    question_turn = QuestionTurn("i", 0, "How tall is the tower?", "It is 330 m tall.")
+    question = AskedTurn(Session("s", (question_turn,)), question_turn, None, (), ("330 m",), {"source": "both"})
+    parts = context(base_settings, pipeline, chat=ScriptedChat(lambda _: "330 m"), text_encoder=Letters())
+    measurements = compare_variants(
+        [(question, turn(question_turn.query, None))],
+        settings,
+        models=parts.models,
+        search=parts.search,
+        prompts=parts.prompts,
     )
     assert len(pipeline.queries) == 1
-    assert {label: items[0].in_evidence for label, items in found.items()} == dict.fromkeys(settings, True)
-    assert found["pairwise"][0].judged.correct
-    shown = build_table(found)
-    assert shown.headings[:4] == (
+    assert {label: items[0].in_evidence for label, items in measurements.items()} == dict.fromkeys(settings, True)
+    assert measurements["pairwise"][0].judged.correct
+    table = build_table(measurements)
+    assert table.headings[:4] == (
         "Scoring Strategy",
         "Multi Modality F1",
         "Multi Modality EM",
         "Multi Modality evidence",
     )
-    assert [row[0] for row in shown.rows] == list(settings)
-    assert shown.rows[0][-1] == ""
+    assert [row[0] for row in table.rows] == list(settings)
+    assert table.rows[0][-1] == ""

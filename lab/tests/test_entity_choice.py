@@ -35,12 +35,12 @@ class Same:
 
 
 def searched(**names: float) -> Turn:
-    made = turn("How heavy is this?")
-    made.views = tuple(
+    searched_turn = turn("How heavy is this?")
+    searched_turn.views = tuple(
         View(None, (ImageHit(place, score, f"u{place}", (Entity(name),)),))
         for place, (name, score) in enumerate(names.items())
     )
-    return made
+    return searched_turn
 
 
 def test_each_setting_chooses_from_the_same_searches() -> None:
@@ -48,35 +48,35 @@ def test_each_setting_chooses_from_the_same_searches() -> None:
     for weight, right in ((0.0, False), (0.5, True)):
         settings = settings_from({"stages": [STAGE, "finalise"], "select_entity": {"word_weight": weight}})
         parts = context(settings, text_encoder=Same())
-        [(made, names)] = run_on_copies(
+        [(result, names)] = run_on_copies(
             before, settings, [STAGE], models=parts.models, search=parts.search, prompts=parts.prompts
         )
-        assert is_chosen(made, names) is right
+        assert is_chosen(result, names) is right
     [(untouched, _)] = before
-    assert untouched.entity is None and recognises_nothing(untouched) and not recognises_nothing(made)
+    assert untouched.entity is None and recognises_nothing(untouched) and not recognises_nothing(result)
     assert not is_chosen(untouched, SHOWN)
     assert is_first_of_a_list(untouched, SHOWN) and is_among_choices(untouched, SHOWN)
     assert not is_first_of_a_list(untouched, frozenset({"Elk"})) and not is_among_choices(untouched, frozenset({"Elk"}))
 
 
 def test_one_of_several_entities_counts() -> None:
-    made = searched(Bison=0.5)
-    made.entity, made.entities = Entity("Bison"), (Entity("Bison"), Entity("Yak"))
-    assert is_chosen(made, SHOWN) and not is_chosen(made, frozenset({"Elk"}))
+    result = searched(Bison=0.5)
+    result.entity, result.entities = Entity("Bison"), (Entity("Bison"), Entity("Yak"))
+    assert is_chosen(result, SHOWN) and not is_chosen(result, frozenset({"Elk"}))
 
 
 def test_shares_by_hand() -> None:
     """Three turns, one of which names a place and is wrong."""
-    asked = [(searched(Yak=0.5), SHOWN), (searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN)]
-    asked[2][0].target = Target(position="left")
-    assert format_shares(asked, is_first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
-    assert format_shares(asked[:2], is_first_of_a_list)[1] == "-"
+    questions = [(searched(Yak=0.5), SHOWN), (searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN)]
+    questions[2][0].target = Target(position="left")
+    assert format_shares(questions, is_first_of_a_list) == ["2 of 3 (67%)", "0 of 1 (0%)", "2 of 2 (100%)"]
+    assert format_shares(questions[:2], is_first_of_a_list)[1] == "-"
 
 
 def test_altered_copies_are_counted_apart() -> None:
-    asked = [(searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN), (searched(Yak=0.5), SHOWN)]
+    questions = [(searched(Yak=0.5), SHOWN), (searched(Elk=0.5), SHOWN), (searched(Yak=0.5), SHOWN)]
     groups = ["altered-copy", "altered-copy", "not-shown"]
-    assert format_shares_by_photo(asked, groups, is_first_of_a_list) == ["-", "1 of 2 (50%)"]
+    assert format_shares_by_photo(questions, groups, is_first_of_a_list) == ["-", "1 of 2 (50%)"]
 
 
 def test_a_photograph_may_show_several_entities() -> None:

@@ -33,7 +33,7 @@ MACHINE = dataclasses.replace(Machine.read(), bandwidth=10.0, rates={"bfloat16":
 
 
 def test_constants_stand_beside_what_was_measured() -> None:
-    found = {
+    values = {
         each.name: each.measured
         for each in compare_constants(
             MACHINE,
@@ -44,16 +44,16 @@ def test_constants_stand_beside_what_was_measured() -> None:
         )
     }
     # 100 parameters of 2 bytes, and of half a token's cache 2, at 10 bytes a second take 20.2 s; they took 50.6 - 0.1
-    assert found["decode"] == pytest.approx(0.4)
+    assert values["decode"] == pytest.approx(0.4)
     # 2 operations x 100 parameters at 200 a second take 1 s; a token took 2.5
-    assert found["prefill"] == pytest.approx(0.4)
-    assert found["bandwidth"] == 9.0 and found["step"] == 0.1 and found["turn"] == 0.02
-    assert found["bfloat16"] is None and found["picture"] is None and found["characters"] is None
+    assert values["prefill"] == pytest.approx(0.4)
+    assert values["bandwidth"] == 9.0 and values["step"] == 0.1 and values["turn"] == 0.02
+    assert values["bfloat16"] is None and values["picture"] is None and values["characters"] is None
 
 
 def test_without_real_weights_the_shares_are_not_measured() -> None:
-    found = {each.name: each.measured for each in compare_constants(MACHINE, {}, {"step": 0.1}, {}, None)}
-    assert found["decode"] is None and found["prefill"] is None
+    values = {each.name: each.measured for each in compare_constants(MACHINE, {}, {"step": 0.1}, {}, None)}
+    assert values["decode"] is None and values["prefill"] is None
 
 
 class ShortSpoken:
@@ -66,25 +66,25 @@ class ShortSpoken:
 
 
 def test_a_reply_that_ends_early_gives_no_time_of_a_token() -> None:
-    found = measure_chat(ShortSpoken(), 2, lambda text: len(text.split()), sees=False)
-    assert not {"step", "step_at_once", "picture"} & found.keys()
+    seconds = measure_chat(ShortSpoken(), 2, lambda text: len(text.split()), sees=False)
+    assert not {"step", "step_at_once", "picture"} & seconds.keys()
 
 
 def hour(folder: Path, machine: str = "a card, an engine", **options: Any) -> Hour:
-    made = Hour(HourOptions(out=folder, **options), Console(quiet=True))
-    made.machine = machine
-    return made
+    gpu_hour = Hour(HourOptions(out=folder, **options), Console(quiet=True))
+    gpu_hour.machine = machine
+    return gpu_hour
 
 
 def test_a_step_that_dies_says_so_and_is_run_again(tmp_path: Path) -> None:
-    found = hour(tmp_path).run("gpu tiny", ("no_such_module_of_python",), "1/1")
-    assert found["state"] == "failed"
-    assert "status 1" in found["reason"] and "no_such_module_of_python" in found["reason"]
-    kept = '{"state": "done", "figure": 7, "of": "a card, an engine"}'
-    (tmp_path / "gpu_tiny.json").write_text(kept, encoding="utf-8")
+    result = hour(tmp_path).run("gpu tiny", ("no_such_module_of_python",), "1/1")
+    assert result["state"] == "failed"
+    assert "status 1" in result["reason"] and "no_such_module_of_python" in result["reason"]
+    earlier_result = '{"state": "done", "figure": 7, "of": "a card, an engine"}'
+    (tmp_path / "gpu_tiny.json").write_text(earlier_result, encoding="utf-8")
     assert hour(tmp_path).run("gpu tiny", ("no_such_module_of_python",), "1/1")["figure"] == 7
     other = hour(tmp_path, machine="another card").run("gpu tiny", ("no_such_module_of_python",), "1/1")
-    (tmp_path / "gpu_tiny.json").write_text(kept, encoding="utf-8")
+    (tmp_path / "gpu_tiny.json").write_text(earlier_result, encoding="utf-8")
     again = hour(tmp_path, again=True).run("gpu tiny", ("no_such_module_of_python",), "1/1")
     assert other["state"] == again["state"] == "failed"
 
@@ -96,13 +96,13 @@ def test_half_a_result_is_measured_again(tmp_path: Path) -> None:
 
 def test_a_step_that_hangs_is_ended(tmp_path: Path) -> None:
     # The server of the standard library runs until it is ended.
-    found = hour(tmp_path, step_minutes=0.02).run("gpu tiny", ("http.server", "0", "--bind", "127.0.0.1"), "1/1")
-    assert found["state"] == "failed" and "ended after 0.02 minutes" in found["reason"]
+    result = hour(tmp_path, step_minutes=0.02).run("gpu tiny", ("http.server", "0", "--bind", "127.0.0.1"), "1/1")
+    assert result["state"] == "failed" and "ended after 0.02 minutes" in result["reason"]
 
 
 def test_no_step_starts_once_the_time_is_up(tmp_path: Path) -> None:
-    found = hour(tmp_path, minutes=1e-9).run("gpu tiny", ("no_such_module_of_python",), "1/1")
-    assert found["state"] == "not started" and "run the same command again" in found["reason"]
+    result = hour(tmp_path, minutes=1e-9).run("gpu tiny", ("no_such_module_of_python",), "1/1")
+    assert result["state"] == "not started" and "run the same command again" in result["reason"]
     assert not (tmp_path / "gpu_tiny.json").exists()
 
 
@@ -115,8 +115,8 @@ def test_profiles_are_those_of_the_engine() -> None:
 def test_neither_machine_nor_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
     monkeypatch.setattr(socket, "gethostname", lambda: "borrowed-card")
-    said = remove_names(f"{ROOT}/agents {Path.home()}/x on borrowed-card with hf_abcdefghijkl")
-    assert said == "./agents ~/x on HOST with ***"
+    text = remove_names(f"{ROOT}/agents {Path.home()}/x on borrowed-card with hf_abcdefghijkl")
+    assert text == "./agents ~/x on HOST with ***"
 
 
 def test_an_engine_fills_the_share_that_it_is_given() -> None:
@@ -129,29 +129,31 @@ def test_an_engine_fills_the_share_that_it_is_given() -> None:
 def test_a_profile_is_measured_on_the_cpu(pipeline: Any, tmp_path: Path) -> None:
     """Twenty turns of a GPU take minutes here: two, with the weights that the hour makes itself."""
     missing: list[str] = []
-    batches = [[asked(0), asked(1)]]
+    batches = [[make_turn(0), make_turn(1)]]
     slow = ["limits.seconds_per_turn=600", "limits.seconds_per_dialog=1200"]  # whatever else this machine does
     config = RunConfig.read("best", "gpu", overrides=slow)
-    found = measure_profile(config, "tiny", batches, pipeline, tmp_path, missing.append)
-    assert found["turns"]["turns"] == 2 and found["turns"]["failed"] == {}
-    assert found["start_up"]["failures"] == []
-    named = {row["call"] for row in found["calls"]}
+    profile_report = measure_profile(config, "tiny", batches, pipeline, tmp_path, missing.append)
+    assert profile_report["turns"]["turns"] == 2 and profile_report["turns"]["failed"] == {}
+    assert profile_report["start_up"]["failures"] == []
+    named = {row["call"] for row in profile_report["calls"]}
     assert {"chat.chat", "coarse_reranker.score_multimodal", "fine_reranker.score", "detector.detect"} <= named
-    assert all(row["measured"] > 0 for row in found["calls"])
-    assert {"step", "prompt_token", "call", "vector_query", "transformers_step", "turn"} <= found["constants"].keys()
-    assert found["memory"]["worst"] >= found["memory"]["before"] > 0
+    assert all(row["measured"] > 0 for row in profile_report["calls"])
+    assert {"step", "prompt_token", "call", "vector_query", "transformers_step", "turn"} <= profile_report[
+        "constants"
+    ].keys()
+    assert profile_report["memory"]["worst"] >= profile_report["memory"]["before"] > 0
     steps = {
         "machine": {"state": "done", "gpu": None, "versions": {}},
-        "gpu tiny": {"state": "done", "missing": missing, **found},
+        "gpu tiny": {"state": "done", "missing": missing, **profile_report},
     }
     report = write_report(steps, "best")
     assert json.loads(report.split("```json\n")[1].split("\n```")[0]) == json.loads(json.dumps(steps))
     assert "| gpu | tiny" in report and "| transformers_step |" in report
-    said = " ".join(list_missing(steps))
-    assert "torch has no GPU here" in said and "2.7 million chunks" in said
+    text = " ".join(list_missing(steps))
+    assert "torch has no GPU here" in text and "2.7 million chunks" in text
 
 
-def asked(number: int) -> AskedTurn:
+def make_turn(number: int) -> AskedTurn:
     turn = QuestionTurn(f"{number}-0", 0, "How tall is this tower?", "330 m")
     return AskedTurn(Session(str(number), (turn,), 0), turn, Image.new("RGB", (160 + number, 128), "gray"), (), (), {})
 

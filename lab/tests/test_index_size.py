@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.benchmarks.index_size import MadeUpEncoder, Measured, extrapolate, main, make_chunks
+from lab.benchmarks.index_size import IndexFigures, MadeUpEncoder, extrapolate, main, make_chunks
 
 
 def test_vectors_are_the_contents_own_and_alike_within_a_topic() -> None:
@@ -26,7 +26,7 @@ def test_chunks_of_a_page_are_told_apart() -> None:
 
 
 def test_other_sizes_are_computed_from_two() -> None:
-    small, large = Measured(*[1.0] * 12), Measured(*[4.0] * 12)  # ten times as many: four times as much
+    small, large = IndexFigures(*[1.0] * 12), IndexFigures(*[4.0] * 12)  # ten times as many: four times as much
     there = extrapolate([(100, small), (1000, large)], 10_000)
     assert there.build_seconds == pytest.approx(16)  # four times as long for each ten times
     assert there.disk == pytest.approx(34)  # 3 more for each 900 vectors
@@ -42,8 +42,8 @@ def test_small_indices_are_built_searched_and_not_built_again(
     steps = json.loads(first)
     assert len(steps) == 8
     assert all(value > 0 for step in steps.values() for value in step.values())
-    told = capsys.readouterr().out
-    assert "build pictures-10-8" in told and "search chunks-200-8" in told
+    output = capsys.readouterr().out
+    assert "build pictures-10-8" in output and "search chunks-200-8" in output
     assert main(command) == 0
     assert (tmp_path / "measured.json").read_bytes() == first
     assert "build" not in capsys.readouterr().out.split("Indices")[0]

@@ -13,7 +13,7 @@ from lab.large_set.questions import (
     find_source,
     list_accepted,
     make_pair_scenes,
-    read_known,
+    read_known_entities,
     read_span,
 )
 from lab.large_set.templates import AttributeTemplate, NounRule, Templates
@@ -62,15 +62,15 @@ def _make(entities: list[Entity], scene: tuple[Scene, dict[str, Any]], *texts: s
 
 
 def test_two_things_of_a_kind_are_told_apart_by_their_side() -> None:
-    made = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 700)))
-    assert made["rule_yak_weight"].query == "How much does the animal on the left weigh?"
-    assert made["rule_cow_weight"].query == "How much does the animal on the right weigh?"
-    assert made["rule_cow_weight"].answer == "The animal on the right weighs 300 kg."
+    questions = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 700)))
+    assert questions["rule_yak_weight"].query == "How much does the animal on the left weigh?"
+    assert questions["rule_cow_weight"].query == "How much does the animal on the right weigh?"
+    assert questions["rule_cow_weight"].answer == "The animal on the right weighs 300 kg."
 
 
 def test_things_that_overlap_are_not_pointed_at() -> None:
-    made = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 150)))
-    assert [name for name in made if name.endswith("yak_weight")] == []
+    questions = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 150)))
+    assert [name for name in questions if name.endswith("yak_weight")] == []
 
 
 def test_a_sentence_of_its_article_is_asked_with_the_thing_pointed_at() -> None:
@@ -78,9 +78,9 @@ def test_a_sentence_of_its_article_is_asked_with_the_thing_pointed_at() -> None:
     article = "The Page is a large cat. It was first described by Carl Linnaeus in 1758. The Page was discovered by Jan Gehl in 1800."
     content = Content(entities={"jaguar": jaguar}, scenes={"s1": _scene(("jaguar", 50))[0]})
     maker = QuestionMaker(content, {"s1": _scene(("jaguar", 50))[1]}, [_page(article)], TEMPLATES, "validation")
-    asked = [question for question in maker.make_all() if "_article_" in question.id]
-    assert asked
-    assert all(question.source == "web" and "this animal" in question.query for question in asked)
+    questions = [question for question in maker.make_all() if "_article_" in question.id]
+    assert questions
+    assert all(question.source == "web" and "this animal" in question.query for question in questions)
 
 
 def test_a_year_alone_names_nobody() -> None:
@@ -88,23 +88,23 @@ def test_a_year_alone_names_nobody() -> None:
 
 
 def test_two_things_are_compared_and_added_by_their_numbers() -> None:
-    made = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 700)))
-    assert made["rule_s1_weight"].accept == ("Yak",)
-    assert made["rule_s1_weight_sum"].accept == ("800",)
+    questions = _make([_entity("Yak", "500 kg"), _entity("Cow", "300 kg")], _scene(("yak", 50), ("cow", 700)))
+    assert questions["rule_s1_weight"].accept == ("Yak",)
+    assert questions["rule_s1_weight_sum"].accept == ("800",)
 
 
 @pytest.mark.parametrize("other", ["490 kg", "400 - 600 kg", "900 lb", "about a ton"])
 def test_what_could_be_disputed_is_not_compared(other: str) -> None:
-    made = _make([_entity("Yak", "500 kg"), _entity("Cow", other)], _scene(("yak", 50), ("cow", 700)))
-    assert "rule_s1_weight" not in made
+    questions = _make([_entity("Yak", "500 kg"), _entity("Cow", other)], _scene(("yak", 50), ("cow", 700)))
+    assert "rule_s1_weight" not in questions
 
 
 def test_what_the_graph_lacks_is_answered_by_a_page_or_by_nothing_or_left_out() -> None:
     jaguar = _entity("Jaguar", "90 kg", in_graph=False)
-    (known,) = read_known(Content(entities={"jaguar": jaguar}), TEMPLATES, "validation").values()
+    (known_entity,) = read_known_entities(Content(entities={"jaguar": jaguar}), TEMPLATES, "validation").values()
 
     def source(*texts: str) -> str:
-        return find_source(known, WEIGHT, PageTexts(map(_page, texts)))
+        return find_source(known_entity, WEIGHT, PageTexts(map(_page, texts)))
 
     assert source("Cats sleep.") == "nowhere"
     assert source("A jaguar weighs 90 kg.") == "page"

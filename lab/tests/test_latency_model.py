@@ -13,7 +13,7 @@ from PIL import Image
 from agents.models.architecture import Architecture, Decoder, Vision, read_architecture
 from agents.models.base import ChatMessage, ChatRequest
 from agents.settings.run_config import RunConfig
-from lab.benchmarks.latency.call_seconds import Placed, estimate_seconds, place_models
+from lab.benchmarks.latency.call_seconds import PlacedModel, estimate_seconds, place_models
 from lab.benchmarks.latency.cost import (
     Machine,
     count_picture_operations,
@@ -21,7 +21,7 @@ from lab.benchmarks.latency.cost import (
     estimate_decode,
     estimate_prefill,
 )
-from lab.benchmarks.latency.prefix_cache import Known, PrefixCache, make_prefix_caches
+from lab.benchmarks.latency.prefix_cache import KnownPrefix, PrefixCache, make_prefix_caches
 from lab.benchmarks.latency.stand_ins import PicturedSearch, make_example
 from tests.agent.scripted import ScriptedPipeline
 from tests.support.local_configs import CONFIGS
@@ -46,7 +46,7 @@ TEXT = Architecture("m", "llama", "bfloat16", 110, 0, 10, DECODER, None)
 SEEING = Architecture(
     "v", "mllama", "bfloat16", 130, 20, 10, DECODER, Vision(8, 4, 2, 4, layers=3, readers=0.25, masked=True)
 )
-CHAT = Placed(TEXT, "bfloat16", at_once=2, engine=True)
+CHAT = PlacedModel(TEXT, "bfloat16", at_once=2, engine=True)
 
 
 def chat(items: int, characters: int, reply: int, stage: str = "answer") -> ModelCall:
@@ -66,11 +66,11 @@ def test_a_picture_within_the_prompt_is_read_as_tokens_too() -> None:
     within = dataclasses.replace(SEEING, vision=dataclasses.replace(SEEING.vision, masked=False))  # type: ignore[type-var]
     beside = estimate_prefill(SEEING, MACHINE, "bfloat16", tokens=7, pictures=2)
     # 2 pictures of 8 tokens: 2 operations x 100 parameters each, at 200 x 0.5 a second
-    found = estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2)
-    assert found == pytest.approx(beside + 32.0)
+    seconds = estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2)
+    assert seconds == pytest.approx(beside + 32.0)
     # The prefix cache holds one of them and 3 tokens; the encoder has seen both
-    known = {"known_tokens": 3, "known_pictures": 1, "encoded_pictures": 2}
-    assert estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2, **known) == pytest.approx(
+    overlap = {"known_tokens": 3, "known_pictures": 1, "encoded_pictures": 2}
+    assert estimate_prefill(within, MACHINE, "bfloat16", tokens=7, pictures=2, **overlap) == pytest.approx(
         2 * 100 * 12 / 100
     )
 
@@ -80,8 +80,8 @@ def test_decoding_reads_weights_and_caches_once_a_step_for_all_requests() -> Non
     step = (200 + 30 * 4) / 500
     arithmetic = 2 * 100 * 2 / 100
     assert arithmetic > step
-    found = estimate_decode(TEXT, MACHINE, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5)
-    assert found == pytest.approx(10 * (arithmetic + 0.5))
+    seconds = estimate_decode(TEXT, MACHINE, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5)
+    assert seconds == pytest.approx(10 * (arithmetic + 0.5))
     fast = Machine(**{**MACHINE.__dict__, "rates": {"bfloat16": 1e9}})
     assert estimate_decode(TEXT, fast, "bfloat16", steps=10, batch=2, tokens=20, pictures=0, overhead=0.5) == (
         pytest.approx(10 * (step + 0.5))
@@ -108,7 +108,7 @@ def test_requests_beyond_those_at_once_wait() -> None:
 
 
 def test_calls_of_small_models_and_searches() -> None:
-    reranker = Placed(TEXT, "bfloat16", at_once=4, engine=False)
+    reranker = PlacedModel(TEXT, "bfloat16", at_once=4, engine=False)
     pairs = ModelCall("rerank", "reranker", "score", 10, characters=400)
     assert estimate_seconds(pairs, {"reranker": reranker}, MACHINE) == pytest.approx(2 * 100 * 100 / 100 + 3 * 1.0)
     query = ModelCall("web_search", "search", "search_web", 2, characters=999)
@@ -123,11 +123,11 @@ def prompt(system: str, text: str, *pictures: Image.Image) -> ChatRequest:
 def test_the_prefix_cache_knows_the_longest_beginning_that_was_read() -> None:
     photo, other = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
     cache = PrefixCache(prompts=3)
-    assert cache.read(prompt("Look.", "What is it?", photo)) == Known(0, 0, 0)
+    assert cache.read(prompt("Look.", "What is it?", photo)) == KnownPrefix(0, 0, 0)
     again = cache.read(prompt("Look.", "What is there?", photo))
-    assert again == Known(len("system\nLook.\nuser\nWhat is "), 1, 1)
-    assert cache.read(prompt("Look.", "What is it?", other)) == Known(len("system\nLook.\nuser\n"), 0, 0)
-    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("system\n"), 0, 1)
+    assert again == KnownPrefix(len("system\nLook.\nuser\nWhat is "), 1, 1)
+    assert cache.read(prompt("Look.", "What is it?", other)) == KnownPrefix(len("system\nLook.\nuser\n"), 0, 0)
+    assert cache.read(prompt("Answer.", "Who?", photo)) == KnownPrefix(len("system\n"), 0, 1)
     # The first prompt has gone, the second has not
     assert cache.read(prompt("Look.", "What is it?", photo)).characters == len("system\nLook.\nuser\nWhat is ")
 
@@ -136,7 +136,7 @@ def test_pictures_before_the_instructions_are_shared_by_all_stages() -> None:
     photo = Image.new("RGB", (8, 8), "red")
     cache = PrefixCache(prompts=3, pictures_first=True)
     cache.read(prompt("Look.", "What is it?", photo))
-    assert cache.read(prompt("Answer.", "Who?", photo)) == Known(len("user\n"), 1, 1)
+    assert cache.read(prompt("Answer.", "Who?", photo)) == KnownPrefix(len("user\n"), 1, 1)
     assert cache.read(prompt("Look.", "Who?")).characters == 0  # no picture: the instructions stay in front
 
 
@@ -161,23 +161,26 @@ def test_the_stand_in_follows_schemas() -> None:
             "reason": {"type": ["string", "null"]},
         },
     }
-    found = make_example(schema)
-    assert isinstance(found["reason"], str)
+    example = make_example(schema)
+    assert isinstance(example["reason"], str)
     assert (
-        len(set(found["names"])) == 3 and found["need"] is True and found["entity"] == 1 and found["verdict"] == "yes"
+        len(set(example["names"])) == 3
+        and example["need"] is True
+        and example["entity"] == 1
+        and example["verdict"] == "yes"
     )
 
 
 def test_what_was_found_once_is_not_searched_for_again() -> None:
     pipeline = ScriptedPipeline({(64, 48): ("Tower", {"height": "330 m"})}, {"page": "The tower is 330 m high."})
     photo = Image.new("RGB", (64, 48))
-    known: dict[Hashable, Any] = {}
-    first = PicturedSearch(pipeline, known)
-    found = [first.search_images([photo], 3), first.search_web(["tower", "height"], 3)]
-    asked = len(pipeline.queries)
-    again = PicturedSearch(pipeline, known)
-    assert [again.search_images([photo], 3), again.search_web(["tower", "height"], 3)] == found
-    assert len(pipeline.queries) == asked
+    known_answers: dict[Hashable, Any] = {}
+    first = PicturedSearch(pipeline, known_answers)
+    results = [first.search_images([photo], 3), first.search_web(["tower", "height"], 3)]
+    num_queries = len(pipeline.queries)
+    again = PicturedSearch(pipeline, known_answers)
+    assert [again.search_images([photo], 3), again.search_web(["tower", "height"], 3)] == results
+    assert len(pipeline.queries) == num_queries
 
 
 def test_pictures_are_found_with_cosines_that_pass_every_cut_off() -> None:
@@ -186,9 +189,9 @@ def test_pictures_are_found_with_cosines_that_pass_every_cut_off() -> None:
             return [{**hit, "score": 0.4} for hit in super().__call__(query, k)]
 
     search = PicturedSearch(Unlike({(64, 48): ("Tower", {"height": "330 m"})}, {}))
-    [found] = search.search_images([Image.new("RGB", (64, 48))], 3)
-    assert [hit.score for hit in found.hits] == [pytest.approx(0.88)]
-    assert list(search.pictures([found.hits[0].url])) == [found.hits[0].url]
+    [result] = search.search_images([Image.new("RGB", (64, 48))], 3)
+    assert [hit.score for hit in result.hits] == [pytest.approx(0.88)]
+    assert list(search.pictures([result.hits[0].url])) == [result.hits[0].url]
 
 
 def test_the_figures_of_the_l40s_are_those_of_its_datasheet() -> None:
@@ -201,9 +204,9 @@ def test_the_figures_of_the_l40s_are_those_of_its_datasheet() -> None:
 
 def test_llama_decodes_at_the_pace_that_its_size_allows() -> None:
     """By hand: (10.67 - 0.86 - 0.53) billion parameters of 2 bytes at 864 GB/s x 0.75 take 29 ms a token."""
-    found = read_architecture(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
+    architecture = read_architecture(str(CONFIGS / "meta-llama--Llama-3.2-11B-Vision-Instruct"))
     machine = Machine.read()
-    step = estimate_decode(found, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
+    step = estimate_decode(architecture, machine, "bfloat16", steps=1, batch=1, tokens=0, pictures=0, overhead=0.0)
     assert math.isclose(step, 2 * 9.28e9 / (864e9 * 0.75), rel_tol=0.01)
 
 

@@ -24,23 +24,23 @@ def test_a_text_says_an_answer_by_its_words_and_figures(text: str, accept: list[
     assert says_answer([text], accept) is says
 
 
-def _record(entity: str | None, kept: list[str], text: str) -> TurnRecord:
-    chosen = StageRecord("select_entity", 0.0, "ran", entity=entity, notes={"entities": kept})
-    shown = StageRecord("answer", 0.0, "ran", evidence=(EvidenceFound(text),))
-    return TurnRecord(query="q", question="q", answer="a", stages=(chosen, shown))
+def _record(entity: str | None, entities: list[str], text: str) -> TurnRecord:
+    choice_record = StageRecord("select_entity", 0.0, "ran", entity=entity, notes={"entities": entities})
+    answer_record = StageRecord("answer", 0.0, "ran", evidence=(EvidenceFound(text),))
+    return TurnRecord(query="q", question="q", answer="a", stages=(choice_record, answer_record))
 
 
 def test_a_turn_stands_by_holder_steps_entity_and_evidence() -> None:
     yak, facts = frozenset({"Yak"}), {"hops": 1, "entity": "yak"}
-    known = "in the graph"
+    holder = "in the graph"
     right = _record("Yak", [], "A yak weighs 500 kg.")
-    assert find_place(right, yak, facts, ["500 kg"]) == Place(known, False, False, True)
-    kept = _record("Cow", ["Yak"], "Cows moo.")
-    assert find_place(kept, yak, facts | {"hops": 2}, ["500 kg"]) == Place(known, True, False, False)
+    assert find_place(right, yak, facts, ["500 kg"]) == Place(holder, False, False, True)
+    other_record = _record("Cow", ["Yak"], "Cows moo.")
+    assert find_place(other_record, yak, facts | {"hops": 2}, ["500 kg"]) == Place(holder, True, False, False)
     # what the evidence of another thing says is no find
     wrong = _record("Cow", [], "A cow weighs 500 kg.")
-    assert find_place(wrong, yak, facts, ["500 kg"]) == Place(known, False, True, None)
-    assert find_place(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(known, False, True, None)
+    assert find_place(wrong, yak, facts, ["500 kg"]) == Place(holder, False, True, None)
+    assert find_place(_record(None, [], ""), yak, facts, ["500 kg"]) == Place(holder, False, True, None)
 
 
 def test_of_what_the_graph_lacks_no_entity_is_the_right_one() -> None:

@@ -34,9 +34,9 @@ def page(title: str, text: str) -> WebPage:
     return make_wiki_page(title, text, None)
 
 
-def made_of(title: str) -> dict[str, MadeQuestion]:
+def make_questions(title: str) -> dict[str, MadeQuestion]:
     rules = QuestionRules(PAGES.values())
-    return {made.kind: made for made in rules.questions(title, PAGES[title])}
+    return {question.kind: question for question in rules.questions(title, PAGES[title])}
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,19 @@ def made_of(title: str) -> dict[str, MadeQuestion]:
     ],
 )
 def test_a_sentence_makes_the_question_that_it_answers(title: str, kind: str, question: str, answer: str) -> None:
-    made = made_of(title)[kind]
-    assert (made.question.lower(), made.answer) == (question.lower(), answer)
-    assert holds_answer(made.sentence, made.question, made.truth, (answer,)) and answer.lower() in made.truth.lower()
+    made_question = make_questions(title)[kind]
+    assert (made_question.question.lower(), made_question.answer) == (question.lower(), answer)
+    assert (
+        holds_answer(made_question.sentence, made_question.question, made_question.truth, (answer,))
+        and answer.lower() in made_question.truth.lower()
+    )
 
 
 def test_what_a_photo_shows_can_be_pointed_at_and_a_person_or_a_country_cannot() -> None:
-    assert made_of("Harz Bridge")["date"].pointing == "When was this bridge opened?"
-    assert made_of("Ostmark")["capital"].pointing is None and made_of("Ada Stone")["death"].pointing is None
+    assert make_questions("Harz Bridge")["date"].pointing == "When was this bridge opened?"
+    assert (
+        make_questions("Ostmark")["capital"].pointing is None and make_questions("Ada Stone")["death"].pointing is None
+    )
 
 
 class Writer:
@@ -68,16 +73,16 @@ class Writer:
     name = "writer"
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        return [ChatReply(self._said(request.messages[-1].content), "stop") for request in requests]
+        return [ChatReply(self._reply(request.messages[-1].content), "stop") for request in requests]
 
-    def _said(self, asked: str) -> str:
-        if 'Write one line "Question' not in asked:
-            return "Linz" if asked.endswith("Where did Ada Stone come from?") else "42 metres"
-        if "Ada Stone" in asked:
+    def _reply(self, prompt: str) -> str:
+        if 'Write one line "Question' not in prompt:
+            return "Linz" if prompt.endswith("Where did Ada Stone come from?") else "42 metres"
+        if "Ada Stone" in prompt:
             return "Question: Where did Ada Stone come from?\nAnswer: Linz."
-        if "nilgau" in asked:
+        if "nilgau" in prompt:
             return "Question: Who saw the nilgau?\nAnswer: Testidae"  # it says otherwise when asked
-        return "Question: How many wheels?\nAnswer: 12" if "Ostmark" in asked else "I cannot say."
+        return "Question: How many wheels?\nAnswer: 12" if "Ostmark" in prompt else "I cannot say."
 
 
 @pytest.fixture
@@ -106,8 +111,10 @@ def test_rows_are_served_prompts_that_hold_the_answer_or_teach_a_refusal(make: A
         evidence = row.messages[-1].content.rpartition("Question:")[0]
         assert row.messages[-1].content.endswith(f"Question: {row.query}")
         twin = answered[row.interaction_id.removesuffix("-taken-out")]
-        told = any(holds_answer(line, row.query, twin.ground_truth, twin.accept) for line in evidence.splitlines())
-        assert told is (row.reply_verdict == "correct")
+        has_answer = any(
+            holds_answer(line, row.query, twin.ground_truth, twin.accept) for line in evidence.splitlines()
+        )
+        assert has_answer is (row.reply_verdict == "correct")
         assert row.session_id == twin.session_id  # on one side
     assert count_kinds(select_samples(rows, DataTable())) == {"answer": len(rows) // 2, "refusal": len(rows) // 2}
     assert count_kinds(select_samples(rows, DataTable(refusals_left_out=1))) == {"answer": len(rows) // 2}
@@ -148,11 +155,11 @@ def test_nothing_is_asked_in_the_words_of_the_test_split(
 
 def test_a_model_writes_what_it_also_answers_from_the_page(make: Any) -> None:
     rows, about = make("--by-model", "5", "--refusals", "0")
-    written = [row for row in rows if row.model == "writer"]
-    assert [row.query for row in written] == ["Where did Ada Stone come from?"]
-    told = about["written"]
-    assert told["kept"] == 1 and told["answer not in the page"] == 1 and told["unreadable"] == 2
-    assert told["the model answers otherwise"] == 1
+    writer_rows = [row for row in rows if row.model == "writer"]
+    assert [row.query for row in writer_rows] == ["Where did Ada Stone come from?"]
+    counts = about["written"]
+    assert counts["kept"] == 1 and counts["answer not in the page"] == 1 and counts["unreadable"] == 2
+    assert counts["the model answers otherwise"] == 1
 
 
 def test_a_training_takes_several_folders(tmp_path: Path) -> None:

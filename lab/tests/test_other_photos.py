@@ -8,7 +8,7 @@ from PIL import Image
 
 from agents.models.vision.efficientnet import EfficientNetLite2
 from lab.benchmarks.other_photos import (
-    Found,
+    PhotoResult,
     PhotosError,
     Query,
     build_cosine_table,
@@ -71,7 +71,9 @@ def test_a_folder_that_cannot_be_used_is_an_error_in_words(tmp_path: Path, capsy
 
 
 def test_right_and_wrong_hits_stand_apart() -> None:
-    table = build_cosine_table([Found("a", 0, 0.6, 0.2), Found("a", 0, 0.8, 0.4), Found("a", 3, 0.5, 0.1)])
+    table = build_cosine_table(
+        [PhotoResult("a", 0, 0.6, 0.2), PhotoResult("a", 0, 0.8, 0.4), PhotoResult("a", 3, 0.5, 0.1)]
+    )
     cells = [list(column.cells) for column in table.columns]
     assert cells[1] == ["right", "wrong"] and cells[2] == ["2", "1"]
     assert cells[3][0].startswith("0.70 (0.62, 0.70, 0.78") and cells[4][1].startswith("0.10")
@@ -89,8 +91,8 @@ def test_other_photographs_in_a_small_real_index() -> None:
     for entity in entities:
         with Image.open(paths.other_photos / f"{entity}.webp") as photo:
             other.append(Query(photo.convert("RGB"), entity, "other"))
-    found = search([*own, *other], entities, index, encoder)
-    assert all(one.rank == 0 and one.cosine > 0.99 for one in found[:6])
-    assert all(one.cosine < 0.95 for one in found[6:])
-    assert sum(one.rank == 0 for one in found[6:]) >= 4
+    results = search([*own, *other], entities, index, encoder)
+    assert all(one.rank == 0 and one.cosine > 0.99 for one in results[:6])
+    assert all(one.cosine < 0.95 for one in results[6:])
+    assert sum(one.rank == 0 for one in results[6:]) >= 4
     assert set(entities) <= set(map_names("validation").values())

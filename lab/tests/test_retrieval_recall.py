@@ -58,18 +58,20 @@ def record(*stages: StageRecord) -> TurnRecord:
 
 def test_turns_without_truth_are_left_out_and_a_ranking_wins_over_kept_chunks() -> None:
     pictures = tuple(PictureFound(name, 0.5, name) for name in ("elk", YAK))
-    found = StageRecord("image_search", pictures=pictures, entity="Elk")
-    kept = StageRecord(
+    search_record = StageRecord("image_search", pictures=pictures, entity="Elk")
+    documents_record = StageRecord(
         "documents", evidence=(EvidenceFound("t", url="page"),), notes={"ranking": ["other", YAK, "page"]}
     )
     entry = Truth(YAK, "Yak", frozenset({"page"}))
-    rates = compute_recall([(record(found, kept), entry), (record(found), Truth(None, None, frozenset()))])
+    rates = compute_recall(
+        [(record(search_record, documents_record), entry), (record(search_record), Truth(None, None, frozenset()))]
+    )
     assert [rates[f"entry R@{k}"] for k in (1, 2, 5)] == [0.0, 1.0, 1.0]
     assert (rates["settled"], rates["NDCG@10"], rates["R@5"]) == (0.0, 0.5, 1.0)
-    [(_, bare)] = [(record(kept), entry)]
-    assert compute_recall([(record(StageRecord("rerank", evidence=kept.evidence)), bare)])["NDCG@10"] == 1.0
+    [(_, bare)] = [(record(documents_record), entry)]
+    assert compute_recall([(record(StageRecord("rerank", evidence=documents_record.evidence)), bare)])["NDCG@10"] == 1.0
     assert set(compute_recall([]).values()) == {None}
-    assert compute_recall([(record(found), entry)])["R@100"] is None  # a run without documents
+    assert compute_recall([(record(search_record), entry)])["R@100"] is None  # a run without documents
 
 
 def test_the_table_of_a_run(tmp_path: Path, capsys: Any) -> None:

@@ -67,11 +67,15 @@ def reply(body: Mapping[str, Any], text: str) -> Response:
         return Response(json.dumps({"choices": [choice], "usage": USAGE}, indent=1), content_type="application/json")
     assert body["stream_options"] == {"include_usage": True}
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    told = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+    delta_choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
     end = {"index": 0, "delta": {}, "finish_reason": "stop"}
     # As llama.cpp says it: of ten tokens of the prompt six were read.
     timings = {"cache_n": 4, "prompt_n": 6, "predicted_n": 3}
-    chunks = [{**head, "choices": [told]}, {**head, "choices": [end]}, {**head, "choices": [], "timings": timings}]
+    chunks = [
+        {**head, "choices": [delta_choice]},
+        {**head, "choices": [end]},
+        {**head, "choices": [], "timings": timings},
+    ]
     lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
     return Response(f"{lines}data: [DONE]\n\n", content_type="text/event-stream")
 
@@ -80,8 +84,8 @@ def test_replies_pass_unchanged_and_are_counted(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda body: reply(body, f"to {body['messages'][0]['content']}"))
     counting = CountingServer(httpserver.url_for("/v1"))
     with counting.serve() as url:
-        asked = [ChatRequest((ChatMessage("user", name),), max_tokens=5) for name in "ab"]
-        assert [each.text for each in OpenAIChat("m", url).chat(asked)] == ["to a", "to b"]
+        requests = [ChatRequest((ChatMessage("user", name),), max_tokens=5) for name in "ab"]
+        assert [each.text for each in OpenAIChat("m", url).chat(requests)] == ["to a", "to b"]
     assert counting.counts == Counts(calls=2, prompt_tokens=20, reused_tokens=8, reply_tokens=6)
 
 
@@ -138,19 +142,19 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
     """Measure an agent with these options; return its row, and whether it was run for it."""
     monkeypatch.setattr(side_by_side, "PreparedSet", lambda *_: SimpleNamespace(search=lambda: None))
     monkeypatch.setattr(side_by_side, "_build_kit_agent", lambda *_: None)
-    asked: list[str] = []
+    names: list[str] = []
 
     def answer(_: object, name: str, *__: object) -> Row:
-        asked.append(name)
-        return Row(name, len(asked), 10.0, Counts(8, 100, 40, 20), 12, 6, 2, 1, 1, 0, 0.25, (-0.5, 0.75))
+        names.append(name)
+        return Row(name, len(names), 10.0, Counts(8, 100, 40, 20), 12, 6, 2, 1, 1, 0, 0.25, (-0.5, 0.75))
 
     monkeypatch.setattr(side_by_side, "_run_agent", answer)
 
     def measure(name: str, *arguments: str) -> tuple[Row, bool]:
         options = SideBySideOptions.parse(["--out", str(tmp_path / "out"), "--kit", str(tmp_path / "kit"), *arguments])
         build = side_by_side._build_kit_agent if ":" in name else lambda *_: None
-        before = len(asked)
-        return side_by_side._measure_row(options, name, build, "http://127.0.0.1:9/v1"), len(asked) > before
+        before = len(names)
+        return side_by_side._measure_row(options, name, build, "http://127.0.0.1:9/v1"), len(names) > before
 
     return measure
 

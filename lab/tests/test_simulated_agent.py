@@ -38,14 +38,14 @@ def cost(preset: str) -> Callable[[ModelCall], float]:
     return lambda call: estimate_seconds(call, models, MACHINE, 0.5)
 
 
-def agent_of(preset: str) -> SimulatedAgent:
+def build_agent(preset: str) -> SimulatedAgent:
     models = ModelSet(Profile(name="p", models={}), Path("unused"), ready=ready())
     time = SimulatedTime(cost(preset))
     return SimulatedAgent(RunConfig.read(preset, "gpu"), Search(), models, time, MACHINE.overhead["turn"])
 
 
 def calls(preset: str, size: int, number: int = 6) -> list[AgentCall]:
-    agent = agent_of(preset)
+    agent = build_agent(preset)
     return [agent.call([question(size * call + place) for place in range(size)]) for call in range(number)]
 
 
@@ -80,7 +80,7 @@ def test_the_default_agent_runs_whole_for_a_turn_alone_once_it_knows_its_times()
 
 
 def test_no_dialog_takes_more_than_its_limit() -> None:
-    agent = agent_of("qa_dragon")
+    agent = build_agent("qa_dragon")
     spent = sum(agent.call([question(0, earlier)]).seconds for earlier in range(6))
     assert spent <= 30.0
 

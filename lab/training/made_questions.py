@@ -61,11 +61,11 @@ _WORDS = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Asked:
+class DraftQuestion:
     """A question, the page that it was made of, and the chunks of that page."""
 
     page: WebPage
-    made: MadeQuestion
+    made_question: MadeQuestion
     chunks: tuple[Evidence, ...]
 
     @property
@@ -116,7 +116,7 @@ class Corpus:
         words: Any = TfidfVectorizer(stop_words="english", sublinear_tf=True)
         return words, words.fit_transform([f"{chunk.title}: {chunk.text}" for chunk in self.chunks])
 
-    def of(self, page: WebPage) -> tuple[Evidence, ...]:
+    def get_chunks(self, page: WebPage) -> tuple[Evidence, ...]:
         """Return the chunks of a page."""
         return tuple(self._by_page.get(page["page_url"], ()))
 
@@ -138,47 +138,49 @@ class QuestionFormatter:
     tokens: int | None
     about: str  # what a photo's question is asked by: the preset's prompt for answers with evidence
 
-    def shown(self, asked: Asked, *, answered: bool) -> tuple[Evidence, ...] | None:
+    def select_evidence(self, draft: DraftQuestion, *, answered: bool) -> tuple[Evidence, ...] | None:
         """Select the evidence of a question, best first, with or without what answers it.
 
         Returns:
             None if the answer does not fit, or no evidence is left.
         """
 
-        def held(chunk: Evidence) -> bool:
-            return holds_answer(chunk.text, asked.made.question, asked.made.truth, (asked.made.answer,))
+        def has_answer(chunk: Evidence) -> bool:
+            return holds_answer(
+                chunk.text, draft.made_question.question, draft.made_question.truth, (draft.made_question.answer,)
+            )
 
-        named = f"{asked.page['page_name']} {asked.made.question}"
-        found = [chunk for chunk in self.corpus.nearest(named, 4 * self.evidence + 8) if not held(chunk)]
+        named = f"{draft.page['page_name']} {draft.made_question.question}"
+        chunks = [chunk for chunk in self.corpus.nearest(named, 4 * self.evidence + 8) if not has_answer(chunk)]
         if not answered:
-            return within_tokens(found[: self.evidence], self.tokens) or None
-        own = [chunk for chunk in asked.chunks if held(chunk)][:1]
+            return within_tokens(chunks[: self.evidence], self.tokens) or None
+        own = [chunk for chunk in draft.chunks if has_answer(chunk)][:1]
         if not own:
             return None
         # A search finds it first more often than not; which place it has is drawn by a hash.
-        others = [chunk for chunk in found if chunk.text != own[0].text][: self.evidence - 1]
-        place = int(hash_to_share(f"place {asked.made.question}") ** 2 * (len(others) + 1))
-        shown = within_tokens([*others[:place], *own, *others[place:]], self.tokens)
-        return shown if own[0] in shown else within_tokens([*own, *others], self.tokens)
+        others = [chunk for chunk in chunks if chunk.text != own[0].text][: self.evidence - 1]
+        place = int(hash_to_share(f"place {draft.made_question.question}") ** 2 * (len(others) + 1))
+        evidence = within_tokens([*others[:place], *own, *others[place:]], self.tokens)
+        return evidence if own[0] in evidence else within_tokens([*own, *others], self.tokens)
 
     def example(
-        self, asked: Asked, number: int, *, answered: bool, step: bool, pointing: bool, model: str
+        self, draft: DraftQuestion, number: int, *, answered: bool, step: bool, pointing: bool, model: str
     ) -> Example | None:
         """Build the row of a question; None if its evidence cannot be shown."""
-        shown = self.shown(asked, answered=answered)
-        if shown is None:
+        evidence = self.select_evidence(draft, answered=answered)
+        if evidence is None:
             return None
-        made = asked.made
-        question = made.pointing if pointing and made.pointing else made.question
+        made_question = draft.made_question
+        question = made_question.pointing if pointing and made_question.pointing else made_question.question
         form, name = (STEP_ANSWER, "step_answer") if step else (ANSWER, self.about)
-        values: dict[str, Any] = {"question": question, "evidence": shown}
+        values: dict[str, Any] = {"question": question, "evidence": evidence}
         if not step:
-            values |= {"history": (), "entity": asked.page["page_name"] if pointing else None}
+            values |= {"history": (), "entity": draft.page["page_name"] if pointing else None}
         request = self.prompts[name].request(**values)
-        right = made.answer if step else made.truth
+        right = made_question.answer if step else made_question.truth
         return Example(
-            session_id=asked.session,
-            interaction_id=f"{asked.session}#{number}{'' if answered else '-taken-out'}",
+            session_id=draft.session,
+            interaction_id=f"{draft.session}#{number}{'' if answered else '-taken-out'}",
             prompt=name,
             form=form.name,
             messages=build_messages(request, []),
@@ -186,19 +188,19 @@ class QuestionFormatter:
             verdict="correct" if answered else "miss",
             query=question,
             ground_truth=right if answered else IDK,
-            accept=(made.answer,) if answered else (),
+            accept=(made_question.answer,) if answered else (),
             reply_verdict="correct" if answered else "miss",
             model=model,
             max_tokens=request.max_tokens,
         )
 
 
-def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[Asked]:
+def make_by_rule(pages: Sequence[WebPage], corpus: Corpus) -> Iterator[DraftQuestion]:
     """Yield the questions that the rules make of pages."""
     rules = QuestionRules(page["page_snippet"] for page in pages)
     for page in pages:
-        for made in rules.questions(page["page_name"], page["page_snippet"]):
-            yield Asked(page, made, corpus.of(page))
+        for made_question in rules.questions(page["page_name"], page["page_snippet"]):
+            yield DraftQuestion(page, made_question, corpus.get_chunks(page))
 
 
 def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
@@ -208,7 +210,7 @@ def _parse_question(reply: ChatReply) -> tuple[str, str] | None:
     return question, answer.rstrip(".")
 
 
-QUESTION_OF = ReplyForm("question and answer", _parse_question)
+QUESTION_FORM = ReplyForm("question and answer", _parse_question)
 
 
 class _OnePrompt:
@@ -223,7 +225,7 @@ class _OnePrompt:
 
 def make_by_model(
     pages: Sequence[WebPage], corpus: Corpus, config: RunConfig, replies: ReplyStore, judge: Judge
-) -> tuple[list[Asked], str, Counter[str]]:
+) -> tuple[list[DraftQuestion], str, Counter[str]]:
     """Let the chat model write a question a page, and keep the sound ones.
 
     A question is kept if its answer stands in the page, and the same model gives that answer when it reads the page, by the judge.
@@ -240,51 +242,55 @@ def make_by_model(
         config.settings.limits.batch_size,
     )
 
-    def said(questions: Sequence[Question[Any]]) -> list[Any]:
+    def ask_model(questions: Sequence[Question[Any]]) -> list[Any]:
         batches = [questions[start : start + size] for start in range(0, len(questions), size)]
         return [answer for batch in batches for answer in put(batch, prompts, models.chat)]
 
-    ask, fates = Ask(PROMPT.stem, QUESTION_OF), Counter[str]()
-    written = said([Question(ask, {"title": page["page_name"], "text": page["page_snippet"]}) for page in pages])
-    kept: list[Asked] = []
-    for page, reply in zip(pages, written, strict=True):
+    ask, fates = Ask(PROMPT.stem, QUESTION_FORM), Counter[str]()
+    written_replies = ask_model(
+        [Question(ask, {"title": page["page_name"], "text": page["page_snippet"]}) for page in pages]
+    )
+    drafts: list[DraftQuestion] = []
+    for page, reply in zip(pages, written_replies, strict=True):
         if reply.value is None:
             fates["unreadable"] += 1
             continue
         question, answer = reply.value
-        made = MadeQuestion(WRITTEN, question, None, answer, answer, "")
+        made_question = MadeQuestion(WRITTEN, question, None, answer, answer, "")
         if holds_answer(page["page_snippet"], question, answer, (answer,)) and not holds_answer(
             question, "", answer, (answer,)
         ):
-            kept.append(Asked(page, made, corpus.of(page)))
+            drafts.append(DraftQuestion(page, made_question, corpus.get_chunks(page)))
         else:
             fates["answer not in the page"] += 1
-    answers = said(
+    answers = ask_model(
         [
-            Question(Ask("step_answer", STEP_ANSWER), {"question": asked.made.question, "evidence": asked.chunks})
-            for asked in kept
+            Question(
+                Ask("step_answer", STEP_ANSWER), {"question": draft.made_question.question, "evidence": draft.chunks}
+            )
+            for draft in drafts
         ]
     )
     turns = [
         AnsweredTurn(
-            asked.session,
-            asked.session,
+            draft.session,
+            draft.session,
             0,
             False,
             None,
             "",
             "",
             "",
-            asked.made.question,
-            asked.made.answer,
+            draft.made_question.question,
+            draft.made_question.answer,
             read_answer(reply.text),
             1,
         )
-        for asked, reply in zip(kept, answers, strict=True)
+        for draft, reply in zip(drafts, answers, strict=True)
     ]
-    judged = judge_turns(turns, judge, accept={asked.session: (asked.made.answer,) for asked in kept})
-    agreed = [asked for asked, found in zip(kept, judged, strict=True) if found.correct]
-    fates["the model answers otherwise"] = len(kept) - len(agreed)
+    judged = judge_turns(turns, judge, accept={draft.session: (draft.made_question.answer,) for draft in drafts})
+    agreed = [draft for draft, judged_turn in zip(drafts, judged, strict=True) if judged_turn.correct]
+    fates["the model answers otherwise"] = len(drafts) - len(agreed)
     fates["kept"] = len(agreed)
     return agreed, models.chat().name, fates
 
@@ -324,29 +330,33 @@ class MadeOptions(JudgedOptions):
     )
 
 
-def explain_exclusion(asked: Asked, claimed: ClaimedNames, test: TestContent | None) -> str | None:
+def explain_exclusion(draft: DraftQuestion, claimed: ClaimedNames, test: TestContent | None) -> str | None:
     """Return the reason why a question may not be trained on; None if it may."""
-    made = asked.made
-    if claimed.named_in(f"{asked.page['page_name']} {made.question} {made.truth}"):
+    made_question = draft.made_question
+    if claimed.named_in(f"{draft.page['page_name']} {made_question.question} {made_question.truth}"):
         return "names an entity"
-    wordings = filter(None, (made.question, made.pointing))
+    wordings = filter(None, (made_question.question, made_question.pointing))
     return "asked in public_test" if test is not None and any(map(test.asks, wordings)) else None
 
 
 def _build_rows(
-    asked: Asked, number: int, shower: QuestionFormatter, options: MadeOptions, model: str
+    draft: DraftQuestion, number: int, shower: QuestionFormatter, options: MadeOptions, model: str
 ) -> list[Example]:
     """Build the row of a question and, if a hash draws it, the row without the evidence that answers it.
 
     Returns:
         [] if a row cannot be shown.
     """
-    made = asked.made
-    step = hash_to_share(f"step {made.question}") < options.steps
-    pointing = not step and made.pointing is not None and hash_to_share(f"pointing {made.question}") < options.pointing
-    again = hash_to_share(f"refusal {made.question}") < options.refusals
+    made_question = draft.made_question
+    step = hash_to_share(f"step {made_question.question}") < options.steps
+    pointing = (
+        not step
+        and made_question.pointing is not None
+        and hash_to_share(f"pointing {made_question.question}") < options.pointing
+    )
+    again = hash_to_share(f"refusal {made_question.question}") < options.refusals
     rows = [
-        shower.example(asked, number, answered=answered, step=step, pointing=pointing, model=model)
+        shower.example(draft, number, answered=answered, step=step, pointing=pointing, model=model)
         for answered in ((True, False) if again else (True,))
     ]
     whole = [row for row in rows if row is not None]
@@ -368,36 +378,36 @@ def run(options: MadeOptions) -> None:
     corpus = Corpus(pages, cut)
     # No entity of a question set in what is read either.
     corpus.chunks = [chunk for chunk in corpus.chunks if not claimed.named_in(chunk.text)]
-    found, about = list(make_by_rule(pages, corpus)), dict[str, Any]()
+    drafts, about = list(make_by_rule(pages, corpus)), dict[str, Any]()
     writer = ""
     if options.by_model:
         some = sorted(pages, key=lambda page: hash_to_share(f"written {page['page_url']}"))[: options.by_model]
         judge = choose_judge(options.eval_model, cache=options.cache)
-        written, writer, fates = make_by_model(some, corpus, config, ReplyStore(options.cache / REPLIES), judge)
+        written_drafts, writer, fates = make_by_model(some, corpus, config, ReplyStore(options.cache / REPLIES), judge)
         about["written"] = {"model": writer, "judge": judge.name, **dict(sorted(fates.items()))}
-        found += written
-    reasons = [explain_exclusion(asked, claimed, test) for asked in found]
+        drafts += written_drafts
+    reasons = [explain_exclusion(draft, claimed, test) for draft in drafts]
     about["kept_out"] = dict(sorted(Counter(filter(None, reasons)).items()))
     allowed = {
-        (asked.made.kind, asked.made.question): asked
-        for asked, reason in zip(found, reasons, strict=True)
+        (draft.made_question.kind, draft.made_question.question): draft
+        for draft, reason in zip(drafts, reasons, strict=True)
         if reason is None
     }
     order = interleave_kinds(
-        [asked.made for asked in allowed.values()], [hash_to_share(question) for _, question in allowed]
+        [draft.made_question for draft in allowed.values()], [hash_to_share(question) for _, question in allowed]
     )
     shower = QuestionFormatter(corpus, config.prompts, served.k, config.settings.limits.evidence_tokens, served.prompt)
     examples: list[Example] = []
     kinds: Counter[str] = Counter()
-    for made in order:
+    for made_question in order:
         if kinds.total() >= options.limit:
             break
-        asked = allowed[made.kind, made.question]
-        rows = _build_rows(asked, kinds.total(), shower, options, writer if made.kind == WRITTEN else "")
+        draft = allowed[made_question.kind, made_question.question]
+        rows = _build_rows(draft, kinds.total(), shower, options, writer if made_question.kind == WRITTEN else "")
         if any(claimed.named_in(row.messages[-1].content) for row in rows):
             continue
         examples += rows
-        kinds[made.kind] += bool(rows)
+        kinds[made_question.kind] += bool(rows)
     if not examples:
         raise TrainingDataError("no page made a question")
     sides = write_collection(examples, options.out, options.held_out)
@@ -410,7 +420,7 @@ def run(options: MadeOptions) -> None:
     about |= {
         "pages": len(pages),
         "public_test": f"entities of both splits kept out by name{', its questions by their words' if test is not None else ''}",
-        "questions": {"found": len(found), **dict(sorted(kinds.items()))},
+        "questions": {"found": len(drafts), **dict(sorted(kinds.items()))},
         "held_out_share": options.held_out,
     }
     for side, rows in sides.items():

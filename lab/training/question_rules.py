@@ -149,7 +149,7 @@ class QuestionRules:
         subject = self.subject(title, text)
         if subject is None:
             return
-        asked: set[str] = set()
+        wordings: set[str] = set()
         for number, sentence in enumerate(split_sentences(text)):
             plain = re.sub(rf"^(?:{subject.spelled})(?![\w-])", _SUBJECT, sentence)
             if number == 0:
@@ -157,20 +157,20 @@ class QuestionRules:
             elif not _is_about(subject, plain):
                 continue
             for rule, pattern in self._rules:
-                made = self._make(rule, pattern, subject, sentence, plain)
-                if made is not None and made.question not in asked:
-                    asked.add(made.question)
-                    yield made
+                made_question = self._make(rule, pattern, subject, sentence, plain)
+                if made_question is not None and made_question.question not in wordings:
+                    wordings.add(made_question.question)
+                    yield made_question
 
     def _make(
         self, rule: Rule, pattern: re.Pattern[str], subject: Subject, sentence: str, plain: str
     ) -> MadeQuestion | None:
         if (rule.of != "any" and (rule.of == "person") != subject.person) or (rule.singular and subject.is_plural):
             return None
-        found = pattern.search(plain)
-        if found is None:
+        match = pattern.search(plain)
+        if match is None:
             return None
-        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        groups = {name: value for name, value in match.groupdict().items() if value is not None}
         answer = (groups.get("answer") or groups.get("answer2") or "").strip(" ,")
         if not answer or answer.count("(") != answer.count(")") or len(answer.split()) > _MAX_ANSWER_WORDS:
             return None
@@ -217,7 +217,7 @@ def _is_about(subject: Subject, sentence: str) -> bool:
 def _conjugate(subject: Subject, groups: dict[str, str], sentence: str) -> dict[str, str]:
     be, many = subject.be, subject.is_plural
     past = be in ("was", "were")
-    made = groups.get("made", "")
+    participle = groups.get("made", "")
     verb = re.search(
         r"\b(described|proposed|isolated|identified|observed|synthesized|used|produced|discovered|formulated|published|coined)\b",
         sentence,
@@ -227,7 +227,7 @@ def _conjugate(subject: Subject, groups: dict[str, str], sentence: str) -> dict[
         "do": "did" if past else "do" if many else "does",
         "belong": "belonged" if past else "belong" if many else "belongs",
         "eat": "ate" if past else "eat" if many else "eats",
-        "made_active": _IRREGULAR.get(made, made),
+        "made_active": _IRREGULAR.get(participle, participle),
         "verb_past": f"first {verb[1]}" if verb and "first" in sentence else verb[1] if verb else "",
     }
 

@@ -77,8 +77,8 @@ def alter(photo: Image.Image, strength: float, seed: str, mirror: bool) -> Image
     if alpha is None:
         return Image.fromarray(colours, mode="RGB")
     result = Image.fromarray(np.dstack([colours, alpha]), mode="RGBA")
-    shown = result.getchannel("A").point(lambda value: 255 if value >= 24 else 0).getbbox()
-    return result.crop(shown) if shown else result
+    box = result.getchannel("A").point(lambda value: 255 if value >= 24 else 0).getbbox()
+    return result.crop(box) if box else result
 
 
 def _corners(width: int, height: int) -> Floats:
@@ -117,12 +117,12 @@ def _turn(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
 def _cut_part(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels:
     """Show a part of a photograph from another side; the corners of the new frame lie inside the old one."""
     height, width = pixels.shape[:2]
-    kept = 1 - PART_LEFT_OUT * strength
+    kept_share = 1 - PART_LEFT_OUT * strength
     corners = _project_corners(width, height, strength, rng, PHOTO_YAW, PHOTO_ROLL_DEGREES)
     corners -= np.array([width, height], dtype=np.float32) / 2
     # The frame shrinks until all of it lies inside, then moves within what is left over.
     reach = (np.abs(corners) / np.array([width, height], dtype=np.float32)).max(axis=0) * 2
-    corners *= min(kept, 1.0) / max(1.0, float(reach.max()))
+    corners *= min(kept_share, 1.0) / max(1.0, float(reach.max()))
     # The middle is kept more often than the rim: that is where the thing is.
     slack = np.array([width, height]) / 2 - np.abs(corners).max(axis=0)
     middle = np.array([width, height]) / 2 + slack * rng.uniform(-0.4, 0.4, size=2)

@@ -73,13 +73,13 @@ def aim(frame: tuple[int, int], margin: tuple[int, int], effects: Effects, hand:
     turn = np.array([[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0], [0, 0, 1]])
     turned = _translate(width / 2, height / 2) @ turn @ _translate(-width / 2, -height / 2)
     left, top, wide, high = effects.crop
-    kept = (wide * width, high * height)
-    enlargement = min(LARGEST_ENLARGEMENT, max(width, height) / max(kept))
+    crop_size = (wide * width, high * height)
+    enlargement = min(LARGEST_ENLARGEMENT, max(width, height) / max(crop_size))
     cut = np.diag([enlargement, enlargement, 1.0]) @ _translate(-left * width, -top * height)
     to_picture = cut @ turned @ projection @ _translate(-margin[0], -margin[1])
     back = np.linalg.inv(to_picture)
     back /= back[2, 2]
-    size = (round(kept[0] * enlargement), round(kept[1] * enlargement))
+    size = (round(crop_size[0] * enlargement), round(crop_size[1] * enlargement))
     return View(size, tuple(float(value) for value in back.flatten()[:8]), enlargement)
 
 

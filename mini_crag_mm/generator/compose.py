@@ -218,8 +218,8 @@ class Studio:
 
 def _open_photo(path: Path, where: str) -> Image.Image:
     try:
-        with Image.open(path) as opened:
-            return opened.copy()
+        with Image.open(path) as photo:
+            return photo.copy()
     except OSError as error:
         raise ComposeError(f"{where}: photo of {path.stem}: {error}") from error
 
@@ -261,8 +261,10 @@ def set_up(scene: Scene, paths: SetPaths) -> Studio:
     other = {entity for entity in scene.entity_ids() if (paths.other_photos / f"{entity}.webp").exists()}
     for entity in set(scene.entity_ids()):
         graph_photo = _open_photo(paths.photos / f"{entity}.webp", scene.where)
-        shown = _open_photo(paths.other_photos / f"{entity}.webp", scene.where) if entity in other else graph_photo
-        photos[entity], modes[entity] = shown, (graph_photo.mode, shown.mode)
+        scene_photo = (
+            _open_photo(paths.other_photos / f"{entity}.webp", scene.where) if entity in other else graph_photo
+        )
+        photos[entity], modes[entity] = scene_photo, (graph_photo.mode, scene_photo.mode)
     scene = _arrange_other_photos(scene, modes)
     mirror = scene.origin.split("/")[0] in MIRRORED_GROUPS
     subjects = tuple(
@@ -307,7 +309,7 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
 
     # Later ones cover earlier ones; printed things lie on top.
     layers = objects + texts
-    seen = background + layers
+    all_layers = background + layers
     _draw_posts(canvas, scene, texts)
     for layer in layers:
         _cast(canvas, layer, studio.light)
@@ -319,9 +321,9 @@ def take(studio: Studio, strengths: Sequence[float]) -> tuple[Image.Image, Layou
     )
 
     layout = Layout(view.size)
-    masks = [layer.mask(canvas.size) for layer in seen]
+    masks = [layer.mask(canvas.size) for layer in all_layers]
     views = [np.asarray(view.see(mask)) >= IN_BOX for mask in masks]
-    for number, (layer, inside) in enumerate(zip(seen, views, strict=True)):
+    for number, (layer, inside) in enumerate(zip(all_layers, views, strict=True)):
         rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
         if not len(rows):
             raise ComposeError(f"{scene.where}: {layer.name!r} lies outside the frame")
@@ -390,25 +392,25 @@ def build_scenes(scenes: list[Scene], paths: SetPaths, force: bool, composed: Co
         workers: Number of processes.
     """
     problems = []
-    wanted = {scene.id: compute_fingerprint(scene, paths) for scene in scenes}
-    layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in wanted}
-    kept = set()
+    fingerprints = {scene.id: compute_fingerprint(scene, paths) for scene in scenes}
+    layouts = {scene: entry for scene, entry in read_layout(paths.layout).items() if scene in fingerprints}
+    current_scenes = set()
     for picture in paths.scenes.glob("*.webp"):
-        if picture.stem not in wanted:
+        if picture.stem not in fingerprints:
             picture.unlink()
-        elif not force and layouts.get(picture.stem, {}).get("made_from") == wanted[picture.stem]:
-            kept.add(picture.stem)
-    changed = [scene for scene in scenes if scene.id not in kept]
+        elif not force and layouts.get(picture.stem, {}).get("made_from") == fingerprints[picture.stem]:
+            current_scenes.add(picture.stem)
+    changed = [scene for scene in scenes if scene.id not in current_scenes]
     parallel = Parallel(n_jobs=min(workers, max(1, len(changed))), return_as="generator")
     pictures = parallel(delayed(_compose_encoded)(composed, scene, paths) for scene in changed)
-    taken = zip(changed, pictures, strict=True)
-    for scene, made in tqdm(taken, total=len(changed), desc="scenes", unit="scene", disable=None):
-        if isinstance(made, str):
-            problems.append(made)
+    results = zip(changed, pictures, strict=True)
+    for scene, result in tqdm(results, total=len(changed), desc="scenes", unit="scene", disable=None):
+        if isinstance(result, str):
+            problems.append(result)
             continue
-        encoded, layout = made
+        encoded, layout = result
         write_whole(paths.scenes / f"{scene.id}.webp", encoded)
-        layouts[scene.id] = {"made_from": wanted[scene.id], **asdict(layout)}
+        layouts[scene.id] = {"made_from": fingerprints[scene.id], **asdict(layout)}
         _write_layout(paths.layout, layouts)  # each time, so that a killed run is resumed
     _write_layout(paths.layout, layouts)
     return problems

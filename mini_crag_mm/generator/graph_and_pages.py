@@ -17,8 +17,8 @@ def list_kg_images(content: Content, split: Split) -> Iterator[KgImage]:
     """
     for entity in content.entities.values():
         if entity.split == split and entity.in_graph:
-            shown: list[Entity | Companion] = [entity, *entity.also]
-            named = [{"entity_name": one.name, "entity_attributes": one.attributes} for one in shown]
+            things: list[Entity | Companion] = [entity, *entity.also]
+            named = [{"entity_name": one.name, "entity_attributes": one.attributes} for one in things]
             file = f"{entity.id}.webp"
             yield {"image": f"photos/{file}", "image_url": f"{IMAGE_URL}{file}", "entities": named}
 

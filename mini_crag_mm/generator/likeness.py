@@ -94,16 +94,16 @@ def compose_alike(scene: Scene, paths: SetPaths, encoder: ImageEncoder | None = 
 
     strengths: list[float] = []
     for _ in range(SEARCH_STEPS):
-        wanted = [
+        next_strengths = [
             estimate_next_strength(pairs or USUAL_LIKENESS, target) if subject.same_photo else 0.0
             for subject, pairs, target in zip(subjects, tried, targets, strict=True)
         ]
         if strengths and all(
             new == old or abs(pairs[-1][1] - target) <= CLOSE_ENOUGH
-            for new, old, pairs, target in zip(wanted, strengths, tried, targets, strict=True)
+            for new, old, pairs, target in zip(next_strengths, strengths, tried, targets, strict=True)
         ):
             break
-        strengths = wanted
+        strengths = next_strengths
         picture, layout = photograph(strengths)
     best = [min(pairs, key=lambda pair: abs(pair[1] - target))[0] for pairs, target in zip(tried, targets, strict=True)]
     if best != strengths:

@@ -87,29 +87,31 @@ def check_references(content: Content) -> Iterator[Finding]:
     """Check that every reference exists and belongs to the same split."""
     titles = content.claimed_titles()
 
-    def named(where: str, split: Split, kind: str, known: Mapping[str, Item], reference: str) -> Iterator[Finding]:
-        found = known.get(reference)
-        if found is None:
+    def check_reference(
+        where: str, split: Split, kind: str, items: Mapping[str, Item], reference: str
+    ) -> Iterator[Finding]:
+        item = items.get(reference)
+        if item is None:
             yield Finding(f"{where}: no such {kind}: {reference}")
-        elif found.split != split:
-            yield Finding(f"{where}: {kind} {reference} belongs to {found.split}")
+        elif item.split != split:
+            yield Finding(f"{where}: {kind} {reference} belongs to {item.split}")
 
     for scene in content.scenes.values():
         for reference in scene.entity_ids():
-            yield from named(scene.where, scene.split, "entity", content.entities, reference)
+            yield from check_reference(scene.where, scene.split, "entity", content.entities, reference)
         if not scene.objects and not scene.texts and isinstance(scene.background, str):
             yield Finding(f"{scene.where}: nothing is to be seen in it")
     for item in content.list_items():
-        yield from named(item.where, item.split, "scene", content.scenes, item.scene)
+        yield from check_reference(item.where, item.split, "scene", content.scenes, item.scene)
     for where, split, _, turn in _iterate_turns(content):
         if turn.entity:
-            yield from named(where, split, "entity", content.entities, turn.entity)
+            yield from check_reference(where, split, "entity", content.entities, turn.entity)
         for reference in turn.pages:
             if reference.startswith(WIKI_PREFIX):
                 if split not in titles.get(reference.removeprefix(WIKI_PREFIX), set()):
                     yield Finding(f"{where}: {reference} is not among the wiki titles of {split}")
             else:
-                yield from named(where, split, "page", content.pages, reference)
+                yield from check_reference(where, split, "page", content.pages, reference)
 
 
 def _find_shared(kind: str, claims: Iterable[tuple[str, str, Split]], one_owner: bool) -> Iterator[Finding]:
@@ -152,12 +154,15 @@ def check_independence(content: Content) -> Iterator[Finding]:
 
 def compute_held_out_share(content: Content, split: Split) -> dict[str, float]:
     """Return the share of questions on entities that the image KG lacks, by single-turn and multi-turn."""
-    asked: dict[str, list[Turn]] = {"single-turn questions": [], "turns of dialogs": []}
+    turns_by_kind: dict[str, list[Turn]] = {"single-turn questions": [], "turns of dialogs": []}
     for content_id, its_split, _, turn in content.turns():
         if its_split == split:
-            asked["turns of dialogs" if "#" in content_id else "single-turn questions"].append(turn)
+            turns_by_kind["turns of dialogs" if "#" in content_id else "single-turn questions"].append(turn)
     held_out = {entity.id for entity in content.entities.values() if not entity.in_graph}
-    return {kind: sum(turn.entity in held_out for turn in turns) / max(1, len(turns)) for kind, turns in asked.items()}
+    return {
+        kind: sum(turn.entity in held_out for turn in turns) / max(1, len(turns))
+        for kind, turns in turns_by_kind.items()
+    }
 
 
 def check_counts(content: Content) -> Iterator[Finding]:
@@ -173,10 +178,10 @@ def check_counts(content: Content) -> Iterator[Finding]:
         if count < minimum:
             yield Finding(f"only {count} {name}; at least {minimum} are wanted")
     for split in SPLITS:
-        asked = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
-        for category in sorted(set(get_args(Category)) - {turn.query_category for turn in asked}):
+        turns = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
+        for category in sorted(set(get_args(Category)) - {turn.query_category for turn in turns}):
             yield Finding(f"{split}: no question of category {category}")
-        for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in asked}):
+        for domain in sorted(set(get_args(Domain)) - {turn.domain for turn in turns}):
             yield _note(f"{split}: no question of domain {domain}")
         for kind, counted in compute_held_out_share(content, split).items():
             if counted < MIN_HELD_OUT:
@@ -203,11 +208,11 @@ def normalise(text: str) -> str:
 
 def is_stated_in(answer: str, evidence: str) -> bool:
     """Return whether all words and numbers of a short answer occur in the evidence, as whole words."""
-    wanted = normalise(answer)
-    if not wanted:
+    normalised_answer = normalise(answer)
+    if not normalised_answer:
         return False
     present = normalise(evidence)
-    return f" {wanted} " in f" {present} " or set(wanted.split()) <= set(present.split())
+    return f" {normalised_answer} " in f" {present} " or set(normalised_answer.split()) <= set(present.split())
 
 
 def collect_evidence(turn: Turn, scene: Scene, content: Content, wiki_texts: dict[str, str]) -> str:
@@ -323,13 +328,13 @@ def parse_attribution(markdown: str) -> dict[str, tuple[str, str]]:
 def check_attribution(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Check that every photograph has its line in ATTRIBUTION.md, with source and file of the content."""
     text = paths.attribution.read_text(encoding="utf-8") if paths.attribution.exists() else ""
-    wanted = {
+    photos = {
         f"{folder}/{entity.id}.webp": (photo.source, photo.file)
         for entity in content.entities.values()
         for folder, photo in (("photos", entity.photo), ("other_photos", entity.other_photo))
         if photo
     }
-    for photo, _ in sorted(wanted.items() ^ parse_attribution(text).items()):
+    for photo, _ in sorted(photos.items() ^ parse_attribution(text).items()):
         yield Finding(f"ATTRIBUTION.md: {photo}: the line is missing, or names another source than the content")
 
 
@@ -337,13 +342,13 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Check that scenes, pages and KG are built from the content as it is now."""
     layouts = read_layout(paths.layout)
     for scene in content.scenes.values():
-        made = layouts.get(scene.id)
-        if made is None or not (paths.scenes / f"{scene.id}.webp").exists():
+        layout = layouts.get(scene.id)
+        if layout is None or not (paths.scenes / f"{scene.id}.webp").exists():
             yield Finding(f"{scene.where}: not composed; {_ANEW}")
-        elif made["made_from"] != compute_fingerprint(scene, paths):
+        elif layout["made_from"] != compute_fingerprint(scene, paths):
             yield Finding(f"{scene.where}: changed since it was composed; {_ANEW}")
         else:
-            for thing in made["objects"]:
+            for thing in layout["objects"]:
                 if thing["same_photo"] and thing["strength"] < MIN_STRENGTH:
                     yield Finding(f"{scene.where}: {thing['entity']} is shown as the graph has it; {_ANEW}")
     for picture in sorted(paths.scenes.glob("*.webp")):
@@ -353,9 +358,9 @@ def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
         yield Finding(f"pages/: missing; {_ANEW}")
     else:
         pages = read_pages(paths=paths)
-        written = {(page["page_name"], page["split"]) for page in pages if page["kind"] == "wiki"}
+        page_titles = {(page["page_name"], page["split"]) for page in pages if page["kind"] == "wiki"}
         claimed = {(title, split) for title, splits in content.claimed_titles().items() for split in splits}
-        for title, split in sorted(written ^ claimed, key=str):
+        for title, split in sorted(page_titles ^ claimed, key=str):
             yield Finding(f"pages/wiki.jsonl: {title!r} of {split} is in the pages or in the content, but not in both")
         if [page for page in pages if page["kind"] != "wiki"] != list(list_own_pages(content)):
             yield Finding(f"pages/own.jsonl: not as in the content; {_ANEW}")
@@ -399,7 +404,7 @@ def summarise(content: Content) -> str:
     """Summarise the amounts of each split."""
     lines = []
     for split in SPLITS:
-        asked = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
+        turns = [turn for _, its_split, _, turn in _iterate_turns(content) if its_split == split]
         entities = [entity for entity in content.entities.values() if entity.split == split]
         scenes = [scene for scene in content.scenes.values() if scene.split == split]
         counts = {
@@ -410,13 +415,13 @@ def summarise(content: Content) -> str:
             "egocentric": sum(scene.egocentric for scene in scenes),
             "single": sum(question.split == split for question in content.questions.values()),
             "dialogs": sum(dialog.split == split for dialog in content.dialogs.values()),
-            "turns": len(asked),
-            "unanswerable": sum(not turn.answerable for turn in asked),
+            "turns": len(turns),
+            "unanswerable": sum(not turn.answerable for turn in turns),
             "other photos": sum(entity.other_photo is not None for entity in entities),
             "held out": sum(not entity.in_graph for entity in entities),
         }
         lines.append(f"{split}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
-        kinds = (Counter(turn.query_category for turn in asked), Counter(turn.domain for turn in asked))
+        kinds = (Counter(turn.query_category for turn in turns), Counter(turn.domain for turn in turns))
         lines += ["  " + ", ".join(f"{count} {kind}" for kind, count in each.most_common()) for each in kinds]
     return "\n".join(lines)
 

@@ -89,7 +89,7 @@ def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
     assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in told
     assert "<mark>1,665</mark>" in shown("It has 1,665 steps", "1,665 steps")
     known = ShownEvidence("The tower stands: Eiffel", "kg", "", "", None)
-    assert render_details(Outcome("The tower: Eiffel", sources=(known,)), asked="Whose tower?").count("<mark>") == 1
+    assert render_details(Outcome("The tower: Eiffel", sources=(known,)), query="Whose tower?").count("<mark>") == 1
     assert "<mark>" not in shown("Nothing is known.", "I don't know")
     assert "<mark>Eiffel</mark>" in shown("Eiffel", "I don't know", withheld="Eiffel")
 

@@ -23,7 +23,7 @@ from training.chat_examples import TrainingDataError, Verdict
 from training.collect import select_questions
 from training.dpo import (
     PairCollator,
-    Sampled,
+    SampledReplies,
     build_pairs,
     make_key,
     read_samples,
@@ -39,14 +39,14 @@ RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 UNCLEAR = "It is 330 or 12 metres tall."
 
 
-def sampled(*replies: str) -> Sampled:
+def sampled(*replies: str) -> SampledReplies:
     verdicts: dict[str, Verdict] = {
         RIGHT: "correct",
         WRONG: "hallucination",
         "I don't know": "miss",
         "12 m.": "hallucination",
     }
-    return Sampled(make_key(example(0)), replies, tuple(verdicts[reply] for reply in replies))
+    return SampledReplies(make_key(example(0)), replies, tuple(verdicts[reply] for reply in replies))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) ->
     pictured = [replace(first, messages=(system, replace(user, images=(name,)))) for name in "ab"]
     assert len({*map(make_key, pictured)}) == 2
     write_samples(
-        tmp_path / dpo.SAMPLES, [Sampled(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
+        tmp_path / dpo.SAMPLES, [SampledReplies(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
     )
     found = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES)}
     assert [build_pairs(row, found[make_key(row)])[0].chosen for row in rows] == ["0", "1", "2", "3"]
@@ -192,7 +192,7 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
     write_samples(
-        out / dpo.SAMPLES, [Sampled(make_key(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+        out / dpo.SAMPLES, [SampledReplies(make_key(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
     )
     write_samples(out / f"held_out_{dpo.SAMPLES}", [])
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})

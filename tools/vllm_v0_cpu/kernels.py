@@ -24,12 +24,12 @@ def reshape_and_cache(
         value_cache: Blocks x heads x head dimension x block size.
         slot_mapping: Position in the cache of each token, negative for padding.
     """
-    kept = slot_mapping >= 0
+    mask = slot_mapping >= 0
     block_size = value_cache.shape[3]
-    block, offset = slot_mapping[kept] // block_size, slot_mapping[kept] % block_size
+    block, offset = slot_mapping[mask] // block_size, slot_mapping[mask] % block_size
     _, heads, groups, _, width = key_cache.shape
-    key_cache[block, :, :, offset, :] = key[kept].view(-1, heads, groups, width)
-    value_cache[block, :, :, offset] = value[kept]
+    key_cache[block, :, :, offset, :] = key[mask].view(-1, heads, groups, width)
+    value_cache[block, :, :, offset] = value[mask]
 
 
 def paged_attention_v1(

@@ -16,7 +16,7 @@ from tests.support.meter import ModelCall
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedModel:
     """A model as the profile loads it, with ``at_once`` requests in one pass.
 
     ``engine`` says whether it is a vLLM engine.
@@ -34,7 +34,7 @@ class Placed:
         return self.engine and not (vision is not None and vision.masked)
 
 
-def place_models(config: RunConfig) -> dict[str, Placed]:
+def place_models(config: RunConfig) -> dict[str, PlacedModel]:
     """Return the models of a preset on the GPU by role, those of the search included.
 
     Their figures are those of ``tests.support.local_configs``.
@@ -43,16 +43,16 @@ def place_models(config: RunConfig) -> dict[str, Placed]:
         agents.profiles.profile.SettingsError: The profile names no model for a role of the preset.
         agents.models.architecture.ArchitectureError: A model has no config.json here.
     """
-    found: dict[str, Placed] = {}
+    placements: dict[str, PlacedModel] = {}
     for row in estimate_memory(use_local_configs(config)).rows:
         size = row.at_once or int(row.checkpoint.options.get("batch_size", 1))
         for role in row.checkpoint.roles:
-            found[role] = Placed(row.architecture, row.dtype, size, row.engine)
-    return found
+            placements[role] = PlacedModel(row.architecture, row.dtype, size, row.engine)
+    return placements
 
 
 def estimate_seconds(
-    call: ModelCall, models: Mapping[str, Placed], machine: Machine, reply_share: float = 1.0
+    call: ModelCall, models: Mapping[str, PlacedModel], machine: Machine, reply_share: float = 1.0
 ) -> float:
     """Estimate the seconds of one call.
 
@@ -73,7 +73,7 @@ def estimate_seconds(
     return work + passes * machine.overhead["call"]
 
 
-def _estimate_chat(call: ModelCall, model: Placed, machine: Machine, reply_share: float) -> float:
+def _estimate_chat(call: ModelCall, model: PlacedModel, machine: Machine, reply_share: float) -> float:
     """Estimate a chat call; requests beyond those that go at once wait."""
     waves = math.ceil(call.items / model.at_once)
     share = 1 / waves
@@ -100,7 +100,7 @@ def _estimate_chat(call: ModelCall, model: Placed, machine: Machine, reply_share
     return waves * wave + call.items * machine.overhead["request"] + call.pictures * machine.overhead["picture"]
 
 
-def _estimate_search(call: ModelCall, models: Mapping[str, Placed], machine: Machine) -> float:
+def _estimate_search(call: ModelCall, models: Mapping[str, PlacedModel], machine: Machine) -> float:
     model = models.get(SEARCH_PICTURES if call.method == "search_images" else SEARCH_WEB)
     if model is None:
         return call.items * machine.overhead["vector_query"]

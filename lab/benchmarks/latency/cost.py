@@ -131,10 +131,10 @@ def estimate_decode(
     """
     if model.decoder is None or batch == 0:
         return 0.0
-    kept = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
+    cached_tokens = tokens + batch * steps / 2  # the cache grows by a token a step: half of them on average
     if model.vision is not None:
-        kept += pictures * model.vision.cached * model.vision.readers
+        cached_tokens += pictures * model.vision.cached * model.vision.readers
     # Layers in 8 bits are taken to be none of the picture encoder.
     weights = (count_text_parameters(model) - model.eight_bit) * BYTES[dtype] + model.eight_bit
-    step = machine.time_reading(weights + kept * model.decoder.kv_bytes(dtype))
+    step = machine.time_reading(weights + cached_tokens * model.decoder.kv_bytes(dtype))
     return steps * (max(step, estimate_text_seconds(model, machine, dtype, batch)) + overhead)

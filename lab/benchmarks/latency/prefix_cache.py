@@ -19,7 +19,7 @@ _END = "\1"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPrefix:
     """Part of a prompt that was read before: its beginning, and pictures that the encoder has seen anywhere."""
 
     characters: int
@@ -43,7 +43,7 @@ class PrefixCache:
         self._sorted: list[str] = []
         self._seen: set[str] = set()
 
-    def read(self, request: ChatRequest) -> Known:
+    def read(self, request: ChatRequest) -> KnownPrefix:
         """Read a prompt; return what of it was known."""
         text, pictures = self._spell(request)
         place = bisect.bisect_left(self._sorted, text)
@@ -54,13 +54,13 @@ class PrefixCache:
             default="",
         )
         self._keep(text, place)
-        known = Known(
+        overlap = KnownPrefix(
             characters=len(_without_pictures(shared)),
             pictures=shared.count(_END),
             encoded=sum(picture in self._seen for picture in pictures),
         )
         self._seen.update(pictures)
-        return known
+        return overlap
 
     def _keep(self, text: str, place: int) -> None:
         self._order.append(text)
@@ -99,12 +99,12 @@ def make_prefix_caches(config: RunConfig, caching: Mapping[str, int]) -> dict[st
         config: Preset and profile.
         caching: Roles whose engine has such a cache, with the prompts that it holds.
     """
-    made: dict[str, PrefixCache] = {}
-    found = {}
+    cache_by_spec: dict[str, PrefixCache] = {}
+    cache_by_role = {}
     for role, prompts in caching.items():
         spec: Mapping[str, Any] = config.profile.models[role]
         key = json.dumps(spec, sort_keys=True, default=str)
-        if key not in made:
-            made[key] = PrefixCache(prompts, pictures_first=bool(spec.get("pictures_first")))
-        found[role] = made[key]
-    return found
+        if key not in cache_by_spec:
+            cache_by_spec[key] = PrefixCache(prompts, pictures_first=bool(spec.get("pictures_first")))
+        cache_by_role[role] = cache_by_spec[key]
+    return cache_by_role

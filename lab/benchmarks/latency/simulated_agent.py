@@ -23,7 +23,7 @@ from agents.time_limits.guard import DialogTimes
 from agents.time_limits.worker import Worker
 from agents.turn import Turn
 from lab.benchmarks.latency.prefix_cache import PrefixCache
-from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, Known, PicturedSearch, StandInChat
+from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, PicturedSearch, RememberedModel, StandInChat
 from mini_crag_mm.loader import AskedTurn
 from tests.support.meter import SIZES, CallLog, Metered, ModelCall, ModelsBy
 
@@ -53,9 +53,9 @@ class SimulatedTime(CallLog):
         """Record a call that ends at a deadline, done or not; return the share of it that was done."""
         super().add(call)
         seconds = self._seconds(call)
-        given = min(seconds, max(0.0, deadline.left()))
-        self._now += given
-        return given / seconds if seconds > 0 else 1.0
+        duration = min(seconds, max(0.0, deadline.left()))
+        self._now += duration
+        return duration / seconds if seconds > 0 else 1.0
 
 
 class TimedChat:
@@ -75,20 +75,20 @@ class TimedChat:
             return []
         call = ModelCall(self._time.running(), self._role, "chat", len(requests), **SIZES["chat"](requests, ()))
         if self._prefixes is not None:
-            known = [self._prefixes.read(request) for request in requests]
+            overlaps = [self._prefixes.read(request) for request in requests]
             call = dataclasses.replace(
                 call,
-                known_characters=sum(each.characters for each in known),
-                known_pictures=sum(each.pictures for each in known),
-                encoded_pictures=sum(each.encoded for each in known),
+                known_characters=sum(each.characters for each in overlaps),
+                known_pictures=sum(each.pictures for each in overlaps),
+                encoded_pictures=sum(each.encoded for each in overlaps),
             )
-        done = self._time.add_until(call, deadline)
+        share = self._time.add_until(call, deadline)
         replies = StandInChat().chat(requests)
-        if done == 1.0:
+        if share == 1.0:
             return replies
         self.cut += len(replies)
         return [
-            dataclasses.replace(reply, text=reply.text[: int(done * len(reply.text))], finish_reason="abort")
+            dataclasses.replace(reply, text=reply.text[: int(share * len(reply.text))], finish_reason="abort")
             for reply in replies
         ]
 
@@ -131,16 +131,16 @@ class SimulatedAgent:
         models: ModelSet,
         time: SimulatedTime,
         seconds_of_turn: float = 0.0,  # outside of all calls
-        known: dict[Hashable, Any] | None = None,  # what models and search said of items, kept for other agents
+        known_answers: dict[Hashable, Any] | None = None,  # what models and search said of items, kept for other agents
         prefixes: Mapping[str, PrefixCache] = MappingProxyType({}),  # of the engines that keep them, by role
     ) -> None:
-        answers = {} if known is None else known
+        answers = {} if known_answers is None else known_answers
         self._chats = {role: TimedChat(role, time, prefixes.get(role)) for role in CHAT_ROLES}
 
         def model(role: str) -> Any:
             if role in self._chats:
                 return self._chats[role]
-            return Metered(STAND_INS.get(role) or Known(models.get(role), role, answers), role, time)
+            return Metered(STAND_INS.get(role) or RememberedModel(models.get(role), role, answers), role, time)
 
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline, answers), "search", time))
         settings = config.settings

@@ -75,9 +75,9 @@ class PicturedSearch(SearchGateway):
     The picture cache is as at the competition. What the search found is kept in ``known`` for later searches.
     """
 
-    def __init__(self, pipeline: Any, known: dict[Hashable, Any] | None = None) -> None:
+    def __init__(self, pipeline: Any, known_answers: dict[Hashable, Any] | None = None) -> None:
         super().__init__(pipeline)
-        self._known = {} if known is None else known
+        self._known_answers = {} if known_answers is None else known_answers
 
     def search_images(
         self,
@@ -93,11 +93,11 @@ class PicturedSearch(SearchGateway):
         """
         del provided, deadline
         raised = []
-        for found in answer_each(
-            self._known, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images
+        for result in answer_each(
+            self._known_answers, ("images", k), lambda new: super(PicturedSearch, self).search_images(new, k), images
         ):
-            hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in found.hits)
-            raised.append(Results(tuple(hits), found.error))
+            hits = (dataclasses.replace(hit, score=0.8 + 0.2 * max(hit.score, 0.0)) for hit in result.hits)
+            raised.append(Results(tuple(hits), result.error))
         return raised
 
     def search_web(
@@ -109,7 +109,9 @@ class PicturedSearch(SearchGateway):
     ) -> list[Results[WebHit]]:
         """Search as the gateway does."""
         del provided, deadline
-        return answer_each(self._known, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries)
+        return answer_each(
+            self._known_answers, ("web", k), lambda new: super(PicturedSearch, self).search_web(new, k), queries
+        )
 
     def pictures(
         self, urls: Iterable[str], fetch: bool = False, deadline: Deadline = NO_DEADLINE
@@ -119,11 +121,11 @@ class PicturedSearch(SearchGateway):
         return {url: Image.new("RGB", (640, 480)) for url in urls if url}
 
 
-class Known:
+class RememberedModel:
     """Model that is asked once for each item; its answers are kept in ``known``."""
 
-    def __init__(self, behind: Any, role: str, known: dict[Hashable, Any]) -> None:
-        self._behind, self._role, self._known = behind, role, known
+    def __init__(self, behind: Any, role: str, known_answers: dict[Hashable, Any]) -> None:
+        self._behind, self._role, self._known_answers = behind, role, known_answers
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._behind, name)
@@ -131,22 +133,22 @@ class Known:
             return value
 
         def ask(*parallel: Sequence[Any]) -> Any:
-            found = answer_each(self._known, (self._role, name), value, *parallel)
-            return np.stack(found) if found and isinstance(found[0], np.ndarray | np.generic) else found
+            answers = answer_each(self._known_answers, (self._role, name), value, *parallel)
+            return np.stack(answers) if answers and isinstance(answers[0], np.ndarray | np.generic) else answers
 
         return ask
 
 
 def answer_each(
-    known: dict[Hashable, Any], kind: Hashable, ask: Callable[..., Sequence[Any]], *parallel: Sequence[Any]
+    known_answers: dict[Hashable, Any], kind: Hashable, ask: Callable[..., Sequence[Any]], *parallel: Sequence[Any]
 ) -> list[Any]:
-    """Answer items, given as parallel sequences, and call ``ask`` only for those that are not ``known``."""
+    """Answer items, given as parallel sequences, and call ``ask`` only for those that are not in ``known_answers``."""
     rows = list(zip(*parallel, strict=True))
     keys = [(kind, *map(_key, row)) for row in rows]
-    new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known}
+    new = {key: row for key, row in zip(keys, rows, strict=True) if key not in known_answers}
     if new:
-        known.update(zip(new, ask(*map(list, zip(*new.values(), strict=True))), strict=True))
-    return [known[key] for key in keys]
+        known_answers.update(zip(new, ask(*map(list, zip(*new.values(), strict=True))), strict=True))
+    return [known_answers[key] for key in keys]
 
 
 def _key(item: Any) -> Hashable:
@@ -183,12 +185,12 @@ class StandInDetector:
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """Return thirds of each picture, side by side."""
-        found = []
-        for image, wanted in zip(images, phrases, strict=True):
+        detections = []
+        for image, words in zip(images, phrases, strict=True):
             side = image.width / 3
             boxes = (Box(side * place, 0.0, side * (place + 1), float(image.height)) for place in range(3))
-            found.append([Detection(box, wanted[0] if wanted else "object", 0.9) for box in boxes])
-        return found
+            detections.append([Detection(box, words[0] if words else "object", 0.9) for box in boxes])
+        return detections
 
 
 class StandInMatcher:

@@ -65,14 +65,14 @@ class LLM:
     def generate(self, inputs: Any, sampling_params: SamplingParams, **_: Any) -> list[Output]:
         """Generate a text for each input, in order."""
         with ThreadPoolExecutor(self._concurrency) as pool:
-            return list(pool.map(lambda given: self._generate_one(given, sampling_params), inputs))
+            return list(pool.map(lambda item: self._generate_one(item, sampling_params), inputs))
 
-    def _generate_one(self, given: Any, sampling: SamplingParams) -> Output:
-        prompt = given["prompt"] if isinstance(given, dict) else given
-        told = [(str(each["role"]), _read_text(each["content"])) for each in json.loads(prompt)]
+    def _generate_one(self, item: Any, sampling: SamplingParams) -> Output:
+        prompt = item["prompt"] if isinstance(item, dict) else item
+        messages = [(str(each["role"]), _read_text(each["content"])) for each in json.loads(prompt)]
         body = {
             "model": os.environ["SIDE_BY_SIDE_MODEL"],
-            "messages": [{"role": role, "content": text} for role, text in told if text.strip()],
+            "messages": [{"role": role, "content": text} for role, text in messages if text.strip()],
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_tokens,
@@ -83,5 +83,5 @@ class LLM:
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=_SECONDS) as answered:
-            said = json.load(answered)["choices"][0]["message"]["content"]
-        return Output([Text(said or "")])
+            reply_text = json.load(answered)["choices"][0]["message"]["content"]
+        return Output([Text(reply_text or "")])
