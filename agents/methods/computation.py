@@ -1,4 +1,4 @@
-"""Computing with facts in words: quantities with units, ranges and dates out of short answers, and what is made of them."""
+"""Parses quantities, ranges and dates in short answers, and computes with them."""
 
 from __future__ import annotations
 
