@@ -87,7 +87,7 @@ _WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
 _QUEUE = 16  # visitors who wait; more are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
-_TICK_SECONDS = 1.0  # between two looks at what is being done, where nothing changes
+_TICK_SECONDS = 1.0  # between two updates of the progress while nothing changes
 _KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are forgotten beyond
 
 
@@ -367,7 +367,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
 
 
 def _name_example(example: Example) -> str:
-    """Return what the button of an example says."""
+    """Return the text on the button of an example."""
     about = "" if example.photo is not None else " (without a photo)"
     return f"{example.question}{about}{'' if example.answerable else ' (nothing here says so)'}"
 

@@ -5,6 +5,7 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.methods.computation import NUMBER_WORD
 from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
@@ -22,8 +23,7 @@ _ASKS_FIGURE = re.compile(
 )
 _BY_WORDS = re.compile(r"\bhow (?:much|long|far) (?:of|is it|are they|did|does it matter)\b", re.IGNORECASE)
 _FIGURE = re.compile(
-    r"\d|\b(?:no|none|zero|one|once|two|twice|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|thirty|forty|fifty|"
-    r"sixty|seventy|eighty|ninety|hundred|thousand|million|billion|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free"
+    rf"\d|\b(?:{NUMBER_WORD}|\w+teen|no|none|zero|once|twice|dozen|half|quarter|single|pair|both|year|month|week|day|hour|all|never|free"
     r"|decade|centur(?:y|ies)|(?:twen|thir|for|fif|six|seven|eigh|nine)ties)s?\b"
     r"|\ban? (?:[a-z]+ )?(?:second|minute|moment|fortnight|lifetime|generation|cent|penny|dollar|euro|pound|inch|foot|yard|mile"
     r"|(?:milli|centi|kilo)?met(?:re|er)|(?:kilo)?gram|kilo|ounce|tonne|ton|pint|litre|liter|gallon|few|couple|hair)\b",

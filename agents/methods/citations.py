@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sentencex
 
-from agents.texts.text import without_controls
+from agents.texts.text import FIGURE, without_controls
 from agents.turn import CitedSentence, DroppedCitation
 
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
@@ -17,7 +17,6 @@ _LABEL = re.compile(
 )
 _NUMBERS = re.compile(r"\s*\d{1,4}(?:\s*[-–]\s*\d{1,4})?(?:[\s,;&]+\d{1,4}(?:\s*[-–]\s*\d{1,4})?)*\s*")
 _RANGE = re.compile(r"(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?")
-_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _SPACED_STOP = re.compile(r"(?<!\s)\s+([.,;:!?])")
 _WORD = re.compile(r"\w")
 _WAITING = re.compile(r"\b(?:is|was|are|were|by|the|an?)$", re.IGNORECASE)  # something has to follow
@@ -145,7 +144,7 @@ def check_citations(
 
 def extract_figures(text: str) -> frozenset[str]:
     """Extract the figures of a text; 1,250 and 1250 are equal."""
-    return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in _FIGURE.findall(text))
+    return frozenset(re.sub(r",(?=\d{3}\b)", "", figure) for figure in FIGURE.findall(text))
 
 
 def has_supported_figures(sentence: str, texts: Collection[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Computing with facts in words: quantities with units, ranges and dates out of short answers, and what is made of them."""
+"""Parses quantities, ranges and dates in short answers, and computes with them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ _WHOLE_MONEY = {
     **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
     **dict.fromkeys(("euro", "euros", "eur"), "€"),
 }
-_NUMBER_WORD = (  # that text2num reads
+NUMBER_WORD = (  # that text2num reads
     "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
     "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion)"
 )
 _IN_WORDS = re.compile(  # neither "half a million" nor "two-thirds"
-    rf"(?<!half a )\b{_NUMBER_WORD}(?:(?:[ -]| and ){_NUMBER_WORD})*\b(?![ -](?:half|halves|thirds?|quarters?|fifths?)\b)",
+    rf"(?<!half a )\b{NUMBER_WORD}(?:(?:[ -]| and ){NUMBER_WORD})*\b(?![ -](?:half|halves|thirds?|quarters?|fifths?)\b)",
     re.IGNORECASE,
 )
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from agents.base.linear_head import LinearHead, known_names
 from agents.methods.question_kinds import classify_question
 from agents.methods.token_probabilities import summarise_probabilities
+from agents.texts.text import FIGURE
 from agents.turn import Draft, Route
 
 _DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
@@ -42,7 +43,6 @@ _FALLBACK = re.compile(
     r"|\bsome (?:kind|sort|type) of\b|\bor (?:something )?similar\b|\bestimat(?:e|ed|ing)\b|\bvaries\b|\bdepend(?:s|ing) on\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,200}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
 _CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
 _MAX_COUNTED = 3  # hedges: a fourth says no more than the third
@@ -113,7 +113,7 @@ def compute_features(question: str, draft: Draft | None, domain: str | None) -> 
         answer_unknown=bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer)),
         reasoning_unknown=bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning)),
         failure_pattern=_fails(question, answer, both),
-        answer_number=bool(set(_NUMBER.findall(answer)) - set(_NUMBER.findall(question))),
+        answer_number=bool(set(FIGURE.findall(answer)) - set(FIGURE.findall(question))),
         answer_quoted=bool(_QUOTED.search(answer)),
         answer_named=_names_something(answer, question, draft.object_name),
         answer_words=min(len(answer.split()), _MAX_WORDS),

@@ -15,6 +15,7 @@ from text_to_num import alpha2digit
 
 from agents.methods.dates import DATE, parse_day
 from agents.methods.question_kinds import asks_yes_or_no, parse_named_number
+from agents.texts.text import FIGURE
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
 Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
@@ -52,7 +53,6 @@ _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
-_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
 _COUNT_WORDS = tuple(
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), figure)
@@ -294,13 +294,13 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
 def _extract_figures(plan: Plan) -> set[str]:
     """Return the figures that a plan computes with, without references."""
     operands = (operand for step in plan.steps if isinstance(step, ComputeStep) for operand in step.operands)
-    return {figure for operand in operands if parse_reference(operand) is None for figure in _FIGURE.findall(operand)}
+    return {figure for operand in operands if parse_reference(operand) is None for figure in FIGURE.findall(operand)}
 
 
 def _list_said_figures(text: str) -> set[str]:
     """Return the figures of a text, with those that it says in words ("two kilos", "half", "a dozen")."""
     counted = {figure for pattern, figure in _COUNT_WORDS if pattern.search(text)}
-    return {*_FIGURE.findall(text), *_FIGURE.findall(alpha2digit(text, "en")), *counted}
+    return {*FIGURE.findall(text), *FIGURE.findall(alpha2digit(text, "en")), *counted}
 
 
 def remove_qualifier(thing: str) -> str:

@@ -1,4 +1,4 @@
-"""What the steps of a plan come to, in the words that answer the question."""
+"""Composes the answer to a question from the answers of its steps."""
 
 from __future__ import annotations
 

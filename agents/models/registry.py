@@ -129,9 +129,9 @@ def list_options(kind: object) -> dict[str, Any]:
 
 def _weights(model: Any, spec: Spec) -> list[Path]:
     """Return the files and folders that a model was loaded from: those that it tells, else those that its specification names."""
-    told = getattr(model, "weights", None)
-    if told is not None:
-        return list(told)
+    weights = getattr(model, "weights", None)
+    if weights is not None:
+        return list(weights)
     tables = [spec, *(value for value in spec.values() if isinstance(value, Mapping))]  # an adapter has a table
     paths = [Path(str(table["path"])).expanduser() for table in tables if "path" in table]
     return [path for path in paths if path.exists()]

@@ -51,7 +51,7 @@ def locate_weights(source: str | Path, revision: str = MAIN) -> tuple[Path, ...]
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(str(source), "config.json", revision=revision)
+        path = try_to_load_from_cache(str(source), "config.json", revision=revision)
     except HFValidationError:
         return ()
-    return (Path(found).parent,) if isinstance(found, str) else ()
+    return (Path(path).parent,) if isinstance(path, str) else ()

@@ -20,7 +20,7 @@ from agents.settings.presets import Settings
 from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
-from agents.time_limits.guard import MAX_MARGIN, Estimates, plan
+from agents.time_limits.guard import MAX_MARGIN, Estimates, Plan, plan
 from agents.time_limits.worker import HungError, ProcessEndsError, Worker, where
 from agents.turn import Turn
 
@@ -133,9 +133,7 @@ class Pipeline:
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]
-        hanging = self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
-        inside = [function for each in hanging if (function := where(each, _PASSING_ON))]
-        if len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside):
+        if self._still_hangs(stage):
             return _close(turns, stage, 0.0, "skipped", "hanging", "an earlier call still hangs in it")
         remaining = context.deadline.left()
         margin = min(self._margin, _MARGIN_OF_CALL * seconds) if seconds > 0 else self._margin
@@ -148,17 +146,8 @@ class Pipeline:
         if planned.mode == "skipped":
             return _close(turns, stage, 0.0, "skipped", "time", planned.reason)
         short = planned.mode == "short"
-        gathering = tuple(earlier for earlier in self.stages[:place] if earlier.gathers)
-        own = dataclasses.replace(
-            context, deadline=context.deadline.sooner(planned.reserve), short=short, gathering=gathering
-        )
-        if short:
-            own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
         calls: list[BatchCall] = []
-        if self.observes:
-            own = dataclasses.replace(
-                own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
-            )
+        own = self._make_context(stage, context, planned, calls)
         began, started = time.time(), self._clock()
 
         def over() -> bool:
@@ -170,7 +159,7 @@ class Pipeline:
             failures = self.worker.run(partial(attempt, stage, turns, own), over)
         except HungError as error:
             own.revoke()
-            hanging.append(error.thread)
+            self.hung[stage.name].append(error.thread)
             took, hung_in = self._clock() - started, where(error.thread, _PASSING_ON)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
                 self._times.at_least(stage.name, len(turns), took, short=short)
@@ -193,6 +182,29 @@ class Pipeline:
                 turn.close_stage(stage.name, took, began=began, calls=calls)
         self._warn_of_undeclared_signals(stage, turns)
         return turns
+
+    def _still_hangs(self, stage: Stage) -> bool:
+        """Forget threads of the stage that have ended; return whether those left forbid to run it again."""
+        self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
+        inside = [function for each in self.hung[stage.name] if (function := where(each, _PASSING_ON))]
+        return len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside)
+
+    def _make_context(self, stage: Stage, context: Context, planned: Plan, calls: list[BatchCall]) -> Context:
+        """Return the context of one stage, with its own deadline; models and search note their calls in ``calls``."""
+        earlier = self.stages[: self.stages.index(stage)]
+        own = dataclasses.replace(
+            context,
+            deadline=context.deadline.sooner(planned.reserve),
+            short=planned.mode == "short",
+            gathering=tuple(each for each in earlier if each.gathers),
+        )
+        if own.short:
+            own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
+        if self.observes:
+            own = dataclasses.replace(
+                own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
+            )
+        return own
 
     def _warn_of_undeclared_signals(self, stage: Stage, turns: Sequence[Turn]) -> None:
         """Warn once of each signal that a stage recorded without declaring it."""

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.files import write_whole
+from agents.base.revisions import is_commit
 from agents.search.hits import SearchError
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_REVISION = re.compile(r"[0-9a-f]{40}")
 _DOWNLOAD = "snapshot_download"
 _REMOVED = ".removed-"  # before the names of snapshots that are being removed
 _IDS = "index_metadata.pickle"
@@ -53,7 +53,7 @@ def snapshot_path(hub: Path, dataset_id: str, revision: str) -> Path:
     Raises:
         SearchError: The revision is not 40 hexadecimal digits, or the id has another form.
     """
-    if not _REVISION.fullmatch(revision):
+    if not is_commit(revision):
         raise SearchError(f"{revision!r} is no revision; it has to be 40 hexadecimal digits")
     return repository_folder(hub, dataset_id) / "snapshots" / revision
 
@@ -66,7 +66,7 @@ def current_revision(hub: Path, dataset_id: str) -> str | None:
     """
     reference = repository_folder(hub, dataset_id) / "refs" / "main"
     revision = reference.read_text(encoding="ascii", errors="replace").strip() if reference.is_file() else ""
-    there = _REVISION.fullmatch(revision) and snapshot_path(hub, dataset_id, revision).is_dir()
+    there = is_commit(revision) and snapshot_path(hub, dataset_id, revision).is_dir()
     return revision if there else None
 
 

@@ -19,11 +19,11 @@ Query = TypeVar("Query")
 
 @dataclass(eq=False)
 class _Request(Generic[Query, Hit]):
-    """One caller's queries with what came of them."""
+    """One caller's queries, and their results or error."""
 
     queries: Sequence[Query]
     k: int
-    until: float  # by the clock; later nobody waits for it
+    until: float  # time of the clock after which the caller has given up
     results: list[Results[Hit]] | None = None
     error: BaseException | None = None
 
@@ -38,7 +38,7 @@ class _Request(Generic[Query, Hit]):
 class Together(Generic[Query, Hit]):
     """A search for many threads that runs in one of its own: PyTorch and the allocator keep memory for each thread that calls them.
 
-    A call takes all waiting queries, in order, that ask for the same number of hits, at most ``limit``. Nobody waits for company. If it
+    A call takes all waiting queries, in order, that ask for the same number of hits, at most ``limit``. No query waits for others. If it
     fails, each caller's queries are searched by themselves.
     """
 
@@ -58,7 +58,7 @@ class Together(Generic[Query, Hit]):
         """Search each query.
 
         Raises:
-            SearchError: Its turn has not come within ``seconds``.
+            SearchError: The search has not begun within ``seconds``.
             Exception: What the search raises.
         """
         request: _Request[Query, Hit] = _Request(queries, k, self._clock() + seconds)
@@ -72,7 +72,7 @@ class Together(Generic[Query, Hit]):
 
     @property
     def waiting(self) -> int:
-        """Calls whose turn has not come."""
+        """Number of calls that wait."""
         return len(self._waiting)
 
     def _batch(self) -> list[_Request[Query, Hit]]:
@@ -98,7 +98,7 @@ class Together(Generic[Query, Hit]):
             return
         try:
             results = iter(self._search(queries, batch[0].k))
-        except BaseException as error:  # noqa: BLE001 - raised to whoever asked
+        except BaseException as error:  # noqa: BLE001 - raised in the thread of each caller
             if len(batch) == 1:
                 batch[0].error = error
                 return

@@ -48,7 +48,10 @@ class DualAnswer(Stage):
             turn.record(evidence=convert_to_record(turn.shown), answers=answers)
 
     def _pair(self, turn: Turn, context: Context) -> tuple[CandidateQuestion, CandidateQuestion]:
-        """Without evidence both prompts are the same one; the second answer is then sampled, so that agreement means something."""
+        """Build the questions with and without evidence.
+
+        If there is no evidence, both have the same prompt. The second answer is then sampled, so that agreement means something.
+        """
         turn.shown = context.evidence(turn, self.options.k)
         alone = {**turn.values, "entity": None, "evidence": ()}
         without = Question(WITHOUT, alone, (turn,))

@@ -40,7 +40,7 @@ class EvidenceStage(Stage):
     min_seconds, wanted_seconds = 0.2, 0.4
 
     def in_words(self, turns: Sequence[Turn]) -> str:
-        """With the number of pages."""
+        """Return the progress message, with the number of pages."""
         pages = sum(len(turn.web_hits) for turn in turns)
         return f"reading {pages} page{'s' * (pages != 1)}" if pages else "gathering what is known"
 

@@ -98,7 +98,7 @@ class Queries(Stage):
             )
 
     def _surest(self, turn: Turn) -> float:
-        """Return the cosine from which an entity is named: ``min_score``, or any if nothing else has a name to search with."""
+        """Return the lowest cosine at which an entity is named: ``min_score``, or any if there is no other name to search with."""
         guessed = turn.look is not None and turn.look.name is not None
         return self.options.min_score if guessed or turn.shown_entities(self.options.min_score) else -1.0
 
@@ -128,7 +128,7 @@ class Queries(Stage):
         return query_lists
 
     def _list_recognised_names(self, turn: Turn) -> tuple[str, ...]:
-        """Names of what the best pictures show, from the cosine ``names`` on, one a picture, best first, each once."""
+        """Return the distinct names of the pictures with a cosine of at least ``names``, one a picture, best first."""
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]
         return tuple(dict.fromkeys(hit.entities[0].name for hit in hits if hit.entities))[:_MAX_NAMES]

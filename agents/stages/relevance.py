@@ -35,7 +35,7 @@ class Relevance(Stage):
     min_seconds, wanted_seconds = 1.0, 3.0
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Replace ``evidence`` by the chunks that are relevant; a turn none of whose chunks was judged keeps its ranking."""
+        """Replace ``evidence`` by the relevant chunks; keep the ranking of a turn if no chunk of it was judged."""
         limit = min(self.options.k_judged, _CHUNKS_WHEN_SHORT) if context.short else self.options.k_judged
         pairs = [(turn, chunk) for turn in turns for chunk in turn.evidence[:limit]]
         answers = context.put([Question(ASK, {**turn.values, "chunk": chunk}, (turn,)) for turn, chunk in pairs])

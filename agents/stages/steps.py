@@ -36,20 +36,20 @@ _PRINTED = "Text in the photo"  # title of it as evidence
 
 @dataclass(frozen=True)
 class PrintedText:
-    """Text in a photo: its lines, figures behind their labels, and the OCR's confidence in the least sure of them, 0 to 1."""
+    """Text in a photo: its lines, each figure behind its label, and the OCR's lowest confidence in a line, 0 to 1."""
 
     lines: tuple[str, ...] = ()
-    sure: float | None = None  # None where a model told of them
+    sure: float | None = None  # None if the first look read them
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """Text as a chunk; none without text."""
+        """The text as one chunk of evidence; empty if there is no text."""
         return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 
 @dataclass
 class Run:
-    """A plan under way: answers of its steps by place from 0, and what they were answered from."""
+    """Plan that is being carried out: the answers of its steps and their evidence, by the index of the step."""
 
     turn: Turn
     plan: Plan
@@ -62,12 +62,12 @@ class Run:
 
     @property
     def is_stuck(self) -> bool:
-        """True if a step, of alternatives each, has no answer that asserts anything, or if one follows an order."""
+        """True if a step (of alternatives, every step) is refused, or if an answer follows an injected order."""
         assertions = [_asserts(answer) for answer in self.answers.values()]
         return self.led or (bool(assertions) and not any(assertions) if self.alternatives else not all(assertions))
 
     def settle(self) -> None:
-        """Keep the first answered one of alternatives."""
+        """Keep the first alternative that was answered, if the steps are alternatives."""
         answered = (place for place, answer in sorted(self.answers.items()) if _asserts(answer))
         place = next(answered, None) if self.alternatives and not self.led else None
         if place is not None:
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def texts(self) -> list[str]:
-        """Answers by step; empty for a step that computes or was not asked yet."""
+        """Answer of each step; "" for a step that computes, or was not asked yet."""
         answers = (self.answers.get(place) for place in range(len(self.plan.steps)))
         return [
             answer.value.text[:_MAX_FACT] if answer is not None and answer.value is not None else ""
@@ -159,7 +159,7 @@ class Steps(Stage):
         return runs
 
     def _read_printed_text(self, turns: Sequence[Turn], context: Context) -> list[PrintedText]:
-        """Text in the photo of each turn whose question may be about it: read in one call, or as the first look tells of it."""
+        """Return the text in the photo of each turn whose question may be about it, from one call of the OCR or from the first look."""
         turn_images = [
             (turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)
         ]

@@ -24,6 +24,7 @@ _HIDDEN_STYLE = re.compile(  # whole names of properties: min-width, margin-left
 _WHOLE = frozenset(("html", "body"))  # hidden until a script has run
 _MAY_HIDE = re.compile(r"<template\b|[\s\"'/](?:hidden|aria-hidden|style)(?:[\s=/>]|$)", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+FIGURE = re.compile(r"\d+(?:[.,]\d+)*")  # a number in digits: "1,200.5"
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 # One line of ASCII without entities, tags, brackets and blanks to fold
 _CLEAN = re.compile(r"[A-Za-z0-9!-%'-;=?@_~]++(?: [A-Za-z0-9!-%'-;=?@_~]++)*+")

@@ -7,13 +7,13 @@ the account ``aicrowd``; a gated repository of one's own is public, gated, and h
 from collections.abc import Callable
 from typing import Literal
 
+from agents.base.hub_reach import HUB_SECONDS
 from apps.preflight.check import Check
 
 ACCOUNT = "aicrowd"
 Access = Literal["public", "gated", "hidden"]
 
 _NAME = "access to models"
-_SECONDS = 5.0  # a hub that does not answer by then is taken for out of reach
 
 
 def query_access(model: str) -> Access:
@@ -30,7 +30,7 @@ def query_access(model: str) -> Access:
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     try:
-        info = HfApi().model_info(model, timeout=_SECONDS, expand=["gated", "private"])
+        info = HfApi().model_info(model, timeout=HUB_SECONDS, expand=["gated", "private"])
     except GatedRepoError:
         return "gated"
     except RepositoryNotFoundError:

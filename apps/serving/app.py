@@ -42,7 +42,9 @@ from apps.serving.protocol import (
 from apps.serving.replica_pool import ReplicaPool
 
 _DEGRADED_AFTER = 3  # questions in a row without an answer: one bad question is the question's fault
-_HEARTBEAT_SECONDS = 5.0  # how often a stream that waits says so: proxies close connections that are silent for longer
+_HEARTBEAT_SECONDS = (
+    5.0  # between two signs of life in a stream that waits: proxies close connections that are silent for longer
+)
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +174,7 @@ class Server:
             message = (
                 "a valid key is needed: Authorization: Bearer KEY (the server printed it, or has it from CRAG_API_KEY)"
             )
-            if key:  # a request without a key guesses none
+            if key:  # only a wrong key counts as a guess; a request without one does not
                 self._rate.hit(self._wrong_keys, "wrong key", client)
             raise ProtocolError(401, message, "invalid_api_key")
 
@@ -392,8 +394,8 @@ async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[st
 
 
 def _build_stopping_error() -> ProtocolError:
-    said = "the server stopped before the answer was ready; ask again once it is back"
-    return ProtocolError(503, said, "server_stopping")
+    message = "the server stopped before the answer was ready; ask again once it is back"
+    return ProtocolError(503, message, "server_stopping")
 
 
 def _get_address(request: Request) -> str:

@@ -88,7 +88,7 @@ class OrganiserPrompt:
 
 
 _Names = ChainMap[str, ast.AST]
-"""What the function, the file and all files call things, in this order; a function is called NAME()."""
+"""Values by name, looked up in the function, then in its file, then in all files; a function has the name NAME()."""
 
 
 def read_organiser(checkout: Path) -> OrganiserPrompt:

@@ -68,8 +68,8 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         answered += turns
         local = options.dataset is not None or options.own_questions is not None
         dataset = load(kind, options) if local else None
-        for said in phases.find_mismatches(turns, dataset):
-            console.print(said, style="yellow", markup=False, soft_wrap=True)
+        for mismatch in phases.find_mismatches(turns, dataset):
+            console.print(mismatch, style="yellow", markup=False, soft_wrap=True)
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
         about = read_manifest(path.parent)

@@ -122,19 +122,12 @@ def generate(
         for batch in batches
         for slot in batch
     }
-    responses, run_log, trace = output_dir / RESPONSES, output_dir / RUN_LOG, output_dir / TRACE
+    responses, trace = output_dir / RESPONSES, output_dir / TRACE
     if resume:
-        repair(run_log)
-        cut_tail(trace)
-        answers = _read_earlier_answers(responses, {line.key: line for line in unanswered.values()})
+        answers = _repair_files(output_dir, {line.key: line for line in unanswered.values()})
     else:
+        _set_files_aside(output_dir)
         answers = {}
-        if responses.is_file() and responses.stat().st_size > 0:
-            responses.replace(responses.with_name("response.previous.jsonl"))
-            log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
-        run_log.unlink(missing_ok=True)
-        trace.unlink(missing_ok=True)
-
     errors: dict[Key, str] = {}
     interrupted = False
     backlog: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
@@ -144,7 +137,7 @@ def generate(
         bars(ANSWERS, len(unanswered), len(answers), is_visible=progress) as bar,
         _note_kept_answers(),
         JsonLinesWriter(responses) as out,
-        JsonLinesWriter(run_log) as costs,
+        JsonLinesWriter(output_dir / RUN_LOG) as costs,
     ):
 
         def keep() -> None:
@@ -193,6 +186,23 @@ def generate(
     if len(turns) == len(unanswered) and [turn.key for turn in turns] != list(answers):
         rewrite(responses, [turn.to_line() for turn in turns])
     return Generation(turns, len(unanswered), interrupted)
+
+
+def _repair_files(output_dir: Path, questions: Mapping[Key, AnsweredTurn]) -> dict[Key, str]:
+    """Cut what a stopped run left half-written, and return the answers to keep (``_read_earlier_answers``)."""
+    repair(output_dir / RUN_LOG)
+    cut_tail(output_dir / TRACE)
+    return _read_earlier_answers(output_dir / RESPONSES, questions)
+
+
+def _set_files_aside(output_dir: Path) -> None:
+    """Rename the answers of an earlier run, and remove its costs and records."""
+    responses = output_dir / RESPONSES
+    if responses.is_file() and responses.stat().st_size > 0:
+        responses.replace(responses.with_name("response.previous.jsonl"))
+        log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
+    (output_dir / RUN_LOG).unlink(missing_ok=True)
+    (output_dir / TRACE).unlink(missing_ok=True)
 
 
 @contextmanager

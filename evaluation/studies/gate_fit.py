@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -186,13 +186,14 @@ def fit(
         EvaluationError: Right or wrong candidates stand in fewer than two sessions.
     """
     splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
-
-    def predict_unseen(model: Pipeline) -> FloatArray:
-        probabilities: FloatArray = cross_val_predict(model, matrix, right, cv=splits, method="predict_proba")[:, 1]
-        return probabilities
-
+    tried = {strength: np.zeros(len(right)) for strength in STRENGTHS}
     try:
-        tried = {strength: predict_unseen(_make_model(strength, names, negative_signals)) for strength in STRENGTHS}
+        for others, held_out in splits:
+            preparation = _make_preparation().fit(matrix[others])
+            train, test = preparation.transform(matrix[others]), preparation.transform(matrix[held_out])
+            for strength, probability in tried.items():
+                regression = _make_regression(strength, names, negative_signals).fit(train, right[others])
+                probability[held_out] = regression.predict_proba(test)[:, 1]
     except ValueError as error:  # without some part all others are right, or all wrong
         raise _too_few_error(right, groups, folds) from error
     strength = min(tried, key=lambda one: float(log_loss(right, tried[one])))
@@ -331,11 +332,18 @@ def fit_algorithm1_confidences(turns: Turns) -> dict[str, float]:
     return {"finalise.algorithm1.low": low, "finalise.algorithm1.high": max(low, high) if grounded.any() else high}
 
 
+def _make_preparation() -> Pipeline:
+    """Build the steps before the regression; missing values become the mean, which is neutral after standardising."""
+    return Pipeline([("impute", SimpleImputer(keep_empty_features=True)), ("scale", StandardScaler())])
+
+
+def _make_regression(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> SignedRegression:
+    return SignedRegression(tuple(-1.0 if name in negative_signals else 1.0 for name in names), strength)
+
+
 def _make_model(strength: float, names: Sequence[str], negative_signals: Collection[str]) -> Pipeline:
-    """Build the pipeline; missing values become the mean, which is neutral after standardising."""
-    regression = SignedRegression(tuple(-1.0 if name in negative_signals else 1.0 for name in names), strength)
-    impute = SimpleImputer(keep_empty_features=True)
-    return Pipeline([("impute", impute), ("scale", StandardScaler()), ("regress", regression)])
+    regression = _make_regression(strength, names, negative_signals)
+    return Pipeline([*_make_preparation().steps, ("regress", regression)])
 
 
 def _make_splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:

@@ -39,7 +39,7 @@ Note = Callable[[str], None]
 
 _PACKAGES = ("torch", "vllm", "transformers", "flash-attn")
 _WEIGHTS = (".safetensors", ".bin")
-_SINGLE_SHARE = 0.6  # of the turns are questions of their own, the others turns of dialogs
+_SINGLE_SHARE = 0.6  # share of single questions among the turns; the others belong to dialogs
 
 
 class NotMeasurableError(RuntimeError):
@@ -96,7 +96,7 @@ def simulate_turns(config: RunConfig, turns: int) -> Report:
 
 
 def take_batches(mini: PreparedSet, turns: int, size: int) -> list[list[AskedTurn]]:
-    """Batch so many turns of the mini set as an evaluator does: questions first, then dialogs."""
+    """Batch turns of the mini set as an evaluator does: questions first, then dialogs."""
     single = math.ceil(_SINGLE_SHARE * turns)
     turns_by_kind = [
         list(islice(mini.turns(kinds=("single-turn",)), single)),

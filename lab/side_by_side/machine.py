@@ -1,4 +1,4 @@
-"""What the machine can do at most: the limits that stand beside measured speeds."""
+"""Upper limits of the machine's speed, printed beside the measured speeds."""
 
 from __future__ import annotations
 

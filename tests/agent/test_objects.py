@@ -5,7 +5,6 @@ import pytest
 from agents.methods.object_phrases import (
     extract_object_phrases,
     find_pointed_phrase,
-    find_position,
     measure_offset,
 )
 from agents.models.base import Box
@@ -30,22 +29,6 @@ from tests.agent.scripted import context, run, turn
 )
 def test_objects_are_named_by_the_question(question: str, phrases: list[str]) -> None:
     assert extract_object_phrases(question, 5) == phrases
-
-
-@pytest.mark.parametrize(
-    ("question", "position"),
-    [
-        ("Who designed the building on the left?", "left"),
-        ("What is the rightmost animal?", "right"),
-        ("What is the thing in the middle called?", "middle"),
-        ("How tall is this?", None),
-        ("Is it to the left of the river?", None),
-        ("What is in the bottom left corner?", "bottom"),
-        ("And the one on the right, how many moons does it have?", "right"),
-    ],
-)
-def test_positions_are_read(question: str, position: str | None) -> None:
-    assert find_position(question) == position
 
 
 def test_offsets_are_fractions_of_the_image() -> None:

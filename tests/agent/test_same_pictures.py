@@ -18,18 +18,9 @@ from agents.search.provided_context import ProvidedContext
 from agents.settings.presets import settings_from
 from agents.stages.select_entity import SelectEntity
 from agents.turn import Target, Turn, View
-from tests.agent.scripted import Scripted, context, run, turn
+from tests.agent.scripted import Alike, Scripted, context, run, turn
 
 LEFT, RIGHT = (Detection(Box(x, 0, x + 480, 480), "x", 0.9) for x in (0, 480))
-
-
-class Alike:
-    """All texts are alike."""
-
-    name = "alike"
-
-    def encode(self, texts: Any) -> Any:
-        return np.ones((len(texts), 2)) / np.sqrt(2)
 
 
 def picture(number: int) -> Image.Image:

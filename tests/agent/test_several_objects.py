@@ -17,7 +17,7 @@ from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
 from agents.turn import Evidence, Turn, View
-from tests.agent.scripted import ScriptedChat, context, run, turn
+from tests.agent.scripted import Alike, ScriptedChat, context, run, turn
 
 LION = Entity("Lion", {"mass": "190 kg", "diet": "carnivore", "lifespan": "14 years"})
 TIGER = Entity("Tiger", {"mass": "220 kg", "diet": "carnivore"})
@@ -47,15 +47,6 @@ FERN = Entity("Fern", {"division": "Polypodiophyta"})
 def test_which_questions_are_about_several_objects(question: str, several: bool, number: int | None) -> None:
     assert is_about_several(question) is several
     assert parse_named_number(question) == number
-
-
-class Alike:
-    """All texts are alike."""
-
-    name = "alike"
-
-    def encode(self, texts: Any) -> Any:
-        return np.ones((len(texts), 2)) / np.sqrt(2)
 
 
 def settings(**tables: Any) -> Settings:

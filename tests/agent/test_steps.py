@@ -25,7 +25,6 @@ from agents.methods.step_plans import (
     parse_plan,
 )
 from agents.methods.step_results import conclude
-from agents.methods.step_rules import needs_steps
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PROMPTS
 from agents.search.hits import Entity
@@ -334,19 +333,6 @@ def test_as_many_as_are_needed_are_whole_and_a_factor_is_not(question: str, carr
 def test_a_figure_of_the_subject_is_not_its_fact(asks: str, facts: list[str], answer: str) -> None:
     plan = Plan((*map(AskStep, asks.split("|")), ComputeStep("difference", ("[1]", "[2]"))))
     assert conclude("What is the difference in weight?", plan, [*facts, ""], []) == answer
-
-
-@pytest.mark.parametrize(
-    ("question", "several"),
-    [
-        ("In which town was the man who designed this statue born?", True),
-        ("Which of these two is heavier?", True),
-        ("Who was the architect of this?", False),
-        ("How tall is this?", False),
-    ],
-)
-def test_which_questions_take_steps(question: str, several: bool) -> None:
-    assert needs_steps(question) is several
 
 
 PLAN_TOKENS = PromptLibrary(PROMPTS)["step_plan"].settings.max_tokens

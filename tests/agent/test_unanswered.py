@@ -25,10 +25,10 @@ from agents.record import (
     Unanswered,
     read_record,
 )
-from agents.search.hits import SearchError
 from agents.settings.presets import settings_from
 from agents.unanswered import WORDS, explain_error, why_unanswered
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
+from tests.support.scripted_parts import BrokenSearch
 
 PHOTO = Image.new("RGB", (64, 48), (200, 30, 30))
 STAGES = ("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise")
@@ -63,13 +63,6 @@ def record_of(
     agent.batch_generate_response(["How tall is this tower?"], list(images), [[]])
     (line,) = kept
     return read_record(json.dumps(line))
-
-
-class BrokenSearch:
-    """A search that raises, as one whose index is gone does."""
-
-    def __call__(self, query: Any, k: int = 5) -> Any:
-        raise SearchError("the index is gone")
 
 
 class EmptySearch:

@@ -13,7 +13,7 @@ from agents.asking.readers.entry_replies import FourSteps, parse_four_steps
 from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
 from agents.profiles.profile import PROMPTS
-from agents.texts.replies import json_object, read_label, yes_or_no
+from agents.texts.replies import json_object, read_label
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,6 @@ from agents.texts.replies import json_object, read_label, yes_or_no
 )
 def test_only_a_clear_verdict_approves(reply: str, approves: bool | None) -> None:
     assert verdict(ChatReply(reply, "stop")).approves is approves
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [("Yes it does.", True), ("No it does not", False), ("yes", True), ("NO!", False), ("Answer: yes", True), ("Nothing says so", None),
-     ("They are consistent.", True), ("The answers are inconsistent.", False), ("Both say the same.", None), ("- No", False)],
-)  # fmt: skip
-def test_one_word_and_its_sentences(reply: str, said: bool | None) -> None:
-    assert yes_or_no(reply) is said
 
 
 @pytest.mark.parametrize(

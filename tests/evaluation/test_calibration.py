@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.metrics import roc_auc_score
 
 from agents.decision.signals import SIGNALS
@@ -22,7 +23,7 @@ from evaluation.files.outputs import SCORES, build_turn_table, read_turn_table, 
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Verdict
 from evaluation.scores.scoring import risk_coverage
-from evaluation.studies import calibrate
+from evaluation.studies import calibrate, gate_study, plots
 from evaluation.studies.calibrate import set_values
 from evaluation.studies.collection_gate import OPEN
 from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
@@ -46,6 +47,14 @@ from evaluation.studies.gate_fit import (
 )
 from evaluation.studies.gate_study import GateStudy, study_gate
 from tests.evaluation.worlds import judged, write_records
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unchecked_fits() -> Iterator[None]:
+    """Have scikit-learn check no parameters and no finite values: some thousand small fits take most of their time for that."""
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+        yield
+
 
 NEGATIVE = {kind.name for kind in SIGNALS if kind.negative}
 
@@ -424,6 +433,7 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "best.toml").write_text(original, encoding="utf-8")
     monkeypatch.setattr(calibrate, "PRESETS", folder)
+    monkeypatch.setattr(gate_study, "plot_gate", lambda *_: [])  # which takes longer than the fit
     return folder
 
 
@@ -555,7 +565,10 @@ def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
     assert (presets / "best.toml").read_text() == text
 
 
-def test_from_a_run_to_a_preset(tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_run_to_a_preset(
+    tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gate_study, "plot_gate", plots.plot_gate)
     _write_run(tmp_path / "run")
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--dry-run"]) == 0
     assert not (presets / "gates").exists()

@@ -29,7 +29,7 @@ from evaluation.judge import asking
 from evaluation.judge.local_judge import load_cut
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.records import JudgeError
-from evaluation.studies import agreement, calibrate, compare, flips, judge_fit, leaderboard, plots
+from evaluation.studies import agreement, calibrate, compare, flips, gate_study, judge_fit, leaderboard, variant_runs
 from tests.evaluation.runs_of_scripts import run_it, scripted_world
 from tests.evaluation.worlds import ScriptedCragAgent
 from tests.property.fuzzing import THOROUGH
@@ -361,8 +361,9 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(domains, "DOMAINS", folder / "domains")
     monkeypatch.setattr(asking, "PROMPTS", folder / "judges")
     monkeypatch.setattr(CragAgent, "from_config", build)
-    monkeypatch.setattr(plots, "plot_truthfulness", lambda *_: [])  # which takes longer than all that is read
-    monkeypatch.setattr(plots, "save", lambda *_: [])
+    for module in (leaderboard, variant_runs):
+        monkeypatch.setattr(module, "plot_truthfulness", lambda *_: [])  # which takes longer than all that is read
+    monkeypatch.setattr(gate_study, "plot_gate", lambda *_: [])
     return folder
 
 

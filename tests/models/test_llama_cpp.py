@@ -18,7 +18,6 @@ from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat, _fingerprint, check_gguf
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
-from agents.models.pretrained import packaged_path
 from agents.time_limits.deadline import Deadline
 
 
@@ -35,7 +34,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def gguf() -> Path:
-    return packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT)
+    return smollm2.gguf_file()
 
 
 @pytest.fixture(scope="module")

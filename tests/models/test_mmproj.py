@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,6 @@ from agents.models.chat import smollm2
 from agents.models.chat.llama_cpp import LlamaCppChat
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
-from agents.models.pretrained import packaged_path
 from training.merge import PROGRAMS
 
 CONVERTER = Path(sys.prefix) / "gguf-converter" / PROGRAMS[0]
@@ -31,8 +30,19 @@ WIDTH = 576  # of SmolLM2's embeddings
 pytestmark = pytest.mark.skipif(not CONVERTER.is_file(), reason="llama.cpp's converter is not installed (make test)")
 
 
-def tower(folder: Path, width: int) -> Path:
-    """The vision tower of a tiny random checkpoint as GGUF: 64 x 64 pixels to 4 embeddings."""
+CONVERT = """
+import pathlib, runpy, sys
+converter, *folders = sys.argv[1:]
+sys.path.insert(0, str(pathlib.Path(converter).parent))
+for folder in folders:
+    sys.argv = [converter, folder, "--outfile", f"{folder}/mmproj.gguf", "--outtype", "f32", "--mmproj"]
+    runpy.run_path(converter, run_name="__main__")
+"""
+"""One process for several checkpoints: most of its time goes into imports."""
+
+
+def save_tower(folder: Path, width: int) -> Path:
+    """Save a tiny random checkpoint whose vision tower turns 64 x 64 pixels into 4 embeddings."""
     from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3ImageProcessor
 
     torch.manual_seed(0)
@@ -51,11 +61,7 @@ def tower(folder: Path, width: int) -> Path:
     model.save_pretrained(folder)
     _name_as_published(folder / "model.safetensors")
     Gemma3ImageProcessor(size={"height": 64, "width": 64}, image_seq_length=4).save_pretrained(folder)
-    file = folder / "mmproj.gguf"
-    command = [sys.executable, str(CONVERTER), str(folder), "--outfile", str(file), "--outtype", "f32", "--mmproj"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return file
+    return folder
 
 
 def _name_as_published(file: Path) -> None:
@@ -71,18 +77,30 @@ def _name_as_published(file: Path) -> None:
 
 @pytest.fixture(scope="module")
 def gguf() -> Path:
-    return packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT)
+    return smollm2.gguf_file()
 
 
 @pytest.fixture(scope="module")
-def mmproj(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tower(tmp_path_factory.mktemp("tower"), WIDTH)
+def towers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """Vision towers as GGUF, by the width of their embeddings: SmolLM2's, and that of another model."""
+    folders = {width: save_tower(tmp_path_factory.mktemp("tower"), width) for width in (WIDTH, 64)}
+    command = [sys.executable, "-c", CONVERT, str(CONVERTER), *map(str, folders.values())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {width: folder / "mmproj.gguf" for width, folder in folders.items()}
 
 
-def in_process(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
-    yield LlamaCppChat(gguf, str(mmproj), context=512, threads=1)
+@pytest.fixture(scope="module")
+def mmproj(towers: dict[int, Path]) -> Path:
+    return towers[WIDTH]
 
 
+@pytest.fixture(scope="module")
+def in_process(gguf: Path, mmproj: Path) -> ChatModel:
+    return LlamaCppChat(gguf, str(mmproj), context=512, threads=1)
+
+
+@pytest.fixture(scope="module")
 def served(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
     """Behind llama.cpp's own server, as profile ``server`` reaches it."""
     import xllamacpp
@@ -90,46 +108,43 @@ def served(gguf: Path, mmproj: Path) -> Iterator[ChatModel]:
     settings = xllamacpp.CommonParams()
     settings.model.path, settings.mmproj.path = str(gguf), str(mmproj)
     settings.n_ctx, settings.n_parallel = 512, 1
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
     settings.api_keys, settings.verbosity, settings.warmup = [KEY], 0, False
     running = xllamacpp.Server(settings)
-    yield OpenAIChat("any", f"{running.listening_address}/v1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        yield OpenAIChat("any", f"{running.listening_address}/v1")
+    del running
 
 
 def picture(seed: int) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (64, 64, 3), dtype=np.uint8))
 
 
-@pytest.mark.parametrize("made", [in_process, served])
-def test_what_a_picture_shows_reaches_the_model(
-    made: Callable[[Path, Path], Iterator[ChatModel]], gguf: Path, mmproj: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+@pytest.mark.parametrize("kind", ["in_process", "served"])
+def test_what_a_picture_shows_reaches_the_model(kind: str, request: pytest.FixtureRequest) -> None:
+    model: ChatModel = request.getfixturevalue(kind)
 
     def asked(*pictures: Image.Image) -> ChatRequest:
         return ChatRequest((ChatMessage("user", "What is this?", pictures),), max_tokens=2, logprobs=True)
 
-    for model in made(gguf, mmproj):
-        replies = model.chat([asked(picture(1)), asked(picture(2)), asked(picture(1)), asked()])
-        assert [reply.error for reply in replies] == [None] * 4
-        one, other, again, blind = (np.array(reply.logprobs) for reply in replies)
-        np.testing.assert_allclose(again, one, atol=1e-3)
-        for different in (other, blind):
-            assert abs(different - one).max() > 0.01
+    replies = model.chat([asked(picture(1)), asked(picture(2)), asked(picture(1)), asked()])
+    assert [reply.error for reply in replies] == [None] * 4
+    one, other, again, blind = (np.array(reply.logprobs) for reply in replies)
+    np.testing.assert_allclose(again, one, atol=1e-3)
+    for different in (other, blind):
+        assert abs(different - one).max() > 0.01
 
 
-def test_a_tower_of_another_model_is_told(gguf: Path, tmp_path: Path) -> None:
+def test_a_tower_of_another_model_is_told(gguf: Path, towers: dict[int, Path]) -> None:
     with pytest.raises(ModelError, match="has to be the vision tower of this very model"):
-        LlamaCppChat(gguf, str(tower(tmp_path, 64)), context=512, threads=1)
+        LlamaCppChat(gguf, str(towers[64]), context=512, threads=1)
 
 
-def test_the_probe_shows_llama_cpps_own_server_a_picture(
-    gguf: Path, mmproj: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    for model in served(gguf, mmproj):
-        assert isinstance(model, OpenAIChat)
-        seen = {each.name: each.detail for each in probe(model, sees=True).findings}
-        assert "a yellow picture" in seen["pictures"]  # a random tower names any colour, so it may be refused as blind
-        told = probe(model, sees=False)
-        assert told.fault is None
-        assert {each.name: each.detail for each in told.findings}["schema"] == "kept"
+def test_the_probe_shows_llama_cpps_own_server_a_picture(served: ChatModel) -> None:
+    assert isinstance(served, OpenAIChat)
+    details = {each.name: each.detail for each in probe(served, sees=True).findings}
+    assert "a yellow picture" in details["pictures"]  # a random tower names any colour, so it may be refused as blind
+    blind_probe = probe(served, sees=False)
+    assert blind_probe.fault is None
+    assert {each.name: each.detail for each in blind_probe.findings}["schema"] == "kept"

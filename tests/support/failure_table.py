@@ -26,7 +26,6 @@ from agents.crag_agent import CragAgent
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Limits, Profile
-from agents.search.hits import SearchError
 from agents.settings.presets import settings_from
 from apps import terminal
 from apps.answering import Answerer
@@ -34,17 +33,11 @@ from tests.agent.scripted import WordOverlapReranker
 from tests.apps.conftest import KEY, PHOTO, asked, data_url, red_tower, serving
 from tests.support.chat_server import serve_chat
 from tests.support.failing_server import FAILURES
+from tests.support.scripted_parts import BrokenSearch
 
 STAGES = ("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise")
 SHORT = Limits(seconds_per_turn=1.5, margin_seconds=0.2)
 """Time of a question to a model that never replies."""
-
-
-class BrokenSearch:
-    """A search that raises, as one whose index is gone does."""
-
-    def __call__(self, query: Any, k: int = 5) -> Any:
-        raise SearchError("the index is gone")
 
 
 @dataclass(frozen=True)

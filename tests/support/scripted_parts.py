@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Label, Mask, TextLine
+from agents.search.hits import SearchError
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 ANSWER = "The Eiffel Tower is 330 metres high."
@@ -165,3 +166,10 @@ def ready(chat: Any = None, reranker: Any = None, sight: Any = None, encoder: An
         ),
         "text_encoder": encoder or Encoder(),
     }
+
+
+class BrokenSearch:
+    """A search that raises, as one whose index is gone does."""
+
+    def __call__(self, query: Any, k: int = 5) -> Any:
+        raise SearchError("the index is gone")

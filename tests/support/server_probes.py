@@ -23,7 +23,6 @@ from werkzeug import Response
 from agents.models.chat import smollm2
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import Probe, probe
-from agents.models.pretrained import packaged_path
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.run import command
 from tests.apps.conftest import KEY, crag_agent, serving
@@ -41,7 +40,7 @@ def llama_cpp() -> Iterator[OpenAIChat]:
     import xllamacpp
 
     settings = xllamacpp.CommonParams()
-    settings.model.path = str(packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT))
+    settings.model.path = str(smollm2.gguf_file())
     settings.n_ctx, settings.n_parallel = 512, 1
     settings.api_keys, settings.verbosity, settings.warmup = [KEY], 0, False
     running = xllamacpp.Server(settings)

@@ -35,6 +35,16 @@ def test_json_is_found_and_mended(reply: str, found: dict[str, Any] | None) -> N
         ("correct", True),
         ("maybe", None),
         ("", None),
+        ("Yes it does.", True),
+        ("No it does not", False),
+        ("yes", True),
+        ("NO!", False),
+        ("Answer: yes", True),
+        ("Nothing says so", None),
+        ("They are consistent.", True),
+        ("The answers are inconsistent.", False),
+        ("Both say the same.", None),
+        ("- No", False),
     ],
 )
 def test_yes_and_no(reply: str, said: bool | None) -> None:

@@ -12,7 +12,6 @@ from agents.models.chat import smollm2
 from agents.models.chat.gguf_checkpoint import convert_tokenizer
 from agents.models.chat.llama_cpp import LlamaCppChat
 from agents.models.chat.transformers_chat import TransformersChat
-from agents.models.pretrained import packaged_path
 from training import merge
 from training.chat_examples import TrainingDataError
 from training.merge import PROGRAMS, convert, find_converter
@@ -70,7 +69,7 @@ def test_llama_cpp_says_what_the_merged_weights_say(tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    gguf = packaged_path(smollm2.PACKAGE, "*.gguf", smollm2.REQUIREMENT)
+    gguf = smollm2.gguf_file()
     base = tmp_path / "base"
     tokenizer = convert_tokenizer(gguf, base)  # llama.cpp's converter refuses tokenizers that it does not know
     torch.manual_seed(0)

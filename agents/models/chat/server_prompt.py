@@ -39,8 +39,8 @@ class ServerPrompt:
 
     def bodies(self, *, merged: bool) -> list[dict[str, Any]]:
         """Convert the messages to JSON; ``merged``: with the system message at the head of the first user message."""
-        shown = system_into_user(self.messages) if merged else None
-        return [message_body(message) for message in shown or self.messages]
+        messages = system_into_user(self.messages) if merged else None
+        return [message_body(message) for message in messages or self.messages]
 
     def shorten(self, complaint: str, reply: int) -> bool:
         """Cut the longest user message in its middle by as much as the server's complaint says.
@@ -83,11 +83,11 @@ def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
     Returns:
         The tokens that are too many and those of the prompt, or None if the message does not say.
     """
-    found = _LIMIT.search(complaint)
+    match = _LIMIT.search(complaint)
     numbers = [int(each.replace(",", "")) for each in _NUMBER.findall(complaint)]
-    if found is None:
+    if match is None:
         return None
-    limit = int((found[1] or found[2]).replace(",", ""))
+    limit = int((match[1] or match[2]).replace(",", ""))
     numbers.remove(limit)
     most = max(numbers, default=0)
     total = most if most > limit and reply in numbers else most + reply

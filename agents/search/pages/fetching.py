@@ -16,8 +16,8 @@ import httpcore
 from agents.search.pages.charsets import find_encoding
 
 MAX_REDIRECTS = 3
-_BLOCK_SECONDS = 1.0  # a server that says nothing for so long is given up
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses in IPv6 dress (RFC 6052), private ones too
+_BLOCK_SECONDS = 1.0  # longest silence of a server
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses, also private ones, written as IPv6 (RFC 6052)
 _HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
 
 _WORKERS = 8
@@ -138,7 +138,7 @@ def _require_time(end: float) -> float:
 
 
 class _TimedStream(httpcore.NetworkStream):
-    """A connection from which nothing is read after the end: one that sends its headers a byte at a time is given up too."""
+    """Connection with one deadline for all its reads, so that a server which sends a byte at a time cannot hold it open."""
 
     def __init__(self, stream: httpcore.NetworkStream, end: float) -> None:
         self._stream, self._end = stream, end
@@ -163,7 +163,7 @@ class _TimedStream(httpcore.NetworkStream):
 
 
 class _CheckedBackend(httpcore.SyncBackend):
-    """Connects to an address only after it was found to be allowed."""
+    """Network backend that checks an address before it connects to it."""
 
     def __init__(self, allowed: AddressCheck, end: float) -> None:
         self._allowed, self._end = allowed, end
