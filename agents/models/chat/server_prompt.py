@@ -56,11 +56,11 @@ class ServerPrompt:
         if self._tries > FIT_TRIES:
             return False
         text = sum(len(message.content) for message in self.messages)
-        known = read_excess(complaint, reply)
-        if known is None:
+        counts = read_excess(complaint, reply)
+        if counts is None:
             excess, per_token = text / _CHARACTERS / _SHARE, float(_CHARACTERS)
         else:
-            excess, prompt = known
+            excess, prompt = counts
             least = _CHARACTERS if any(message.images for message in self.messages) else 1
             per_token = max(text / prompt, least)
         size = math.ceil(per_token)
