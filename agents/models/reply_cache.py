@@ -18,7 +18,7 @@ import diskcache
 
 from agents.base.files import parse_json
 from agents.base.no_pickles import PlainDisk
-from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError, check_replies
 from agents.models.pixels import pixels_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -119,8 +119,7 @@ class CachedReplies:
         known: dict[str | int, ChatReply] = {key: reply for key in keys if (reply := self._store.get(key)) is not None}
         asked = {place: request for place, request in zip(places, requests, strict=True) if place not in known}
         replies = self._model.chat(list(asked.values()), deadline) if asked else []
-        if len(replies) != len(asked):
-            raise ModelError(f"{self.name} gave {len(replies)} replies to {len(asked)} requests.")
+        replies = check_replies(self.name, replies, len(asked))
         for place, reply in zip(asked, replies, strict=True):
             known[place] = reply
             if isinstance(place, str) and reply.finish_reason in KEPT and self._worth_keeping(reply):
