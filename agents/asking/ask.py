@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from agents.asking.prompts import FrontMatter
 from agents.methods.token_probabilities import summarise_probabilities
-from agents.models.base import ChatModel, ChatReply, ChatRequest
+from agents.models.base import ChatModel, ChatReply, ChatRequest, check_replies
 from agents.record import Exchange, SentMessage
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -152,7 +152,8 @@ def put(
     for role, own in places.items():
         chat = model(role)
         began, started = time.time(), time.perf_counter()
-        replies = chat.chat([filled[place][1] for place in own], deadline)
+        requests = [filled[place][1] for place in own]
+        replies = check_replies(chat.name, chat.chat(requests, deadline), len(own))
         seconds = time.perf_counter() - started
         for place, reply in zip(own, replies, strict=True):
             question = questions[place]

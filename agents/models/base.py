@@ -114,6 +114,23 @@ def sum_first_token_probs(alternatives: Iterable[tuple[str, float]]) -> dict[str
     return probabilities or None
 
 
+def check_replies(name: str, replies: Any, count: int) -> list[ChatReply]:
+    """Return the replies of a chat model, which may be anybody's.
+
+    Raises:
+        ModelError: They are not ``count`` replies with a text each.
+    """
+    given = list(replies) if isinstance(replies, Sequence) and not isinstance(replies, str) else []
+    if len(given) != count:
+        raise ModelError(f"{name} gave {len(given)} replies to {count} requests.")
+    for reply in given:
+        if not isinstance(reply, ChatReply) or not isinstance(reply.text, str):
+            raise ModelError(
+                f"{name} gave {reply!r:.80}: its chat() has to return a ChatReply with a text for each request."
+            )
+    return given
+
+
 @runtime_checkable
 class ChatModel(Protocol):
     """A language model, with or without vision."""

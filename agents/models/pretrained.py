@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,13 +63,27 @@ def load_model(model_class: Any, path: str | Path, revision: str = MAIN, *, unus
         model, info = model_class.from_pretrained(
             path, revision=revision, trust_remote_code=False, output_loading_info=True, **options
         )
-    missing = sorted(name for name in info["missing_keys"] if not unused or not name.startswith(unused))
+    missing = _find_random(model, {name for name in info["missing_keys"] if not unused or not name.startswith(unused)})
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise ValueError(
             f"it lacks the weights {', '.join(missing[:3])}{more}; fetch it again, or take another checkpoint"
         )
     return model
+
+
+def _find_random(model: torch.nn.Module, missing: Collection[str]) -> list[str]:
+    """Return which of the weights that a checkpoint lacks are random: tied ones are not, and neither are positions, which are integers."""
+    weights = {
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers(remove_duplicate=False)),
+    }
+    loaded = {id(weight) for name, weight in weights.items() if name not in missing}
+    return sorted(
+        name
+        for name in missing
+        if (weight := weights.get(name)) is None or (weight.is_floating_point() and id(weight) not in loaded)
+    )
 
 
 @dataclass(kw_only=True, eq=False)

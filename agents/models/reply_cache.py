@@ -18,7 +18,7 @@ import diskcache
 
 from agents.base.files import parse_json
 from agents.base.no_pickles import PlainDisk
-from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
+from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError, check_replies
 from agents.models.pixels import pixels_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -123,8 +123,7 @@ class CachedReplies:
             place: request for place, request in zip(places, requests, strict=True) if place not in replies_by_place
         }
         replies = self._model.chat(list(new_requests.values()), deadline) if new_requests else []
-        if len(replies) != len(new_requests):
-            raise ModelError(f"{self.name} gave {len(replies)} replies to {len(new_requests)} requests.")
+        replies = check_replies(self.name, replies, len(new_requests))
         for place, reply in zip(new_requests, replies, strict=True):
             replies_by_place[place] = reply
             if isinstance(place, str) and reply.finish_reason in CACHED_ENDS and self._worth_keeping(reply):

@@ -148,15 +148,23 @@ def _open(image: Any, _: Turn) -> Image.Image:
 def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Decode = _open) -> list[Turn]:
     """Open a turn for each query, with its image and its history.
 
-    Missing images and histories count as None, and surplus ones are left out.
+    Missing images and histories count as None, and surplus ones are left out; either is logged.
     """
-    count = len(queries)
-    return [
-        open_turn(query, image, history, decode)
-        for query, image, history in zip_longest(
-            queries, _coerce_to_list(images)[:count], _coerce_to_list(histories)[:count]
+    columns = [_fit_to(len(queries), given, what) for given, what in ((images, "images"), (histories, "histories"))]
+    return [open_turn(query, image, history, decode) for query, image, history in zip_longest(queries, *columns)]
+
+
+def _fit_to(count: int, given: Any, what: str) -> list[Any]:
+    """Return at most ``count`` items of an argument; another number of them is logged, unless there is no argument."""
+    found = _coerce_to_list(given)
+    if given is not None and len(found) != count:
+        _log.warning(
+            "%d queries came with %d %s: each takes the one at its place, and those without are asked without",
+            count,
+            len(found),
+            what,
         )
-    ]
+    return found[:count]
 
 
 def open_turn(query: Any, image: Any, history: Any, decode: Decode = _open) -> Turn:
@@ -195,7 +203,14 @@ def tidy(text: Any) -> str:
 
 
 def _messages(history: Any) -> tuple[Message, ...]:
-    messages = [message for each in _coerce_to_list(history) if (message := _message(each)) is not None]
+    items = _coerce_to_list(history)
+    messages = [message for each in items if (message := _message(each)) is not None]
+    if len(messages) < len(items) or not (history is None or _is_list(history)):
+        _log.warning(
+            'a history is read in part: %d of its messages are {"role": "user" or "assistant", "content": TEXT}, %d are not',
+            len(messages),
+            len(items) - len(messages),
+        )
     return tuple(messages if len(messages) <= MAX_MESSAGES else [messages[0], *messages[1 - MAX_MESSAGES :]])
 
 
@@ -219,7 +234,7 @@ def _coerce_to_list(value: Any) -> list[Any]:
         [] for text and non-iterables; the items so far if iterating raises.
     """
     items: list[Any] = []
-    if value is None or isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+    if not _is_list(value):
         return items
     try:
         items.extend(value)
@@ -228,3 +243,8 @@ def _coerce_to_list(value: Any) -> list[Any]:
     except BaseException:  # noqa: BLE001 - an iterable of the evaluator's may raise anything; what it gave is answered
         _log.exception("an argument ended early, after %d items", len(items))
     return items
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether a value holds items of a batch: text and a mapping do not."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | dict)

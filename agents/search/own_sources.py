@@ -4,7 +4,7 @@ import csv
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -33,8 +33,8 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
     """Read a CSV file (comma, semicolon or tab, UTF-8): a row an image, in order of first appearance.
 
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
-    if that is missing or empty); every other column is an attribute. A file that comes again shows another entity as well. Rows of
-    the same entity are merged, and the first value of an attribute stands.
+    if that is missing or empty; photos that share one get ``#`` and the path behind it); every other column is an attribute. A file that
+    comes again shows another entity as well. Rows of the same entity are merged, and the first value of an attribute stands.
 
     Raises:
         SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
@@ -59,14 +59,22 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
             if value:
                 attributes.setdefault(key, value)
     report(problems)
+    shared = {url for url, count in Counter(urls.values()).items() if url and count > 1}
     return [
         ImageRow(
             folder / name,
-            urls[name] or base_url + Path(name).as_posix(),
+            _address(urls[name], Path(name), base_url, shared),
             tuple(Entity(entity, attributes_by_entity[entity]) for entity in names),
         )
         for name, names in entities_by_file.items()
     ]
+
+
+def _address(url: str, path: Path, base_url: str, shared: Collection[str]) -> str:
+    """Return the URL of a photo, by which its picture is kept: no two photos have the same."""
+    if not url:
+        return base_url + path.as_posix()
+    return f"{url}#{path.as_posix()}" if url in shared else url
 
 
 def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:

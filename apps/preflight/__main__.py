@@ -30,8 +30,8 @@ from apps.preflight.repository import check_dockerfile, check_files, check_requi
 from apps.preflight.submission import (
     CHALLENGES,
     check_gate,
+    check_image_choices,
     check_limits,
-    check_preset,
     check_submission,
     list_models,
     write_submission,
@@ -108,7 +108,9 @@ def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
     checks += run_check("models admitted", lambda: check_models(config))
     checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
-    checks += run_check("preset", lambda: check_preset(config.preset, config.profile.name, ROOT / "Dockerfile"))
+    checks += run_check(
+        "preset and profile", lambda: check_image_choices(config.preset, config.profile.name, ROOT / "Dockerfile")
+    )
     checks += run_check("gate", lambda: check_gate(config))
     checks += run_check("limits", lambda: check_limits(config.settings))
     checks += run_check("memory", lambda: check_memory(config, capacity))

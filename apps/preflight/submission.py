@@ -177,7 +177,7 @@ def check_gate(config: RunConfig) -> Check:
     return Check("gate", "ok", "fitted to these models, or the preset has none")
 
 
-def check_preset(preset: str, profile: str, dockerfile: Path) -> list[Check]:
+def check_image_choices(preset: str, profile: str, dockerfile: Path) -> list[Check]:
     """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise."""
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     checks = []

@@ -27,8 +27,8 @@ from apps.preflight.memory import L40S_BYTES
 from apps.preflight.submission import (
     CHALLENGES,
     check_gate,
+    check_image_choices,
     check_limits,
-    check_preset,
     check_submission,
     list_models,
     write_submission,
@@ -205,15 +205,15 @@ def test_every_preset_keeps_them_under_the_profile_that_is_submitted(preset: str
 def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("FROM x\n")
-    assert {each.state for each in check_preset("best", "gpu", dockerfile)} == {"ok"}
-    preset, profile = check_preset("cruise", "gpu_fp8", dockerfile)
+    assert {each.state for each in check_image_choices("best", "gpu", dockerfile)} == {"ok"}
+    preset, profile = check_image_choices("cruise", "gpu_fp8", dockerfile)
     assert preset.fix == "ENV CRAG_PRESET=cruise in the Dockerfile"
     assert (profile.state, profile.fix) == ("failed", "ENV CRAG_PROFILE=gpu_fp8 in the Dockerfile")
     dockerfile.write_text(
         "FROM x\nENV CRAG_PRESET=best \\\n    CRAG_PROFILE=gpu_fp8\n# CRAG_PRESET=own\nENV CRAG_PRESET cruise\n"
     )
-    assert {each.state for each in check_preset("cruise", "gpu_fp8", dockerfile)} == {"ok"}
-    assert check_preset("presets/cruise.toml", "gpu", dockerfile)[0].state == "ok"
+    assert {each.state for each in check_image_choices("cruise", "gpu_fp8", dockerfile)} == {"ok"}
+    assert check_image_choices("presets/cruise.toml", "gpu", dockerfile)[0].state == "ok"
 
 
 def test_a_cache_filled_with_a_commit_is_found_without_its_main(

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gc
 import io
+import re
 import time
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from agents.models.base import ChatReply
 from agents.profiles.profile import PRESETS, names
+from agents.record import Unanswered, read_record
 from agents.runner.intake import KEPT_PIXELS, MAX_MESSAGES, MAX_PIXELS, MAX_QUERY, decode_image, open_turn, open_turns
 from agents.turn import IDK
+from agents.unanswered import explain_error, why_unanswered
 from tests.agent.scripted import ScriptedChat
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent
@@ -158,6 +163,57 @@ def test_lists_of_other_lengths(images: Any, histories: Any) -> None:
     assert [turn.query for turn in turns] == ["a", "b"]
     agent = spoilt_agent(short_settings("vlm_only"), Plan(call_seconds=1.0))
     assert len(agent.batch_generate_response(["a", "b"], images, histories)) == 2
+
+
+PAIR = [{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "A mill."}]
+PARTS = [{"role": "user", "content": [{"type": "text", "text": "What is it?"}]}]
+
+
+@pytest.mark.parametrize(
+    ("images", "histories", "said"),
+    [
+        ([noise()], [[], []], ["2 queries came with 1 images"]),
+        ([noise()] * 3, None, ["2 queries came with 3 images"]),
+        ([noise()] * 2, [PAIR], ["2 queries came with 1 histories"]),
+        ([noise()] * 2, PAIR[0], ["2 queries came with 0 histories"]),
+        ([noise()] * 2, [PAIR, PARTS], ["a history is read in part: 0 of its messages are"]),
+        ([noise()] * 2, [[("user", "What?"), *PAIR], []], ["in part: 2 of its messages are"]),
+        (None, [PAIR, "user: hello"], ["in part: 0 of its messages are"]),
+        ([noise(), None], [PAIR, ()], []),
+        (None, None, []),
+    ],
+)
+def test_what_is_not_read_of_a_call_is_logged(
+    images: Any, histories: Any, said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    made = open_turns(["a", "b"], images, histories)
+    assert [turn.query for turn in made] == ["a", "b"] and len(caplog.messages) == len(said)
+    assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda replies: replies[:-1], "gave 1 replies to 2 requests|gave 0 replies to 1 requests"),
+        (lambda _: None, "gave 0 replies to"),
+        (lambda _: "yes", "gave 0 replies to"),
+        (lambda replies: ["yes" for _ in replies], "gave 'yes': its chat.. has to return a ChatReply"),
+        (lambda replies: [ChatReply(None, "stop") for _ in replies], "gave ChatReply.text=None"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_chat_model_that_breaks_its_promise_is_named(given: Callable[[Any], Any], said: str) -> None:
+    class Broken(Chat):
+        def chat(self, requests: Any, deadline: Any = None) -> Any:
+            return given(super().chat(requests))
+
+    agent = spoilt_agent(full_settings("best"), Plan(call_seconds=100.0, chat=Broken()))
+    lines: list[Any] = []
+    agent.trace_to(None, listen_whole=lines.extend)
+    assert agent.batch_generate_response(["How high?"] * 2, [noise()] * 2, None) == [IDK] * 2
+    for line in lines:
+        record = read_record(line)
+        assert why_unanswered(record) is Unanswered.MODEL
+        assert re.search(said, str(explain_error(record)))
 
 
 def test_a_broken_picture_is_said_in_the_trace() -> None:

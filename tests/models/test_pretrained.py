@@ -17,7 +17,7 @@ from agents.models.base import ModelError
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.encoders.blip2 import Blip2QFormer
 from agents.models.encoders.text_encoder import TransformerTextEncoder
-from agents.models.pretrained import Pretrained, deduplicate, save_model, without_bars
+from agents.models.pretrained import Pretrained, deduplicate, load_model, save_model, without_bars
 from agents.models.registry import KINDS, ModelRegistry, list_options
 from agents.models.rerankers.qwen3_reranker import Qwen3Reranker
 from agents.models.vision.grounding_dino import GroundingDinoDetector
@@ -104,6 +104,27 @@ def drop(folder: Path, word: str) -> None:
     kept = {name: value for name, value in load_file(path).items() if word not in name}
     assert 0 < len(kept) < len(load_file(path))
     save_file(kept, path, metadata={"format": "pt"})
+
+
+class TiedLayers(torch.nn.Module):
+    """Two layers with one weight, and positions, which transformers of some versions lists as missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        self.second.weight = self.first.weight
+        self.register_buffer("positions", torch.arange(3))
+
+    @classmethod
+    def from_pretrained(cls, path: set[str], **options: Any) -> tuple[TiedLayers, dict[str, set[str]]]:
+        return cls(), {"missing_keys": path}
+
+
+def test_only_weights_that_are_random_are_missed() -> None:
+    load_model(TiedLayers, {"second.weight", "positions"})  # type: ignore[arg-type]
+    for missing in ({"second.bias"}, {"first.weight", "second.weight"}, {"third.weight"}):
+        with pytest.raises(ValueError, match=sorted(missing)[0]):
+            load_model(TiedLayers, missing)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

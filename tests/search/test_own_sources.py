@@ -15,8 +15,9 @@ from agents.base.cluster import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.index_sources import SourceError
-from agents.search.own_sources import read_captions, read_documents, read_table, repeat_headers
+from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table, repeat_headers
 from agents.search.pages.page_text import main_content
+from agents.search.pages.web_cache import cache_name
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import draw
 
@@ -108,6 +109,19 @@ def test_a_table_becomes_entities_with_attributes(tmp_path: Path, photos: Path, 
     assert (mill.name, dict(mill.attributes)) == ("Old Mill", {"Height": "12 m", "builder": "J. Smith"})
     assert rows[2].entities == (mill,)  # what two rows say of it is put together
     assert [entity.name for entity in rows[1].entities] == ["Pond, the big one", "Duck"]
+
+
+def test_photos_of_one_page_keep_their_own_pictures(tmp_path: Path, photos: Path) -> None:
+    """A museum's page shows several things; a found picture is looked at by its address."""
+    page = "https://museum.example/hall"
+    head, mill, pond = HEADER[:3], ["mill.png", "Mill", page], ["pond.png", "Pond", page]
+    rows = read_table(table(tmp_path / "a.csv", head, mill, pond), photos)
+    keep_pictures(rows, tmp_path / "kept")
+    assert [row.url for row in rows] == [f"{page}#mill.png", f"{page}#pond.png"]
+    for row in rows:
+        assert (tmp_path / "kept" / cache_name(row.url)).read_bytes() == row.path.read_bytes()
+    rows = read_table(table(tmp_path / "b.csv", head, mill, ["mill.png", "Sails", page], [*pond[:2], ""]), photos)
+    assert [row.url for row in rows] == [page, "pond.png"]
 
 
 def test_bad_rows_are_all_named(tmp_path: Path, photos: Path) -> None:
