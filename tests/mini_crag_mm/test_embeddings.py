@@ -7,7 +7,7 @@ import pytest
 
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-from agents.search.index_builder import _decoded, image_key, text_key
+from agents.search.index_builder import _decode, image_key, text_key
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.index_contents import BACKGROUND, write_sources
@@ -22,7 +22,7 @@ def test_every_picture_and_chunk_of_a_split_has_its_vector(split: Split, tmp_pat
     assert {text_key(reader, row) for row in chunks} <= shipped.keys()
     pictures, texts = images[::20], chunks[::300]
     fresh = [
-        *viewer.embed([_decoded(row.path) for row in pictures]),
+        *viewer.embed([_decode(row.path) for row in pictures]),
         *reader.embed([row.embedded_text for row in texts]),
     ]
     keys = [*(image_key(viewer, row) for row in pictures), *(text_key(reader, row) for row in texts)]
