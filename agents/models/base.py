@@ -120,15 +120,15 @@ def check_replies(name: str, replies: Any, count: int) -> list[ChatReply]:
     Raises:
         ModelError: They are not ``count`` replies with a text each.
     """
-    given = list(replies) if isinstance(replies, Sequence) and not isinstance(replies, str) else []
-    if len(given) != count:
-        raise ModelError(f"{name} gave {len(given)} replies to {count} requests.")
-    for reply in given:
+    checked = list(replies) if isinstance(replies, Sequence) and not isinstance(replies, str) else []
+    if len(checked) != count:
+        raise ModelError(f"{name} gave {len(checked)} replies to {count} requests.")
+    for reply in checked:
         if not isinstance(reply, ChatReply) or not isinstance(reply.text, str):
             raise ModelError(
                 f"{name} gave {reply!r:.80}: its chat() has to return a ChatReply with a text for each request."
             )
-    return given
+    return checked
 
 
 @runtime_checkable

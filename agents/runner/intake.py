@@ -150,21 +150,23 @@ def open_turns(queries: Sequence[Any], images: Any, histories: Any, decode: Deco
 
     Missing images and histories count as None, and surplus ones are left out; either is logged.
     """
-    columns = [_fit_to(len(queries), given, what) for given, what in ((images, "images"), (histories, "histories"))]
+    columns = [
+        _fit_to(len(queries), argument, noun) for argument, noun in ((images, "images"), (histories, "histories"))
+    ]
     return [open_turn(query, image, history, decode) for query, image, history in zip_longest(queries, *columns)]
 
 
-def _fit_to(count: int, given: Any, what: str) -> list[Any]:
+def _fit_to(count: int, argument: Any, noun: str) -> list[Any]:
     """Return at most ``count`` items of an argument; another number of them is logged, unless there is no argument."""
-    found = _coerce_to_list(given)
-    if given is not None and len(found) != count:
+    items = _coerce_to_list(argument)
+    if argument is not None and len(items) != count:
         _log.warning(
             "%d queries came with %d %s: each takes the one at its place, and those without are asked without",
             count,
-            len(found),
-            what,
+            len(items),
+            noun,
         )
-    return found[:count]
+    return items[:count]
 
 
 def open_turn(query: Any, image: Any, history: Any, decode: Decode = _open) -> Turn:
