@@ -78,8 +78,8 @@ class TowerReranker:
 
     def score(self, pairs):  # type: ignore[no-untyped-def]
         self.pairs += pairs
-        known = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
-        return np.array(known, dtype=np.float32)
+        scores = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
+        return np.array(scores, dtype=np.float32)
 
 
 def published() -> Settings:
@@ -153,8 +153,8 @@ def test_the_context_is_numbered(
 
 def test_both_answers_differ_only_by_evidence_and_without_it_the_second_is_sampled() -> None:
     chat = ScriptedChat(lambda request: "a")
-    known, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
-    run(DualAnswer, [known, unknown], context(published(), chat=chat))
+    evidence_turn, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
+    run(DualAnswer, [evidence_turn, unknown], context(published(), chat=chat))
     informed, plain, first, probe = chat.requests
     assert '[Info 1] "t": "fact"' in informed.messages[-1].content
     assert "Info" not in plain.messages[-1].content
@@ -174,9 +174,9 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
             return np.array([float(passage) for _, passage in pairs], dtype=np.float64)
 
     def kept(*scores: str) -> tuple[list[str], float]:
-        asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
-        run_stages([asked], context(published(), reranker=Fixed()), Rerank)
-        return [chunk.text for chunk in asked.evidence], asked.records[-1].notes["threshold"]
+        dialog_turn = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
+        run_stages([dialog_turn], context(published(), reranker=Fixed()), Rerank)
+        return [chunk.text for chunk in dialog_turn.evidence], dialog_turn.records[-1].notes["threshold"]
 
     assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
     assert kept("0.9", "0.2", "0.1") == (["0.9", "0.2", "0.1"], pytest.approx(0.1))  # 0.2 - 1.5 * 0.1 = 0.05: tau
@@ -191,20 +191,20 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
 def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected: str) -> None:
     settings = published().without(without) if without else published()
     question = "How tall is the tower?"  # the judge says no
-    asked = turn(question)
+    dialog_turn = turn(question)
     models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
-    run_stages([asked], context(settings, ScriptedPipeline({}, PAGES), **models))
-    assert asked.answer == expected
+    run_stages([dialog_turn], context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert dialog_turn.answer == expected
 
 
 def test_answers_are_withheld_if_their_check_failed_or_had_no_time() -> None:
     settings = published()
-    asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
+    dialog_turn = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.0, chat=ScriptedChat(lambda _: "yes"))
-    run_stages([asked], about, Consistency, VerificationChain, Finalise)
-    assert (asked.records[0].status, asked.records[0].cause) == ("skipped", "time")
-    assert asked.records[2].notes["branch"] == "unsure"
-    assert asked.answer == IDK
+    run_stages([dialog_turn], about, Consistency, VerificationChain, Finalise)
+    assert (dialog_turn.records[0].status, dialog_turn.records[0].cause) == ("skipped", "time")
+    assert dialog_turn.records[2].notes["branch"] == "unsure"
+    assert dialog_turn.answer == IDK
 
 
 def broken(request: ChatRequest) -> ChatReply:
@@ -214,10 +214,10 @@ def broken(request: ChatRequest) -> ChatReply:
 @pytest.mark.parametrize("say_what", [broken, lambda _: ChatReply("", "abort"), lambda _: "ß%&"])
 def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest], str | ChatReply]) -> None:
     settings = published()
-    asked, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
+    photo_turn, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
     models = {"small_chat": ScriptedChat(say_what), "chat": ScriptedChat(say_what), "reranker": TowerReranker()}
-    run_stages([asked, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
-    assert (asked.answer, blind.answer) == (IDK, IDK)
+    run_stages([photo_turn, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert (photo_turn.answer, blind.answer) == (IDK, IDK)
 
 
 def test_an_empty_batch_is_no_trouble() -> None:
@@ -233,6 +233,6 @@ def test_a_picture_without_question_or_history_is_survived() -> None:
         "chat": ScriptedChat(lambda _: ""),
         "reranker": TowerReranker(),
     }
-    asked = Turn(query="", image=Image.new("RGB", (64, 48)))
-    run_stages([asked], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
-    assert asked.answer == IDK
+    dialog_turn = Turn(query="", image=Image.new("RGB", (64, 48)))
+    run_stages([dialog_turn], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
+    assert dialog_turn.answer == IDK

@@ -109,10 +109,12 @@ def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
 
 def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlap.toml").write_text(PROFILE, encoding="utf-8")
-    made = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
+    reranker_class = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
     line = re.search(r'`"(word-overlap)": "agents\.models\.rerankers\.word_overlap:(\w+)",`', PAGE)
-    assert line is not None and line[2] == made.__name__
-    monkeypatch.setitem(sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=made))
+    assert line is not None and line[2] == reranker_class.__name__
+    monkeypatch.setitem(
+        sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=reranker_class)
+    )
     monkeypatch.setitem(KINDS, line[1], f"agents.models.rerankers.word_overlap:{line[2]}")
     reranker = ModelRegistry(tmp_path).load(load_profile("overlap", tmp_path).models["reranker"])
     # Of "which tower is high" the words of four letters are which, tower and high; the passage holds one.
@@ -167,13 +169,13 @@ def brevity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_rule_from_outside_withholds_an_answer_and_says_why(
     brevity: Path, overrides: list[str], words: int, reason: str | None
 ) -> None:
-    asked = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
+    dialog_turn = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
     parts = context(load_settings("own", "embedded", brevity, overrides=overrides))
-    [asked] = pipeline_of(parts).run([asked], parts.deadline)
-    decision = asked.records[-1].decision
-    assert decision is not None and asked.error is None
+    [dialog_turn] = pipeline_of(parts).run([dialog_turn], parts.deadline)
+    decision = dialog_turn.records[-1].decision
+    assert decision is not None and dialog_turn.error is None
     assert (decision.ruled_out, decision.reason, decision.given) == (reason, reason, reason is None)
-    assert (asked.answer == IDK) == (reason is not None)
+    assert (dialog_turn.answer == IDK) == (reason is not None)
 
 
 @pytest.mark.parametrize(

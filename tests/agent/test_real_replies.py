@@ -58,8 +58,8 @@ def test_what_a_model_really_said_is_read(line: dict[str, Any]) -> None:
 
 def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> None:
     library = PromptLibrary(PROMPTS)
-    seen = {library[name].settings.seen for name in FORMS} - {None}  # stand in for others where the model sees
-    assert set(FORMS) | seen == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION, OF_TRAINING}
+    variants = {library[name].settings.seen for name in FORMS} - {None}  # stand in for others where the model sees
+    assert set(FORMS) | variants == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION, OF_TRAINING}
 
 
 @pytest.mark.parametrize(

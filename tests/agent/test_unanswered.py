@@ -49,19 +49,21 @@ def record_of(
             raise reply
         return reply
 
-    found = ScriptedPipeline({(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The tower was opened in 1901."})
+    tower_pipeline = ScriptedPipeline(
+        {(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The tower was opened in 1901."}
+    )
     models = ModelSet(
         Profile(name="scripted", models={}),
         Path("unused"),
         ready={"reranker": WordOverlapReranker(), "chat": ScriptedChat(say)},
     )
-    made = settings_from({"stages": STAGES, **settings})
-    agent = CragAgent(found if pipeline is None else pipeline, settings=made, models=models)
-    kept: list[Any] = []
-    agent.trace_to(None, kept.extend)
+    run_settings = settings_from({"stages": STAGES, **settings})
+    agent = CragAgent(tower_pipeline if pipeline is None else pipeline, settings=run_settings, models=models)
+    lines: list[Any] = []
+    agent.trace_to(None, lines.extend)
     prepare(agent)
     agent.batch_generate_response(["How tall is this tower?"], list(images), [[]])
-    (line,) = kept
+    (line,) = lines
     return read_record(json.dumps(line))
 
 
@@ -181,10 +183,10 @@ def test_records_of_earlier_versions_tell_their_cause(
 ) -> None:
     decided = StageRecord("finalise", decision=Decision(candidate, given=False, reason="x"))
     record = TurnRecord(answer="I don't know", stages=(*stages, decided))
-    written = {name: value for name, value in record.as_json().items() if name != "unanswered"}
-    assert why_unanswered(read_record(written)) is cause
-    given = replace(decided, decision=Decision("Paris", given=True))
-    assert why_unanswered(replace(record, stages=(*stages, given), answer="Paris")) is None
+    fields = {name: value for name, value in record.as_json().items() if name != "unanswered"}
+    assert why_unanswered(read_record(fields)) is cause
+    answer_stage = replace(decided, decision=Decision("Paris", given=True))
+    assert why_unanswered(replace(record, stages=(*stages, answer_stage), answer="Paris")) is None
 
 
 def test_an_unknown_cause_is_no_record() -> None:

@@ -89,12 +89,12 @@ def test_sampling_and_a_reduced_limit_reach_the_model(prompts: PromptLibrary) ->
 
 
 def test_the_exchange_holds_what_was_said_and_how_sure_the_model_was(prompts: PromptLibrary) -> None:
-    said = ChatReply("4", "length", (log(0.5), log(1.0)), prompt_cut=9, first_token_probs={"4": 0.5})
+    reply = ChatReply("4", "length", (log(0.5), log(1.0)), prompt_cut=9, first_token_probs={"4": 0.5})
     keeper = Keeper()
     put(
         [Question(Ask("small", NUMBER), {"what": "How many?"}, (keeper, keeper))],
         prompts,
-        only(ScriptedChat(lambda _: said)),
+        only(ScriptedChat(lambda _: reply)),
     )
     one, same = keeper.kept
     assert one is same

@@ -160,7 +160,7 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
     assert shared < text.index("--cache CACHE", shared) < text.index("--workers WORKERS", shared) < second
     assert second < text.index("--no_progress, --no-progress", second)
     words = " ".join(text.split())
-    for said in (
+    for phrase in (
         "a folder (default: $TEST_COMMAND_CACHE, else .cache)",
         "another default of a shared option (default: 4)",
         "several of two (default: a b)",
@@ -171,10 +171,10 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
         "{one,two}",
         "RUN [RUN ...]",
     ):
-        assert said in words
+        assert phrase in words
     assert "None" not in text
-    shown = [field.description for field in Everything.model_fields.values()]
-    assert all(description and description in words for description in shown)
+    descriptions = [field.description for field in Everything.model_fields.values()]
+    assert all(description and description in words for description in descriptions)
 
 
 def test_a_percent_sign_of_a_description_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,8 +99,8 @@ def test_applications_take_paths_and_list_the_names(outside: Path, capsys: pytes
         start(options.model_copy(update={"preset": str(outside / "slow")}))
     with pytest.raises(SystemExit):
         AnswererOptions.parse(["--help"])
-    said = capsys.readouterr().out
-    assert "direct_rag" in said and "gpu_fp8" in said
+    output = capsys.readouterr().out
+    assert "direct_rag" in output and "gpu_fp8" in output
 
 
 def _kind(reference: str) -> object:

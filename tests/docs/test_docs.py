@@ -173,8 +173,8 @@ def test_make_targets_and_variables_exist(page: Path) -> None:
 def test_options_exist(page: Path) -> None:
     options = found(page, r"(?<![\w-])(--[a-z][\w-]+)") - FOREIGN_OPTIONS
     fields = set(re.findall(r"^    (\w+): .*\b(?:Field|Flag)\(", sources(), re.MULTILINE))  # of a command's ``Options``
-    known = {f"--{field.replace('_', '-')}" for field in fields}
-    missing = {option for option in options - known if f'"{option}"' not in sources()}
+    option_names = {f"--{field.replace('_', '-')}" for field in fields}
+    missing = {option for option in options - option_names if f'"{option}"' not in sources()}
     assert not missing
 
 
@@ -216,11 +216,11 @@ def test_the_table_of_limits_is_that_of_the_profiles() -> None:
         pictures = "as the preset shows" if limits.pictures is None else str(limits.pictures)
         rows[profile] = [seconds, str(limits.batch_size), f"{limits.evidence_tokens:,}", pictures]
     table = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").partition("| profile | seconds a turn")[2]
-    said = {}
+    cells_by_profile = {}
     for line in table.partition("\n\n")[0].splitlines()[2:]:
         first, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        said.update({name.strip("` "): cells for name in first.split(",")})
-    assert said == rows
+        cells_by_profile.update({name.strip("` "): cells for name in first.split(",")})
+    assert cells_by_profile == rows
 
 
 @pages

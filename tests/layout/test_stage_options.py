@@ -46,8 +46,8 @@ def in_tables(table: Mapping[str, Any]) -> Iterator[Setting]:
 
 def in_words(text: str) -> Iterator[Setting]:
     """Yield what `stage.option=value` in a text sets."""
-    found = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
-    for setting in found:
+    settings = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
+    for setting in settings:
         try:
             yield from in_tables(parse_assignment(setting.rstrip(".")))
         except SettingsError:

@@ -37,11 +37,11 @@ def test_a_hub_is_asked_only_for_what_the_cache_lacks(
     models = {"reranker": {"kind": "flag-reranker", **reranker}, "text_encoder": {"kind": "text-encoder", **encoder}}
     gpu = Profile(name="gpu", models=models)
     assert asked(gpu, "reranker") is None and len(httpserver.log) == 1
-    with HTTPServer() as gone:
-        monkeypatch.setattr(constants, "ENDPOINT", gone.url_for("").rstrip("/"))
-    said = asked(gpu, "reranker")
+    with HTTPServer() as dead_server:
+        monkeypatch.setattr(constants, "ENDPOINT", dead_server.url_for("").rstrip("/"))
+    message = asked(gpu, "reranker")
     lacking = "the cache of the hub lacks org/encoder, BAAI/bge-reranker-v2-m3, org/index, and http://"
-    assert said is not None and said.startswith(lacking) and "cannot be reached" in said
+    assert message is not None and message.startswith(lacking) and "cannot be reached" in message
     for folder in ("models--org--encoder", "models--BAAI--bge-reranker-v2-m3", "datasets--org--index"):
         (tmp_path / folder / "snapshots" / ("a" * 40)).mkdir(parents=True)
     assert asked(gpu, "reranker") is None
@@ -59,10 +59,10 @@ def test_where_nothing_is_served_no_client_is_imported(monkeypatch: pytest.Monke
 
 
 def test_each_server_is_asked_once_wherever_its_model_stands(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: "x")
+    bodies = serve_chat(httpserver, lambda _: "x")
     spec = {"kind": "openai", "model": "m", "base_url": httpserver.url_for("/v1")}
     models = {"chat": {"kind": "composed", "text": spec}, "small_chat": spec, "unused": {**spec, "model": "other"}}
     profile = Profile(name="p", models=models)
-    assert asked(profile, "chat", "small_chat", servers=False) is None and seen == []
+    assert asked(profile, "chat", "small_chat", servers=False) is None and bodies == []
     assert asked(profile, "chat", "small_chat") is None
-    assert [body["model"] for body in seen] == ["m"]
+    assert [body["model"] for body in bodies] == ["m"]

@@ -105,12 +105,12 @@ def test_whatever_a_record_holds_survives_the_file(stages: list[StageRecord], te
 
 def written(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, TurnRecord]:
     """The line of a turn in a trace, and what is read from it."""
-    told: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.jsonl"
-        TraceWriter(path, settings, told.extend, **options).write([turn], 0.5)
+        TraceWriter(path, settings, records.extend, **options).write([turn], 0.5)
         text = path.read_text(encoding="utf-8")
-    assert json.loads(text) == told[0]
+    assert json.loads(text) == records[0]
     return text, read_record(text)
 
 
@@ -131,7 +131,7 @@ def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: 
         assert after.signals == before.signals
         assert [box.left for box in after.boxes] == [box.left for box in before.boxes]
         assert [each.score for each in after.evidence] == [each.score for each in before.evidence]
-        assert after.checks == {name: said for name, said in before.checks.items() if not isinstance(said, str)}
+        assert after.checks == {name: value for name, value in before.checks.items() if not isinstance(value, str)}
         assert (after.decision is None) == (before.decision is None)
         if before.decision is not None and after.decision is not None:
             assert replace(after.decision, candidate=None) == after.decision

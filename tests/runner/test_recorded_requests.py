@@ -54,8 +54,8 @@ def test_an_exchange_is_held_whole_and_names_its_pictures(tmp_path: Path) -> Non
     assert record.history == (SentMessage("user", "What is it?"), SentMessage("assistant", "A tower."))
     assert record.get_note("entries") == [{"name": "Tower", "image": names[1]}]
     for name, image in zip(names, (photo, crop), strict=True):
-        with Image.open(tmp_path / REQUEST_IMAGES / f"{name}.png") as kept:
-            assert kept.mode == "RGB" and kept.tobytes() == image.convert("RGB").tobytes()
+        with Image.open(tmp_path / REQUEST_IMAGES / f"{name}.png") as saved_image:
+            assert saved_image.mode == "RGB" and saved_image.tobytes() == image.convert("RGB").tobytes()
 
 
 def test_a_picture_that_several_turns_show_is_written_once(tmp_path: Path) -> None:
@@ -103,15 +103,15 @@ def test_a_full_disk_costs_the_record_and_no_answer(tmp_path: Path, caplog: pyte
     models = ModelSet(Profile(name="x", models={}), tmp_path, ready={"chat": ScriptedChat(lambda _: "a lion")})
     settings = settings_from({"stages": ("answer", "finalise"), "trace": {"requests": True}})
     agent = CragAgent(None, settings=settings, models=models)
-    told: list[list[dict[str, Any]]] = []
-    agent.trace_to(tmp_path / "trace.jsonl", told.append, tmp_path / "full" / "images")
+    batches: list[list[dict[str, Any]]] = []
+    agent.trace_to(tmp_path / "trace.jsonl", batches.append, tmp_path / "full" / "images")
     assert agent.batch_generate_response(["What is it?"], [Image.new("RGB", (64, 48))], [[]]) == ["a lion"]
-    assert told == [[]] and not (tmp_path / "trace.jsonl").exists()
+    assert batches == [[]] and not (tmp_path / "trace.jsonl").exists()
     assert "could not be written" in caplog.text
-    agent.trace_to(None, told.append, tmp_path / "images")
+    agent.trace_to(None, batches.append, tmp_path / "images")
     agent.batch_generate_response(["What is it?"], [Image.new("RGB", (64, 48))], [[]])
-    [record] = map(read_record, told[1])
+    [record] = map(read_record, batches[1])
     [exchange] = record.exchanges
     assert exchange.messages[-1].images == (record.photo,)
     assert (tmp_path / "images" / f"{record.photo}.png").is_file()
-    assert json.loads(json.dumps(told[1])) == told[1]
+    assert json.loads(json.dumps(batches[1])) == batches[1]

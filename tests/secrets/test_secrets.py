@@ -145,10 +145,10 @@ def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:
             raise RuntimeError("outer") from inner
     except RuntimeError:
         logging.getLogger("agents").exception("failed with %s", KEY)
-    told = logged.getvalue()
-    assert "httpx" in told and "openai" in told  # they were asked to tell all
-    assert "inner ***" in told and "failed with ***" in told
-    holds_no_secret(told)
+    log_text = logged.getvalue()
+    assert "httpx" in log_text and "openai" in log_text  # they were asked to tell all
+    assert "inner ***" in log_text and "failed with ***" in log_text
+    holds_no_secret(log_text)
     holds_no_secret("".join(traceback.format_exception(caught.value)) + repr(failed))
 
 
@@ -182,9 +182,9 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
         {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
     )
     assert judge.judge(item).correct
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept
-    for path in kept:
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
         holds_no_secret(path.read_bytes().decode(errors="replace") + path.name)
     holds_no_secret(logged.getvalue() + judge.name)
 
@@ -211,17 +211,17 @@ def test_an_error_is_scrubbed_before_it_is_cut() -> None:
         def run(self, turns: Any, context: Context) -> None:
             raise RuntimeError("x" * 475 + KEY)
 
-    asked = turn("What?")
+    dialog_turn = turn("What?")
     parts = context(load_settings("vlm_only", "gpu"))
-    Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=[Loud()]).run([asked])
-    holds_no_secret(repr(asked.records) + str(asked.error))
+    Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=[Loud()]).run([dialog_turn])
+    holds_no_secret(repr(dialog_turn.records) + str(dialog_turn.error))
 
 
 def test_traces_are_scrubbed_before_they_are_cut(tmp_path: Path) -> None:
-    asked = Turn(query="What?", image=None)
-    asked.note(reply="x" * 1_990 + KEY, other={"deep": [KEY]}, path=Path(KEY))
-    asked.close_stage("draft", 0.1)
-    TraceWriter(tmp_path / "trace.jsonl").write([asked], 0.1)
+    dialog_turn = Turn(query="What?", image=None)
+    dialog_turn.note(reply="x" * 1_990 + KEY, other={"deep": [KEY]}, path=Path(KEY))
+    dialog_turn.close_stage("draft", 0.1)
+    TraceWriter(tmp_path / "trace.jsonl").write([dialog_turn], 0.1)
     holds_no_secret((tmp_path / "trace.jsonl").read_text())
 
 
@@ -276,5 +276,5 @@ def test_traces_can_leave_out_the_pictures(tmp_path: Path, preset: str) -> None:
     stages = json.dumps(records[0]["stages"])
     for word in ("Eiffel", "EIFFEL", "i.example", "tower"):
         assert word not in stages
-    kept = {key for entry in records[0]["stages"] for key in entry}
-    assert kept.isdisjoint({"hits", "boxes", "entity", "entities"})
+    keys = {key for entry in records[0]["stages"] for key in entry}
+    assert keys.isdisjoint({"hits", "boxes", "entity", "entities"})

@@ -146,15 +146,15 @@ def test_every_variable_of_the_repository_is_known(monkeypatch: pytest.MonkeyPat
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     made_up = {"CRAG_NAME", "CRAG_SHORTEN__MAX_WORDS", "CRAG_MOCK_API_URL"}
     made_up |= {"CRAG_BACKEND", "CRAG_TASK_MODE"}  # of other repositories' agents
-    found = {
+    variables = {
         name
         for file in files
         if file and not file.startswith("tests/") and (ROOT / file).suffix in {"", ".py", ".md", ".toml", ".cpu"}
         for name in re.findall(r"\bCRAG_[A-Z][A-Z0-9_]*\b", (ROOT / file).read_text(encoding="utf-8"))
     }
-    assert len(found) >= len(VARIABLES), "the files were read"
-    settings = {name for name in found - VARIABLES - made_up if "__" in name}
-    assert found - made_up == VARIABLES | settings
+    assert len(variables) >= len(VARIABLES), "the files were read"
+    settings = {name for name in variables - VARIABLES - made_up if "__" in name}
+    assert variables - made_up == VARIABLES | settings
     for name in settings:
         monkeypatch.setenv(name, "3")
         RunConfig.read("best", "embedded")

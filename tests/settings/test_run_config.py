@@ -93,8 +93,8 @@ def test_a_profile_may_have_other_options_for_a_preset() -> None:
 @pytest.mark.parametrize("module", ["agents.user_config", "agents.stage", "agents.asking.ask"])
 def test_the_import_loads_no_heavy_library(module: str) -> None:
     code = f"import {module}, sys; print({{'torch', 'transformers', 'scipy', 'trafilatura'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"
 
 
 def test_full_pages_are_counted_in_both_caches_and_a_missing_folder_holds_none(
