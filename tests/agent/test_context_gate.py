@@ -63,9 +63,8 @@ class Crops:
 def searched(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops, Turn]:
     pipeline = Crops()
     dialog_turn = turn("What is this?", regions=regions)
-    dialog_turn.image = Image.effect_noise((960, 1280), 60).convert(
-        "RGB"
-    )  # crops that look alike would be searched once
+    # crops that look alike would be searched once
+    dialog_turn.image = Image.effect_noise((960, 1280), 60).convert("RGB")
     run(ImageSearch, [dialog_turn], context(settings(image_search=options), pipeline))
     return pipeline, dialog_turn
 
@@ -114,7 +113,7 @@ def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("reply", "items"),
     [
         ("Eiffel Tower height\nEiffel Tower opening year", ["Eiffel Tower height", "Eiffel Tower opening year"]),
         ("Here are the queries:\n1. tower height\n2) tower year\n- tower architect", ["tower height", "tower year", "tower architect"]),
@@ -140,8 +139,8 @@ def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatc
         ("[" * 5000, []),
     ],
 )  # fmt: skip
-def test_lists_are_read_as_models_write_them(reply: str, found: list[str]) -> None:
-    assert parse_list(reply, 8) == found
+def test_lists_are_read_as_models_write_them(reply: str, items: list[str]) -> None:
+    assert parse_list(reply, 8) == items
 
 
 def test_no_more_than_asked_for_and_no_half_query() -> None:

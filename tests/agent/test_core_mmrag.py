@@ -202,7 +202,7 @@ def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str,
 
 
 @pytest.mark.parametrize(
-    ("said", "answer", "calls", "prki"),
+    ("replies", "answer", "calls", "prki"),
     [
         (("February 9, 1970", "C", "August 29, 1970", "August 29, 1970"), "August 29, 1970", 4, True),
         (("December 20, 1957", "B", "August 29, 1970", "December 20, 1957"), "December 20, 1957", 4, True),
@@ -214,15 +214,15 @@ def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str,
     ],
 )
 def test_one_call_for_each_step(
-    tmp_path: Path, said: tuple[str, str, str, str], answer: str, calls: int, prki: bool | None
+    tmp_path: Path, replies: tuple[str, str, str, str], answer: str, calls: int, prki: bool | None
 ) -> None:
-    chat = ScriptedChat(Steps(*said))
+    chat = ScriptedChat(Steps(*replies))
     batch = [turn("When did this aircraft make its first flight?") for _ in range(3)]
     run_all(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [3] * calls
     assert [dialog_turn.answer for dialog_turn in batch] == [answer] * 3
     assert notes(batch[0]).get("prki") is prki
-    assert batch[0].entity is batch[0].entries["ABC".index(said[1])].entity
+    assert batch[0].entity is batch[0].entries["ABC".index(replies[1])].entity
 
 
 def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
@@ -269,16 +269,16 @@ def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "shown"),
+    ("budget", "entry_tokens"),
     [(None, 4500), (3000, 1500), (20000, 4500), (100, 200)],
 )
-def test_entries_share_the_budget_of_the_profile(budget: int | None, shown: int) -> None:
+def test_entries_share_the_budget_of_the_profile(budget: int | None, entry_tokens: int) -> None:
     """Four characters are about a token; the authors cut an article at 4,500."""
     long = [ImageHit(n, 0.9, str(n), (Entity(f"Long {n}", {"story": "word " * 5000}),)) for n in range(2)]
     dialog_turn = turn("q", image_hits=tuple(long))
     run_settings = settings(limits={"evidence_tokens": budget} if budget else {})
     run(EntriesStage, [dialog_turn], context(run_settings, reranker=ThreeEngines()))
-    assert all(4 * shown - 5 <= len(one.text) <= 4 * shown + 4 for one in dialog_turn.entries)
+    assert all(4 * entry_tokens - 5 <= len(one.text) <= 4 * entry_tokens + 4 for one in dialog_turn.entries)
 
 
 def test_without_entries_the_model_still_answers() -> None:

@@ -74,7 +74,7 @@ def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Dr
 
 
 @pytest.mark.parametrize(
-    ("said", "alternatives", "answer"),
+    ("verdict_text", "alternatives", "answer"),
     [
         ("yes", {"yes": 0.60, "Yes": 0.36, "no": 0.03}, "330 m"),  # one word in two spellings
         ("Yes", {"Yes": 0.65, "No": 0.34}, "330 m"),
@@ -87,10 +87,10 @@ def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Dr
     ],
 )
 def test_a_verdict_of_one_word_counts_by_all_its_spellings(
-    said: str, alternatives: dict[str, float] | None, answer: str
+    verdict_text: str, alternatives: dict[str, float] | None, answer: str
 ) -> None:
     logprobs = None if alternatives is None else (math.log(max(alternatives.values())),)
-    dialog_turn = decided(ChatReply(said, "stop", logprobs, first_token_probs=alternatives))
+    dialog_turn = decided(ChatReply(verdict_text, "stop", logprobs, first_token_probs=alternatives))
     assert dialog_turn.answer == answer
     assert dialog_turn.verification.white_box is True  # the answer's own tokens, whatever the verdict's
 

@@ -179,7 +179,7 @@ def test_a_rule_from_outside_withholds_an_answer_and_says_why(
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("finalise.rules.brevity.max_words=few", r"finalise\.rules.*brevity: max_words: .*integer; known: max_words"),
         ("finalise.rules.brevity.least=3", r"finalise\.rules.*brevity: least: .*known: max_words"),
@@ -189,7 +189,7 @@ def test_a_rule_from_outside_withholds_an_answer_and_says_why(
         ("finalise.rules=3", r"finalise\.rules"),
     ],
 )
-def test_a_rule_that_cannot_decide_is_refused_before_anything_runs(brevity: Path, override: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as error:
+def test_a_rule_that_cannot_decide_is_refused_before_anything_runs(brevity: Path, override: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as error:
         load_settings("own", "embedded", brevity, overrides=[override])
     assert "\n" not in str(error.value)

@@ -102,7 +102,7 @@ def test_a_failed_reply_does_not_vote_and_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("votes", "given"),
+    ("votes", "expected"),
     [
         (SourceVotes(1, 1, "40 m"), [True, False]),
         (SourceVotes(1, GRAPH_VOTES, "40 m"), [False, False]),
@@ -111,7 +111,7 @@ def test_a_failed_reply_does_not_vote_and_is_told() -> None:
         (None, [True, True]),
     ],
 )
-def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, given: list[bool]) -> None:
+def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, expected: list[bool]) -> None:
     outcomes = []
     for lead in (0, 1):
         settings = settings_from({"stages": ["finalise"], "finalise": {"min_lead": lead}})
@@ -119,7 +119,7 @@ def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, given: list[bo
         dialog_turn.votes = votes
         run(Finalise, [dialog_turn], context(settings))
         outcomes.append(dialog_turn.answer != IDK)
-    assert outcomes == given
+    assert outcomes == expected
 
 
 def test_the_rule_brings_its_stage() -> None:

@@ -190,9 +190,9 @@ def test_the_detector_is_told_the_object_that_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
+    ("name", "entity_name"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
 )
-def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, chosen: str) -> None:
+def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, entity_name: str) -> None:
     class Words:
         name = "words"
 
@@ -202,7 +202,7 @@ def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name:
     hits = (hit("Porsche 911", 0.84), hit("Nissan GT-R", 0.80))
     dialog_turn = turn("Who built this car?", look=replace(LOOK, name=name), views=(View(None, hits),))
     run(SelectEntity, [dialog_turn], context(settings(), text_encoder=Words()))
-    assert dialog_turn.entity_name == chosen
+    assert dialog_turn.entity_name == entity_name
 
 
 def hit(name: str, score: float) -> ImageHit:

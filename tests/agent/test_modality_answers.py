@@ -40,7 +40,7 @@ def asked_of(*evidence: Evidence) -> Turn:
 
 
 @pytest.mark.parametrize(
-    ("answers", "given", "calls"),
+    ("answers", "answer", "calls"),
     [
         ({"image": IDK, "table": "96 m", "text": "316 feet", "fused": "96 m or 316 feet"}, "96 m or 316 feet", [3, 1]),
         ({"image": IDK, "table": "96 m", "text": "It is 96 m"}, "96 m", [3, 0]),  # the most trusted of those that agree
@@ -50,12 +50,12 @@ def asked_of(*evidence: Evidence) -> Turn:
     ],
 )
 def test_answers_that_differ_are_fused_and_refusals_count_nothing(
-    answers: dict[str, str], given: str, calls: list[int]
+    answers: dict[str, str], answer: str, calls: list[int]
 ) -> None:
     chat = ScriptedChat(Says(**answers))
     dialog_turn = asked_of(PAGE, ROW, PICTURE)
     run(ModalityAnswers, [dialog_turn], context(load_settings("moqagpt", "no overlay"), chat=chat))
-    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == given
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
     assert [size for size in chat.batches if size] == [size for size in calls if size]
     assert ("modality_answers" in (dialog_turn.error or "")) is ("broken" in answers.values())
 

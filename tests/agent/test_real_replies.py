@@ -63,7 +63,7 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
 
 
 @pytest.mark.parametrize(
-    ("read", "found"),
+    ("read", "is_copy"),
     [
         (["a lighthouse", 1, "31 Metres", "31 metres"], True),
         ({"answer": "a tower of 31 metres"}, False),
@@ -73,5 +73,5 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
         (None, False),
     ],
 )
-def test_words_of_the_template_in_a_reply_are_found(read: Any, found: bool) -> None:
-    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is found
+def test_words_of_the_template_in_a_reply_are_found(read: Any, is_copy: bool) -> None:
+    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is is_copy

@@ -101,11 +101,11 @@ def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> Non
     assert named(none) == ["Lion", "Tiger"]
 
 
-@pytest.mark.parametrize(("several", "kept"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
-def test_how_many_are_kept_where_the_question_says_no_number(several: int, kept: list[str]) -> None:
+@pytest.mark.parametrize(("several", "names"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
+def test_how_many_are_kept_where_the_question_says_no_number(several: int, names: list[str]) -> None:
     dialog_turn = seen("Which of these is heavier?")
     run(SelectEntity, [dialog_turn], context(settings(select_entity={"several": several}), text_encoder=Alike()))
-    assert named(dialog_turn) == kept
+    assert named(dialog_turn) == names
 
 
 def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> None:

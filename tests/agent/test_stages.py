@@ -96,7 +96,7 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply_text",
     [
         "I don't know.",
         "I don't know",
@@ -106,12 +106,12 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
         "Where he was born is not mentioned in the conversation.",
     ],
 )
-def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(said: str) -> None:
+def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(reply_text: str) -> None:
     question = "Where was he born?"
     lost = turn(
         question, history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"})
     )
-    run(Understand, [lost], context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: said)))
+    run(Understand, [lost], context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: reply_text)))
     assert lost.question == question
 
 

@@ -210,7 +210,7 @@ def test_sums_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "facts", "written"),
+    ("operation", "facts", "result_text"),
     [
         ("sum", ["12.50", "8.75", "103.99"], "125.24"),
         ("sum", ["9,999.5 m", "0.25 m"], "9,999.75 m"),
@@ -225,9 +225,9 @@ def test_sums_by_hand() -> None:
     ],
 )
 def test_sums_keep_the_digits_that_are_meant_and_have_no_exponent(
-    operation: Any, facts: list[str], written: str
+    operation: Any, facts: list[str], result_text: str
 ) -> None:
-    assert str(compute(operation, facts)) == written
+    assert str(compute(operation, facts)) == result_text
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
 
 
 @pytest.mark.parametrize(
-    ("plan", "question", "lines", "kept"),
+    ("plan", "question", "lines", "is_kept"),
     [
         ("1. ask: How many does a camel carry?\n2. compute: ratio 900 [1]", "How many of these for 900 kg?", [], True),
         ("1. ask: How long is the year of Mars?\n2. compute: ratio 1 [1]", "How long does Mars take once?", [], False),
@@ -405,9 +405,9 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
     ],
 )
 def test_a_plan_computes_with_no_figure_that_nobody_said(
-    plan: str, question: str, lines: list[str], kept: bool
+    plan: str, question: str, lines: list[str], is_kept: bool
 ) -> None:
-    assert (complete_plan(parse_plan(plan), question, ["camel", "Mars"], lines) is not None) is kept
+    assert (complete_plan(parse_plan(plan), question, ["camel", "Mars"], lines) is not None) is is_kept
 
 
 def test_a_step_names_its_subject_even_if_nothing_was_recognised() -> None:
@@ -416,14 +416,14 @@ def test_a_step_names_its_subject_even_if_nothing_was_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "answer"), [({"Sauvestre": "1919"}, "1919"), ({"Eiffel": "1923", "Sauvestre": "1919"}, "1923"), ({}, IDK)]
+    ("years", "answer"), [({"Sauvestre": "1919"}, "1919"), ({"Eiffel": "1923", "Sauvestre": "1919"}, "1923"), ({}, IDK)]
 )
 def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer_counts(
-    known: dict[str, str], answer: str
+    years: dict[str, str], answer: str
 ) -> None:
     def chat(request: ChatRequest) -> ChatReply:
         question = request.messages[-1].content.rsplit("Question:", 1)[-1]
-        year = next((value for name, value in known.items() if name in question), None)
+        year = next((value for name, value in years.items() if name in question), None)
         return ChatReply(year or IDK, "stop", (-0.1,) if year else (-2.0,))
 
     dialog_turn = asked_about("When did the architect of this tower die?")
@@ -436,9 +436,9 @@ def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer
     )
     assert scripted.batches == [2]  # both in one call
     assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
-    if known:
+    if years:
         dialog_turn.close_stage("steps", 0.0)
-        assert dialog_turn.records[0].queries == (f"When did {next(iter(known))} die?",)
+        assert dialog_turn.records[0].queries == (f"When did {next(iter(years))} die?",)
         assert dialog_turn.candidate.confidence == pytest.approx(math.exp(-0.1))  # not of the one that led to nothing
 
 

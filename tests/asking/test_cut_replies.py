@@ -17,7 +17,7 @@ from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
 @pytest.mark.parametrize(
-    ("text", "finish", "kept"),
+    ("text", "finish", "answer_text"),
     [
         ("the five principles of the state; the red is br", "length", "the five principles of the state"),
         ("the five principles of the sta", "length", None),
@@ -25,13 +25,13 @@ from tests.agent.scripted import ScriptedChat, context, run, turn
         ("They are many. One is bro", "length", "They are many."),
     ],
 )
-def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason, kept: str | None) -> None:
+def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason, answer_text: str | None) -> None:
     step_answer = read_step_answer(ChatReply(text, finish, (-0.1,)))
-    assert (step_answer and step_answer.text) == kept
+    assert (step_answer and step_answer.text) == answer_text
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "sentences"),
     [
         ("The tower was never", ""),
         ("", ""),
@@ -57,8 +57,8 @@ def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason,
         "endless",
     ],
 )
-def test_whole_sentences(text: str, kept: str) -> None:
-    assert whole_sentences(text) == kept
+def test_whole_sentences(text: str, sentences: str) -> None:
+    assert whole_sentences(text) == sentences
 
 
 def test_an_answer_stopped_after_it_was_said_is_one() -> None:

@@ -130,7 +130,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["photo.jpg"], "required: --name"),
         (["--name", "n"], "required: photo"),
@@ -145,8 +145,10 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
         ([*NEEDED, "--unheard"], "unrecognized arguments: --unheard"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said in told(capsys, *arguments)
+def test_what_is_wrong_is_told_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in told(capsys, *arguments)
 
 
 def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def _path(reference: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("find", "reference", "said"),
+    ("find", "reference", "message"),
     [
         (RunConfig.read, "bset", r"^there is no preset 'bset'; did you mean 'best'\?; known: .*; or write the path of a .toml file$"),
         (_path, "embeded", r"^there is no profile 'embeded'; did you mean 'embedded'\?; known: .*; or write the path"),
@@ -129,9 +129,9 @@ def _path(reference: str) -> object:
         (stage_class, "PACKAGE.wrong:Mine", r"^stage '.*': importing .*wrong failed: ZeroDivisionError: division by zero$"),
     ],
 )  # fmt: skip
-def test_slips_are_told_in_one_line(outside: Path, find: Callable[[str], object], reference: str, said: str) -> None:
+def test_slips_are_told_in_one_line(outside: Path, find: Callable[[str], object], reference: str, message: str) -> None:
     reference = reference.replace("PACKAGE", f"own_{outside.name}").replace("PLACE", str(outside))
-    with pytest.raises((SettingsError, ModelError), match=said) as raised:
+    with pytest.raises((SettingsError, ModelError), match=message) as raised:
         find(reference)
     assert "\n" not in str(raised.value)
 

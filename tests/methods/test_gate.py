@@ -114,7 +114,7 @@ def _table(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "malformed"),
         (_with(features=[]), "malformed"),
@@ -137,9 +137,9 @@ def _table(**fields: Any) -> str:
         (_table(mean=[0.5]), "signals and mean say the same"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "gate.json").write_text(text)
-    with pytest.raises(HeadError, match=said) as caught:
+    with pytest.raises(HeadError, match=message) as caught:
         Gate.load(tmp_path / "gate.json")
     assert "evaluation.studies.calibrate" in str(caught.value)
 
@@ -243,30 +243,30 @@ def test_provided_evidence_tells_no_cosines() -> None:
     assert signals.keys().isdisjoint({"entity_score", "entity_margin", "entity_named"})
 
 
-@pytest.mark.parametrize(("idk", "given"), [(0.2, "330 m"), (0.3, IDK)])
-def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, given: str) -> None:
+@pytest.mark.parametrize(("idk", "answer"), [(0.2, "330 m"), (0.3, IDK)])
+def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, answer: str) -> None:
     """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
     GATE.save(tmp_path / "gate.json")
     settings = FinaliseOptions(gate=str(tmp_path / "gate.json"), max_idk=0.0)  # which a gate takes the place of
     dialog_turn = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
     run(Finalise, [dialog_turn, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     dialog_turn.close_stage("finalise", 0.0)
-    assert dialog_turn.answer == given
+    assert dialog_turn.answer == answer
     decision = dialog_turn.records[0].decision
     assert decision is not None
     assert (
         decision.probability == dialog_turn.records[0].checks["gate"] == pytest.approx(GATE.probability({"p_idk": idk}))
     )
     assert decision.candidate == "330 m"
-    assert ("sure, 60% needed" in str(decision)) == (given == IDK)
+    assert ("sure, 60% needed" in str(decision)) == (answer == IDK)
 
 
 @pytest.mark.parametrize(
-    ("size", "own", "given"),
+    ("size", "own", "answer"),
     [((960, 1280), 0.7, IDK), ((960, 1280), 0.6, "330 m"), ((960, 1280), None, "330 m"), ((1280, 960), 0.7, "330 m")],
 )
 def test_photos_of_glasses_may_have_a_threshold_of_their_own(
-    tmp_path: Path, size: tuple[int, int], own: float | None, given: str
+    tmp_path: Path, size: tuple[int, int], own: float | None, answer: str
 ) -> None:
     """The probability is 0.62 and the threshold of other photos 0.6."""
     GATE.model_copy(update={"threshold_egocentric": own}).save(tmp_path / "gate.json")
@@ -274,7 +274,7 @@ def test_photos_of_glasses_may_have_a_threshold_of_their_own(
     dialog_turn = turn("How tall?", size, candidate=Candidate("330 m", None, idk=0.2))
     run(Finalise, [dialog_turn], context(settings_from({"stages": ("finalise",), "finalise": settings})))
     dialog_turn.close_stage("finalise", 0.0)
-    assert dialog_turn.answer == given
+    assert dialog_turn.answer == answer
     assert dialog_turn.records[0].decision is not None
     assert dialog_turn.records[0].decision.egocentric is (size == (960, 1280))
 

@@ -154,7 +154,7 @@ def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, l
 
 
 @pytest.mark.parametrize(
-    ("question", "asked", "condition"),
+    ("question", "step_question", "condition"),
     [
         ("How many of these three were already on it before 1990?", "Since which year has Red Tower been on it?", "before 1990"),
         ("How many of these were built after 1900?", None, ""),
@@ -172,12 +172,12 @@ def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, l
         ("How many of these have {thing} more than 3 {thing}?", None, ""),
     ],
 )  # fmt: skip
-def test_a_count_asks_the_same_of_all_that_is_shown(question: str, asked: str | None, condition: str) -> None:
+def test_a_count_asks_the_same_of_all_that_is_shown(question: str, step_question: str | None, condition: str) -> None:
     plan = plan_by_rules(question, SIGHTS)
-    if asked is None:
+    if step_question is None:
         assert plan is None
         return
-    assert plan is not None and plan.asks[0].question == asked
+    assert plan is not None and plan.asks[0].question == step_question
     assert ["Old Fort" in ask.question for ask in plan.asks] == [False, False, True]
     last = plan.steps[-1]
     assert isinstance(last, ComputeStep) and str(last.condition) == condition
@@ -223,7 +223,7 @@ def test_months_later_are_as_many_months_between(date: Any, count: int, span: Sp
 
 
 @pytest.mark.parametrize(
-    ("text", "day", "written"),
+    ("text", "day", "day_text"),
     [
         ("on the 1st of March", Day(0, 3, 1), "1 March"),
         ("October 28, 1886", Day(1886, 10, 28), "28 October 1886"),
@@ -232,8 +232,8 @@ def test_months_later_are_as_many_months_between(date: Any, count: int, span: Sp
         ("300 BC", Day(-300), "300 BC"),
     ],
 )
-def test_dates_are_read_and_written_as_far_as_they_are_known(text: str, day: Day, written: str) -> None:
-    assert parse_day(text) == day and str(day) == written
+def test_dates_are_read_and_written_as_far_as_they_are_known(text: str, day: Day, day_text: str) -> None:
+    assert parse_day(text) == day and str(day) == day_text
 
 
 @pytest.mark.parametrize("text", ["30 February 1999", "2020-13-01", "nothing", "12 kg"])

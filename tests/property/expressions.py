@@ -80,7 +80,7 @@ def heads(pattern: re.Pattern[str]) -> set[str]:
 
 
 def _shortest(tree: Any, before: str, beginnings: set[str]) -> str:
-    """Return the shortest text that a part of an expression matches, and add the texts before its repetitions to ``found``."""
+    """Return the shortest text that a part of an expression matches, and add the texts before its repetitions to ``beginnings``."""
     text = ""
     for operation, argument in tree:
         kind = str(operation)

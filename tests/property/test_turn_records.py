@@ -173,7 +173,7 @@ def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"query": "a", "stages": [{"stage": "x", "skipped": null}]}', "it has version 1 of the record, this program reads 2"),
         (f'{{"version": {VERSION + 1}}}', "it has version 3 of the record, this program reads 2"),
@@ -186,10 +186,10 @@ def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
         ('{"version": 2, "stages": [{"seconds": 1}]}', "stages.0.stage: Field required"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_record_is_refused_in_one_line(line: str, said: str) -> None:
+def test_a_line_that_is_no_record_is_refused_in_one_line(line: str, message: str) -> None:
     with pytest.raises(RecordError) as caught:
         read_record(line)
-    assert str(caught.value).startswith(said) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
 def test_fields_of_a_later_program_are_passed_over() -> None:
@@ -214,7 +214,7 @@ def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("hits", (), "hits: no finding; known: answers, boxes"),
         ("signals", {"x.y": 0.5}, "signals: Signal is wanted, not float"),
@@ -227,8 +227,8 @@ def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
         ("decision", "answered", "decision: Decision is wanted, not str"),
     ],
 )
-def test_what_is_no_finding_fails_the_stage_that_tells_it(name: str, value: Any, said: str) -> None:
+def test_what_is_no_finding_fails_the_stage_that_tells_it(name: str, value: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         Turn("q", None).record(**{name: value})
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert {"entity", "boxes", "signals"} <= FINDINGS and finding("queries", ["a"]) == ("a",)

@@ -381,7 +381,7 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("stages = [", "not valid TOML"),
         ('stages = ["rerankk"]', "no stage 'rerankk'; did you mean 'rerank'"),
@@ -398,11 +398,11 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
         ),
     ],
 )
-def test_a_malformed_preset_says_so(tmp_path: Path, text: str, said: str) -> None:
+def test_a_malformed_preset_says_so(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, "p.toml", text)
     with pytest.raises(SettingsError) as error:
         load_settings("p", "embedded", tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 class Deciding(Stage):
@@ -466,7 +466,7 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "add one, with the question below it"),
         (b"---\nmodel: chat\n---\n", "add one, with the question below it"),
@@ -480,9 +480,9 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
         (b"=== user\n{% if %}\n", r"malformed: .* \(line 1\)"),
     ],
 )
-def test_what_is_wrong_with_a_prompt_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_wrong_with_a_prompt_is_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "p.j2").write_bytes(content)
-    with pytest.raises(PromptError, match=said) as raised:
+    with pytest.raises(PromptError, match=message) as raised:
         Prompt(tmp_path / "p.j2")
     assert "\n" not in str(raised.value) and str(tmp_path / "p.j2") in str(raised.value)
 
@@ -494,7 +494,7 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
         (b"a = " + b"[" * 100_000, "nested too deep"),
@@ -503,9 +503,9 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
         (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
     ],
 )
-def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "x.toml").write_bytes(content)
-    with pytest.raises(SettingsError, match=said) as raised:
+    with pytest.raises(SettingsError, match=message) as raised:
         load_settings("x", "gpu", folder=tmp_path)
     assert "\n" not in str(raised.value)
 

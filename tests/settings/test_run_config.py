@@ -32,9 +32,9 @@ def test_a_run_reads_preset_profile_and_prompts_once(
     read: Counter[str | tuple[str, str]] = Counter()
     original, library = profiles.read_table, PromptLibrary.__init__
 
-    def counted(path: Path, what: str) -> dict[str, Any]:
-        read[what, path.stem] += 1
-        return original(path, what)
+    def counted(path: Path, noun: str) -> dict[str, Any]:
+        read[noun, path.stem] += 1
+        return original(path, noun)
 
     def made(self: PromptLibrary, *arguments: Any, **options: Any) -> None:
         read["prompts"] += 1
