@@ -60,7 +60,7 @@ class Crops:
         ]
 
 
-def searched(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops, Turn]:
+def search_crops(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops, Turn]:
     pipeline = Crops()
     dialog_turn = turn("What is this?", regions=regions)
     # crops that look alike would be searched once
@@ -70,15 +70,15 @@ def searched(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops
 
 
 def test_a_picture_that_all_crops_find_is_one_hit() -> None:
-    pipeline, dialog_turn = searched(windows=True)
+    pipeline, dialog_turn = search_crops(windows=True)
     assert pipeline.sizes == [(960, 1280), *[(960, 960)] * 3]
     assert [(hit.index, round(hit.score, 2)) for hit in dialog_turn.image_hits] == [(7, 0.48), (960, 0.1)]
-    assert len(searched()[0].sizes) == 1  # off where the preset says nothing
+    assert len(search_crops()[0].sizes) == 1  # off where the preset says nothing
 
 
 def test_with_windows_duplicate_boxes_are_dropped_and_boxes_come_first() -> None:
     box, alike = Detection(Box(10, 0, 720, 730), "tower", 0.4), Detection(Box(0, 0, 720, 720), "tower", 0.3)
-    pipeline, dialog_turn = searched((alike, box), windows=True)
+    pipeline, dialog_turn = search_crops((alike, box), windows=True)
     assert pipeline.sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
     regions = [view.region for view in dialog_turn.views if view.region is not None]
     assert regions[0] == box and alike not in regions
@@ -104,9 +104,9 @@ def test_windows_are_those_of_the_released_code(size: tuple[int, int], places: l
 
 def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Detection(Box(10, 0, 720, 730), "tower", 0.4)
-    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
+    assert search_crops((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
     monkeypatch.setattr(image_search, "_MAX_CROPS", 2)
-    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
+    assert search_crops((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
 
 
 # Queries
@@ -169,7 +169,7 @@ QUERIES = {
 }
 
 
-def asked_for(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any) -> tuple[ScriptedChat, Turn]:
+def write_queries(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any) -> tuple[ScriptedChat, Turn]:
     chat = ScriptedChat(lambda _: reply)
     dialog_turn = turn("How tall is this?", image_hits=hits)
     run(Queries, [dialog_turn], context(settings(queries={**QUERIES, **options}), chat=chat))
@@ -178,7 +178,7 @@ def asked_for(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any
 
 def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> None:
     hits = (hit("Eiffel Tower", 0.9), hit("Tokyo Tower", 0.8, 1), hit("Big Ben", 0.79, 2), hit("Eiffel Tower", 0.85, 3))
-    chat, dialog_turn = asked_for("tower height\ntower builder", hits)
+    chat, dialog_turn = write_queries("tower height\ntower builder", hits)
     assert dialog_turn.queries == ("tower height", "tower builder", "Eiffel Tower, Tokyo Tower : How tall is this?")
     (request,) = chat.requests
     assert "took the photo to show: Eiffel Tower, Tokyo Tower." in request.messages[-1].content
@@ -187,18 +187,18 @@ def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> No
 
 def test_the_query_of_names_is_added_only_if_an_entity_is_recognised() -> None:
     eight = "\n".join(f"query number {word}" for word in "abcdefghij")
-    assert len(asked_for(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
-    assert len(asked_for(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
-    again = asked_for("big ben : how tall is this", (hit("Big Ben", 0.9),))[1]
+    assert len(write_queries(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
+    assert len(write_queries(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
+    again = write_queries("big ben : how tall is this", (hit("Big Ben", 0.9),))[1]
     assert again.queries == ("big ben : how tall is this",)  # not twice
     five = tuple(hit(name, 0.9 - index / 100) for index, name in enumerate("ABCDE"))
-    assert asked_for("tower", five)[1].queries[-1] == "A, B, C, D : How tall is this?"
+    assert write_queries("tower", five)[1].queries[-1] == "A, B, C, D : How tall is this?"
 
 
 def test_without_a_reply_the_question_is_searched_for() -> None:
     failed = ChatReply("", "error", error="boom")
-    assert asked_for(failed, ())[1].queries == ("How tall is this?",)
-    assert asked_for(failed, (hit("Big Ben", 0.9),), names=None)[1].queries == ("How tall is this?",)
+    assert write_queries(failed, ())[1].queries == ("How tall is this?",)
+    assert write_queries(failed, (hit("Big Ben", 0.9),), names=None)[1].queries == ("How tall is this?",)
 
 
 # Contexts
@@ -208,7 +208,7 @@ def chunk(text: str) -> Evidence:
     return Evidence(text, "web", "T", retrieval=0.5)
 
 
-def judged(
+def judge_contexts(
     texts: dict[str, float | None], size: tuple[int, int] = (64, 48), **options: Any
 ) -> tuple[ScriptedChat, list[str]]:
     """Each text with the P(yes) that its reply has; None for a reply without probabilities that says neither."""
@@ -230,22 +230,22 @@ WINNER = {"threshold": 0.6, "k_least": 4}
 
 
 def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> None:
-    chat, contexts = judged({"a": 0.2, "b": 0.9, "c": 0.6, "d": 0.59}, (960, 1280), **WINNER)
+    chat, contexts = judge_contexts({"a": 0.2, "b": 0.9, "c": 0.6, "d": 0.59}, (960, 1280), **WINNER)
     assert contexts == ["b", "c"]
     assert chat.batches == [4] and all(len(request.messages[-1].images) == 1 for request in chat.requests)
 
 
 def test_photos_of_other_cameras_keep_at_least_four_and_no_photo_more_than_eight() -> None:
     weak = {name: 0.1 + index / 100 for index, name in enumerate("abcdef")}
-    assert judged(weak, **WINNER)[1] == ["f", "e", "d", "c"]
-    assert judged(weak, (960, 1280), **WINNER)[1] == []
+    assert judge_contexts(weak, **WINNER)[1] == ["f", "e", "d", "c"]
+    assert judge_contexts(weak, (960, 1280), **WINNER)[1] == []
     strong = {name: 0.7 + index / 100 for index, name in enumerate("abcdefghij")}
-    assert judged(strong, **WINNER)[1] == list("jihgfedc")
+    assert judge_contexts(strong, **WINNER)[1] == list("jihgfedc")
 
 
 def test_without_probabilities_the_word_of_a_reply_counts_and_another_reply_is_ignored() -> None:
-    assert judged({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
-    assert judged({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
+    assert judge_contexts({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
+    assert judge_contexts({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
 
 
 def test_only_pictures_above_the_cut_are_context() -> None:

@@ -64,7 +64,7 @@ NINE_SURE = (math.log(0.95),) * 9
 LOW = (math.log(0.6),) * 9  # of geometric mean 0.6: below the published 0.7
 
 
-def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Draft | None = None) -> Turn:
+def decide(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Draft | None = None) -> Turn:
     """What ``best`` makes of a verdict where it has no gate."""
     dialog_turn = turn("How tall is it?", candidate=Candidate("330 m", None, logprobs), draft=draft)
     settings = load_settings("best", "gpu")
@@ -90,7 +90,7 @@ def test_a_verdict_of_one_word_counts_by_all_its_spellings(
     verdict_text: str, alternatives: dict[str, float] | None, answer: str
 ) -> None:
     logprobs = None if alternatives is None else (math.log(max(alternatives.values())),)
-    dialog_turn = decided(ChatReply(verdict_text, "stop", logprobs, first_token_probs=alternatives))
+    dialog_turn = decide(ChatReply(verdict_text, "stop", logprobs, first_token_probs=alternatives))
     assert dialog_turn.answer == answer
     assert dialog_turn.verification.white_box is True  # the answer's own tokens, whatever the verdict's
 
@@ -115,7 +115,7 @@ SAME, OTHER = Draft((), None, "It is 330 m tall."), Draft((), None, "96 m")
 def test_a_draft_that_says_the_same_outweighs_low_probabilities(
     reply: ChatReply, logprobs: tuple[float, ...], draft: Draft | None, answer: str
 ) -> None:
-    dialog_turn = decided(reply, logprobs, draft)
+    dialog_turn = decide(reply, logprobs, draft)
     assert dialog_turn.answer == answer
     has_draft_answer = draft is not None and draft.answer != IDK
     signal = dialog_turn.signals.get("agreement")

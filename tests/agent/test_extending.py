@@ -17,7 +17,7 @@ from agents.settings.presets import load_settings
 from agents.settings.stage_needs import list_roles
 from agents.stages import __main__ as stages
 from agents.turn import IDK, Candidate, Turn
-from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn
+from tests.agent.scripted import ScriptedChat, build_pipeline, context, turn
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROFILE = re.findall(r"^```toml\n(\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -62,7 +62,7 @@ def shorten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(turns: list[Turn], chat: ScriptedChat, **changes: Any) -> list[Turn]:
         parts = context(load_settings("own", "embedded", tmp_path, **changes), chat=chat)
         assert list_roles(parts.settings, parts.prompts) == ("chat",)
-        return pipeline_of(parts).run(turns, parts.deadline)
+        return build_pipeline(parts).run(turns, parts.deadline)
 
     return run
 
@@ -171,7 +171,7 @@ def test_a_rule_from_outside_withholds_an_answer_and_says_why(
 ) -> None:
     dialog_turn = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
     parts = context(load_settings("own", "embedded", brevity, overrides=overrides))
-    [dialog_turn] = pipeline_of(parts).run([dialog_turn], parts.deadline)
+    [dialog_turn] = build_pipeline(parts).run([dialog_turn], parts.deadline)
     decision = dialog_turn.records[-1].decision
     assert decision is not None and dialog_turn.error is None
     assert (decision.ruled_out, decision.reason, decision.given) == (reason, reason, reason is None)

@@ -57,7 +57,7 @@ def test_what_a_source_does_not_hold_is_not_its_vote() -> None:
     chat = ScriptedChat(
         lambda request: ChatReply("7 m" if "rises" in request.messages[-1].content else "330 m", "stop")
     )
-    dialog_turn = asked(ROW, PAGE)
+    dialog_turn = make_turn(ROW, PAGE)
     run(IsolatedAnswers, [dialog_turn], context(load_settings("best", "embedded"), chat=chat))
     assert dialog_turn.votes == SourceVotes(GRAPH_VOTES, 0, None)
 
@@ -81,9 +81,9 @@ def test_one_call_asks_each_source_of_the_batch_without_the_dialog() -> None:
 
     chat = ScriptedChat(say)
     history = ({"role": "assistant", "content": "earlier order"},)
-    several = asked(ROW, ROOF, PAGE, PLANTED, history=history)
-    single, refused = asked(ROW, ROOF), asked(ROW, PAGE, answer=IDK)
-    stepped = asked(ROW, PAGE)
+    several = make_turn(ROW, ROOF, PAGE, PLANTED, history=history)
+    single, refused = make_turn(ROW, ROOF), make_turn(ROW, PAGE, answer=IDK)
+    stepped = make_turn(ROW, PAGE)
     stepped.candidate = Candidate("330 m", None, stepwise=True)
     run(IsolatedAnswers, [several, single, refused, stepped], context(load_settings("best", "embedded"), chat=chat))
     assert chat.batches == [3]  # the graph, two pages
@@ -95,7 +95,7 @@ def test_a_failed_reply_does_not_vote_and_is_told() -> None:
     chat = ScriptedChat(
         lambda request: ChatReply("", "error") if "40 m" in request.messages[-1].content else ChatReply("330 m", "stop")
     )
-    dialog_turn = asked(ROW, PLANTED)
+    dialog_turn = make_turn(ROW, PLANTED)
     run(IsolatedAnswers, [dialog_turn], context(load_settings("best", "embedded"), chat=chat))
     assert dialog_turn.votes == SourceVotes(GRAPH_VOTES, 0, None)
     assert "isolated_answers" in (dialog_turn.error or "")
@@ -115,7 +115,7 @@ def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, expected: list
     outcomes = []
     for lead in (0, 1):
         settings = settings_from({"stages": ["finalise"], "finalise": {"min_lead": lead}})
-        dialog_turn = asked(ROW, PLANTED)
+        dialog_turn = make_turn(ROW, PLANTED)
         dialog_turn.votes = votes
         run(Finalise, [dialog_turn], context(settings))
         outcomes.append(dialog_turn.answer != IDK)
@@ -129,5 +129,5 @@ def test_the_rule_brings_its_stage() -> None:
     assert "isolated_answers" in load_settings("best", "embedded_batch").stages
 
 
-def asked(*chunks: Evidence, answer: str = "330 m", history: tuple[dict[str, str], ...] = ()) -> Turn:
+def make_turn(*chunks: Evidence, answer: str = "330 m", history: tuple[dict[str, str], ...] = ()) -> Turn:
     return turn(QUESTION, evidence=chunks, shown=chunks, candidate=Candidate(answer, None), history=history)

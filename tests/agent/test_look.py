@@ -148,7 +148,7 @@ def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs
     assert judge_by_rules(turn(question, needs_image=needs_image)).needs == needs
 
 
-def routed(question: str, look: Look, draft: Draft | None) -> Turn:
+def route_turn(question: str, look: Look, draft: Draft | None) -> Turn:
     dialog_turn = turn(question, look=look, draft=draft)
     run_stages([dialog_turn], context(settings()), RouteStage, ToolRouter, Objects)
     return dialog_turn
@@ -179,14 +179,14 @@ SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nis
 def test_route_and_tools_follow_from_the_look(
     question: str, needs: Any, draft: Draft | None, route: str, tools: Tools
 ) -> None:
-    dialog_turn = routed(question, replace(LOOK, needs=needs), draft)
+    dialog_turn = route_turn(question, replace(LOOK, needs=needs), draft)
     assert (dialog_turn.route, dialog_turn.tools) == (route, tools)
 
 
 def test_the_detector_is_told_the_object_that_was_seen() -> None:
-    dialog_turn = routed("Who built the thing on the left?", replace(LOOK, needs="both"), None)
+    dialog_turn = route_turn("Who built the thing on the left?", replace(LOOK, needs="both"), None)
     assert (dialog_turn.target.phrase, dialog_turn.target.position) == ("red car", "left")
-    assert routed("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
+    assert route_turn("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Says:
         )
 
 
-def asked_of(*evidence: Evidence) -> Turn:
+def make_turn(*evidence: Evidence) -> Turn:
     return turn("How high is it?", evidence=evidence)
 
 
@@ -53,7 +53,7 @@ def test_answers_that_differ_are_fused_and_refusals_count_nothing(
     answers: dict[str, str], answer: str, calls: list[int]
 ) -> None:
     chat = ScriptedChat(Says(**answers))
-    dialog_turn = asked_of(PAGE, ROW, PICTURE)
+    dialog_turn = make_turn(PAGE, ROW, PICTURE)
     run(ModalityAnswers, [dialog_turn], context(load_settings("moqagpt", "no overlay"), chat=chat))
     assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
     assert [size for size in chat.batches if size] == [size for size in calls if size]
@@ -62,7 +62,7 @@ def test_answers_that_differ_are_fused_and_refusals_count_nothing(
 
 def test_one_call_serves_the_batch_and_without_evidence_the_model_answers_alone() -> None:
     chat = ScriptedChat(Says(table="96 m", text="316 feet", none="blue", fused="96 m"))
-    batch = [asked_of(PAGE, ROW), asked_of(), asked_of(ROW)]
+    batch = [make_turn(PAGE, ROW), make_turn(), make_turn(ROW)]
     run(ModalityAnswers, batch, context(load_settings("moqagpt", "no overlay"), chat=chat))
     assert chat.batches == [4, 1]
     assert [dialog_turn.candidate and dialog_turn.candidate.text for dialog_turn in batch] == ["96 m", "blue", "96 m"]

@@ -44,7 +44,7 @@ def hits(**scores: float) -> tuple[ImageHit, ...]:
     )
 
 
-def seen(question: str, **fields: Any) -> Turn:
+def make_turn(question: str, **fields: Any) -> Turn:
     """Other is found to be more alike than One and Two, which the photo shows."""
     views = (
         View(None, hits(Other=0.9, One=0.5, Two=0.4)),
@@ -71,31 +71,31 @@ def parts(folder: Path, encoder: Any = None, **options: Any) -> Scripted:
     return stage_context
 
 
-def chosen(dialog_turn: Turn, stage_context: Scripted) -> Any:
+def select_entity(dialog_turn: Turn, stage_context: Scripted) -> Any:
     run(SelectEntity, [dialog_turn], stage_context)
     return dialog_turn.entity_name
 
 
 def test_the_entity_whose_picture_is_in_the_photo_is_preferred(cached: Path) -> None:
-    assert chosen(seen("What is this?"), parts(cached)) == "Other"
-    assert chosen(seen("What is this?"), parts(cached, rescore=True)) == "One"
-    assert chosen(seen("What is this?"), parts(cached, rescore=True, min_inliers=5000)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(cached)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(cached, rescore=True)) == "One"
+    assert select_entity(make_turn("What is this?"), parts(cached, rescore=True, min_inliers=5000)) == "Other"
 
 
 @pytest.mark.parametrize(("place", "name"), [("left", "One"), ("right", "Two")])
 def test_at_a_place_only_what_lies_there_counts(cached: Path, place: Any, name: str) -> None:
-    dialog_turn = seen("What is this?", target=Target(position=place))
-    assert chosen(dialog_turn, parts(cached, rescore=True)) == name
+    dialog_turn = make_turn("What is this?", target=Target(position=place))
+    assert select_entity(dialog_turn, parts(cached, rescore=True)) == name
 
 
 def test_of_several_those_that_are_shown_come_first(cached: Path) -> None:
-    dialog_turn = seen("Which of these two is older?")
+    dialog_turn = make_turn("Which of these two is older?")
     run(SelectEntity, [dialog_turn], parts(cached, rescore=True))
     assert {entity.name for entity in dialog_turn.entities} == {"One", "Two"}
 
 
 def test_without_pictures_nothing_changes(tmp_path: Path) -> None:
-    assert chosen(seen("What is this?"), parts(tmp_path, rescore=True)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(tmp_path, rescore=True)) == "Other"
 
 
 def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short(
@@ -104,66 +104,68 @@ def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short
     calls: list[tuple[list[str], bool]] = []
     real = SearchGateway.pictures
 
-    def counted(self: SearchGateway, urls: Any, fetch: bool = False, **more: Any) -> Any:
+    def count_calls(self: SearchGateway, urls: Any, fetch: bool = False, **more: Any) -> Any:
         calls.append((list(urls), fetch))
         return real(self, urls, fetch, **more)
 
-    monkeypatch.setattr(SearchGateway, "pictures", counted)
+    monkeypatch.setattr(SearchGateway, "pictures", count_calls)
     stage_context = parts(cached, rescore=True)
     stage = SelectEntity(stage_context.settings.options(SelectEntity))
-    many = seen("What is this?")
+    many = make_turn("What is this?")
     many.views = (View(None, hits(**{f"E{n}": 0.5 for n in range(40)})),)
-    stage.run([seen("What is this?"), seen("What is that?"), many], stage_context)
+    stage.run([make_turn("What is this?"), make_turn("What is that?"), many], stage_context)
     assert [(len(urls), fetch) for urls, fetch in calls] == [(3, False), (6, False)]  # of the choices alone
     calls.clear()
     object.__setattr__(stage_context, "short", True)
-    stage.run([seen("What is this?")], stage_context)
+    stage.run([make_turn("What is this?")], stage_context)
     assert calls == []
 
 
 def test_a_dissimilar_entity_is_not_recognised_and_kept_as_the_nearest(cached: Path) -> None:
-    dialog_turn = seen("What is this?")
+    dialog_turn = make_turn("What is this?")
     dialog_turn.views = (View(None, hits(Other=0.5, One=0.45)),)
-    assert chosen(dialog_turn, parts(cached, min_score=0.6)) is None
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) is None
     assert dialog_turn.nearest is not None and (dialog_turn.nearest.name, dialog_turn.nearest.score) == ("Other", 0.5)
     assert (dialog_turn.entity_score, dialog_turn.names_shown(), dialog_turn.grounded_question) == (
         0.0,
         (),
         "What is this?",
     )
-    assert chosen(dialog_turn, parts(cached, min_score=0.5)) == "Other" and dialog_turn.nearest is None
+    assert select_entity(dialog_turn, parts(cached, min_score=0.5)) == "Other" and dialog_turn.nearest is None
 
 
 def test_the_same_picture_is_recognised_however_low_its_cosine(cached: Path) -> None:
-    dialog_turn = seen("What is this?")
-    assert chosen(dialog_turn, parts(cached, min_score=0.95, rescore=True)) == "One" and dialog_turn.nearest is None
+    dialog_turn = make_turn("What is this?")
+    assert (
+        select_entity(dialog_turn, parts(cached, min_score=0.95, rescore=True)) == "One" and dialog_turn.nearest is None
+    )
 
 
 def test_an_object_elsewhere_does_not_replace_an_unrecognised_one_at_the_position(cached: Path) -> None:
     """Other is well recognised in the whole photo, and what lies on the right is unlike everything."""
-    dialog_turn = seen("What is this?", target=Target(position="right"))
+    dialog_turn = make_turn("What is this?", target=Target(position="right"))
     dialog_turn.views = (View(None, hits(Other=0.9)), View(RIGHT, hits(Two=0.5)))
-    assert chosen(dialog_turn, parts(cached, min_score=0.6)) is None
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) is None
     assert dialog_turn.nearest is not None and dialog_turn.nearest.name == "Two"
 
 
 def test_of_several_objects_the_recognised_ones_are_kept(cached: Path) -> None:
-    dialog_turn = seen("Which of these two is older?", target=Target(position="right"))
+    dialog_turn = make_turn("Which of these two is older?", target=Target(position="right"))
     dialog_turn.views = (View(None, hits(Other=0.9, One=0.7)), View(RIGHT, hits(Two=0.5)))
-    assert chosen(dialog_turn, parts(cached, min_score=0.6)) == "Other" and dialog_turn.entity_score == 0.9
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) == "Other" and dialog_turn.entity_score == 0.9
     assert {entity.name for entity in dialog_turn.entities} <= {"Other", "One"} and dialog_turn.nearest is None
 
 
 def test_what_the_evaluator_found_needs_no_cosine(cached: Path) -> None:
-    dialog_turn = seen("What is this?", provided=ProvidedContext())
+    dialog_turn = make_turn("What is this?", provided=ProvidedContext())
     dialog_turn.views = (View(None, hits(Other=0.75, One=0.75)),)
     stage_context = parts(cached, min_score=0.8)
-    assert chosen(dialog_turn, stage_context) is None
+    assert select_entity(dialog_turn, stage_context) is None
     object.__setattr__(stage_context, "search", SearchGateway(None))
-    assert chosen(dialog_turn, stage_context) == "Other"
+    assert select_entity(dialog_turn, stage_context) == "Other"
 
 
-class OfKinds:
+class KindEncoder:
     """Texts are alike that speak of the same kind; descriptions begin with the entity's name."""
 
     name = "of kinds"
@@ -188,16 +190,16 @@ class OfKinds:
 def test_an_entity_of_another_kind_than_the_question_names_is_not_meant(
     kind: str | None, limit: float | None, name: str | None
 ) -> None:
-    dialog_turn = seen("How much does it weigh?", target=Target(kind=kind))
+    dialog_turn = make_turn("How much does it weigh?", target=Target(kind=kind))
     stage_context = context(
         settings_from({"stages": ["finalise"], "select_entity": {"max_misfit": limit, "word_weight": 0.0}}),
-        text_encoder=OfKinds(),
+        text_encoder=KindEncoder(),
     )
-    assert chosen(dialog_turn, stage_context) == name
+    assert select_entity(dialog_turn, stage_context) == name
 
 
 def test_at_a_place_and_among_same_pictures_another_kind_is_left_out_too(cached: Path) -> None:
     """The picture of One is at the left, and sure to be there; an animal is asked about."""
-    dialog_turn = seen("Which animal is on the left?", target=Target(position="left", kind="animal"))
-    stage_context = parts(cached, OfKinds(), rescore=True, max_misfit=0.2, word_weight=0.0)
-    assert chosen(dialog_turn, stage_context) == "Two"
+    dialog_turn = make_turn("Which animal is on the left?", target=Target(position="left", kind="animal"))
+    stage_context = parts(cached, KindEncoder(), rescore=True, max_misfit=0.2, word_weight=0.0)
+    assert select_entity(dialog_turn, stage_context) == "Two"

@@ -473,10 +473,10 @@ def test_two_stage_rerank_by_hand() -> None:
 
         def __init__(self, scores: dict[str, float]) -> None:
             self.scores = scores
-            self.seen: list[str] = []
+            self.passages: list[str] = []
 
         def score(self, pairs):  # type: ignore[no-untyped-def]
-            self.seen += [passage for _, passage in pairs]
+            self.passages += [passage for _, passage in pairs]
             return np.array([self.scores[passage] for _, passage in pairs], dtype=np.float32)
 
     coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
@@ -487,7 +487,7 @@ def test_two_stage_rerank_by_hand() -> None:
         [dialog_turn],
         context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
     )
-    assert fine.seen == ["a", "b"]
+    assert fine.passages == ["a", "b"]
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.72)]
     coarse, fine = (
         Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),

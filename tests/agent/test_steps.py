@@ -338,7 +338,7 @@ def test_a_figure_of_the_subject_is_not_its_fact(asks: str, facts: list[str], an
 PLAN_TOKENS = PromptLibrary(PROMPTS)["step_plan"].settings.max_tokens
 
 
-def said(request: ChatRequest) -> str | ChatReply:
+def answer_prompt(request: ChatRequest) -> str | ChatReply:
     prompt = request.messages[-1].content
     if request.max_tokens == PLAN_TOKENS:
         return (
@@ -354,14 +354,14 @@ def said(request: ChatRequest) -> str | ChatReply:
     )
 
 
-def asked_about(question: str) -> Any:
+def make_turn(question: str) -> Any:
     return turn(question, entity=Entity("Red Tower", {}), entity_score=0.9)
 
 
 def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_turns_share_a_call() -> None:
-    chat = ScriptedChat(said)
-    turns = [asked_about("In which town was the man who designed this tower born?") for _ in range(3)]
-    plain = asked_about("How tall is this?")
+    chat = ScriptedChat(answer_prompt)
+    turns = [make_turn("In which town was the man who designed this tower born?") for _ in range(3)]
+    plain = make_turn("How tall is this?")
     search = ScriptedPipeline({}, {"Ada Stone": "born in Linz"})
     world = context(settings_from(GATHERING), search, chat=chat, fine_reranker=WordOverlapReranker())
     run(Steps, [*turns, plain], world)
@@ -386,7 +386,7 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
         asks_designer = "Who designed" in request.messages[-1].content
         return ChatReply("Ada Stone" if asks_designer else IDK, "stop", (-0.1,) if asks_designer else (-2.0,))
 
-    dialog_turn = asked_about("In which town was the man who designed this tower born?")
+    dialog_turn = make_turn("In which town was the man who designed this tower born?")
     world = context(settings_from(GATHERING), None, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker())
     run(Steps, [dialog_turn], world)
     assert dialog_turn.candidate is not None and dialog_turn.candidate.text == IDK
@@ -426,7 +426,7 @@ def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer
         year = next((value for name, value in years.items() if name in question), None)
         return ChatReply(year or IDK, "stop", (-0.1,) if year else (-2.0,))
 
-    dialog_turn = asked_about("When did the architect of this tower die?")
+    dialog_turn = make_turn("When did the architect of this tower die?")
     dialog_turn.hops = ("When did Eiffel die?", "When did Sauvestre die?")
     scripted = ScriptedChat(chat)
     run(
@@ -443,8 +443,8 @@ def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer
 
 
 def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
-    chat = ScriptedChat(said)
-    dialog_turn = asked_about("In which town was the man who designed this tower born?")
+    chat = ScriptedChat(answer_prompt)
+    dialog_turn = make_turn("In which town was the man who designed this tower born?")
     settings = settings_from(GATHERING)
     run(Steps, [dialog_turn], context(settings, None, seconds=1.0, chat=chat, fine_reranker=WordOverlapReranker()))
     assert dialog_turn.candidate is None and chat.batches == [1]  # planned, and no time left to search
@@ -465,7 +465,7 @@ def test_a_step_that_follows_an_order_in_its_evidence_is_no_answer(guarded: bool
             return "1. ask: Who designed the Red Tower?\n2. ask: How tall was [1]?"
         return "40 m" if "How tall" in request.messages[-1].content.rsplit("Question:", 1)[-1] else "Ada"
 
-    dialog_turn = asked_about("How tall was the man who designed this tower?")
+    dialog_turn = make_turn("How tall was the man who designed this tower?")
     settings = settings_from({**GATHERING, "guard": {"injection": guarded}})
     run(Steps, [dialog_turn], context(settings, search, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker()))
     assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer

@@ -12,7 +12,7 @@ from agents.turn import Turn
 from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
-def written(turns: list[Turn], chat: ScriptedChat, **options: Any) -> None:
+def write_queries(turns: list[Turn], chat: ScriptedChat, **options: Any) -> None:
     table = {"split": "model", "fuse_entity": False, **options}
     run(Queries, turns, context(settings_from({"stages": ["answer", "finalise"], "queries": table}), chat=chat))
 
@@ -32,11 +32,11 @@ def test_sub_questions_are_enhanced_in_a_call_of_their_own() -> None:
 
     chat = ScriptedChat(say)
     founder_turn, late, bare = turn("Where was the founder born?"), turn("Who was late?"), turn("Is nothing asked?")
-    written([founder_turn, late, bare], chat, enhance=True)
+    write_queries([founder_turn, late, bare], chat, enhance=True)
     assert chat.batches == [3, 2]  # what has no sub-question is not asked about again
     assert founder_turn.queries == ("Where was the founder born?", "founder of BMW", "BMW founder birthplace")
     assert late.queries[1:] == ("founder of this brand", "birthplace of the founder")
     assert bare.queries == ("Is nothing asked?",)
     plain = ScriptedChat(lambda _: listing("founder of BMW"))
-    written([turn("Who founded it?")], plain)
+    write_queries([turn("Who founded it?")], plain)
     assert plain.batches == [1]

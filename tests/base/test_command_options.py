@@ -69,7 +69,7 @@ def read(*arguments: str) -> Everything:
     return Everything.parse([*NEEDED, *arguments])
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def read_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line, after the usage, of a wrong command line."""
     with pytest.raises(SystemExit) as stopped:
         Everything.parse(arguments)
@@ -148,7 +148,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
 def test_what_is_wrong_is_told_in_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in told(capsys, *arguments)
+    assert message in read_error(capsys, *arguments)
 
 
 def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _said(model: ChatModel) -> str:
+def _ask(model: ChatModel) -> str:
     return model.chat([ChatRequest(())])[0].text
 
 
@@ -68,14 +68,14 @@ def test_a_preset_and_a_profile_by_path(
     assert config.settings.limits.batch_size == 3, "the overlay is of the profile's name, that of its file"
     assert (config.profile.name, Path(config.preset).name) == ("mine", "quick.toml")
     assert Path(config.preset).is_absolute()
-    assert _said(config.models().chat()) == "yesyes"
+    assert _ask(config.models().chat()) == "yesyes"
     assert load_settings(f"{folder}/quick{ending}", f"{folder}/mine{ending}") == config.settings
 
 
 def test_a_profile_by_path_extends_a_shipped_one_or_a_file_beside_it(outside: Path) -> None:
     shipped, own = load_profile("embedded"), load_profile(str(outside / "more"))
     assert {**own.models, "chat": None} == {**shipped.models, "chat": None} and own.search == shipped.search
-    assert _said(ModelRegistry(outside).load(own.models["chat"])) == "NO"
+    assert _ask(ModelRegistry(outside).load(own.models["chat"])) == "NO"
     for other in ("base", "./base", "base.toml", str(outside / "base")):
         (outside / "next.toml").write_text(f'extends = "{other}"\n')
         assert load_profile(str(outside / "next.toml")).models["chat"]["said"] == "yes"

@@ -21,7 +21,7 @@ from mini_crag_mm.loader import read_pages
 from tests.support.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
 
 CASES = load_cases()
-FOUND = [case for case in CASES if not case.gap]
+RECOGNISED = [case for case in CASES if not case.gap]
 PAGES = mini_pages()[:60:20]
 ENTITIES = [entity for entity in mini_entities() if len(entity["entity_attributes"]) > 4][:60:20]
 SETTINGS = ChunkOptions()
@@ -55,7 +55,9 @@ def are_still_read(honest: str, poisoned: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page["page_url"].rsplit("/", 1)[-1])
-@pytest.mark.parametrize("case", [case for case in FOUND if case.where in ("page", "name")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in RECOGNISED if case.where in ("page", "name")], ids=lambda case: case.name
+)
 def test_pages(page: dict[str, str], case: Case) -> None:
     words = page_words(poisoned_page(page, case))
     assert case.target not in words
@@ -64,7 +66,7 @@ def test_pages(page: dict[str, str], case: Case) -> None:
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=range(len(ENTITIES)))
-@pytest.mark.parametrize("case", [case for case in FOUND if case.where != "page"], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in RECOGNISED if case.where != "page"], ids=lambda case: case.name)
 def test_entities(entity: dict[str, Any], case: Case) -> None:
     words = entity_words(poisoned_entity(entity, case))
     assert case.target not in words
@@ -87,7 +89,7 @@ def test_without_the_guard_each_case_reaches_the_evidence_or_is_hidden(case: Cas
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(FOUND) >= 60
+    assert len(RECOGNISED) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
     assert {case.where for case in CASES} == {"page", "attribute", "nested", "key", "name"}
 

@@ -136,7 +136,7 @@ def document(text: str, source: Any = "web", title: str = "T", **fields: Any) ->
 TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330 m", "kg", url="u"), document("soup"))
 
 
-def cited(answer: str, **cite: Any) -> Turn:
+def cite_answer(answer: str, **cite: Any) -> Turn:
     dialog_turn = turn("How tall is it?", evidence=TOWER, candidate=Candidate(answer, None))
     reranker = WordOverlapReranker()
     run(Cite, [dialog_turn], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
@@ -145,7 +145,9 @@ def cited(answer: str, **cite: Any) -> Turn:
 
 
 def test_citations_that_do_not_exist_or_do_not_support_are_dropped() -> None:
-    dialog_turn = cited("The tower is 330 m tall. [1][3][8] Soup is cold. [3]", attribute=False, unsupported="drop")
+    dialog_turn = cite_answer(
+        "The tower is 330 m tall. [1][3][8] Soup is cold. [3]", attribute=False, unsupported="drop"
+    )
     assert dialog_turn.cited is not None
     assert [(sentence.text, sentence.citations) for sentence in dialog_turn.cited] == [
         ("The tower is 330 m tall.", (1,))
@@ -158,7 +160,7 @@ def test_citations_that_do_not_exist_or_do_not_support_are_dropped() -> None:
 
 
 def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
-    dialog_turn = cited("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
+    dialog_turn = cite_answer("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
     assert dialog_turn.cited == ()
     dialog_turn.route = "rag"
     run(Finalise, [dialog_turn], context(settings()))
@@ -167,7 +169,7 @@ def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
 
 
 def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:
-    dialog_turn = cited("The tower is 330 m tall. Nobody knows why.")
+    dialog_turn = cite_answer("The tower is 330 m tall. Nobody knows why.")
     run(Finalise, [dialog_turn], context(settings()))
     assert dialog_turn.answer == "The tower is 330 m tall. Nobody knows why."
     run(Finalise, [dialog_turn], context(settings(finalise={"cite": True})))
@@ -226,7 +228,7 @@ class Pictures(ScriptedPipeline):
         self.picture_folder = folder
 
 
-def pictured(tmp_path: Any, url: str) -> Pictures:
+def cache_picture(tmp_path: Any, url: str) -> Pictures:
     from agents.search.pages.web_cache import cache_name
 
     Image.new("RGB", (5, 7), "red").save(tmp_path / cache_name(url), "PNG")
@@ -238,7 +240,7 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url), document("soup"))
     first, second = turn("A very particular question?", evidence=ranked), turn("Another?", evidence=ranked[:1])
-    run(KnowledgeStage, [first, second], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [first, second], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert chat.batches == [3]
     assert not any("particular" in message.content for request in chat.requests for message in request.messages)
     sizes = [picture.size for request in chat.requests for message in request.messages for picture in message.images]
@@ -252,11 +254,11 @@ def test_a_model_is_not_asked_about_a_picture_that_it_cannot_see(tmp_path: Any) 
     url = "https://i.example/t.png"
     ranked = (document("height 330 m", "kg", url="https://i.example/elsewhere.png"), document("opened 1889"))
     dialog_turn = turn("q", evidence=ranked)
-    run(KnowledgeStage, [dialog_turn], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [dialog_turn], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert ["opened 1889" in request.messages[-1].content for request in chat.requests] == [True]
     assert dialog_turn.knowledge == {ranked[1]: "A fact."}
     without = turn("q", evidence=ranked[:1])
-    run(KnowledgeStage, [without], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [without], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert (chat.batches, dict(without.knowledge)) == ([1], {})
 
 
@@ -270,7 +272,7 @@ def test_extraction_leaves_the_answer_its_time() -> None:
 def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictures(tmp_path: Any) -> None:
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url))
-    search = pictured(tmp_path, url)
+    search = cache_picture(tmp_path, url)
 
     def ask(method: str, limits: dict[str, int] | None = None, **fields: Any) -> ChatRequest:
         chat = ScriptedChat(lambda _: "It is 330 m tall [1].")

@@ -103,7 +103,7 @@ def test_whatever_a_record_holds_survives_the_file(stages: list[StageRecord], te
     assert read_record(line).as_json() == record.as_json()
 
 
-def written(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, TurnRecord]:
+def write_and_read(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, TurnRecord]:
     """The line of a turn in a trace, and what is read from it."""
     records: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def written(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, T
     return text, read_record(text)
 
 
-def asked(stages: list[StageRecord]) -> Turn:
+def make_turn(stages: list[StageRecord]) -> Turn:
     return Turn(
         MARKER, None, question=MARKER, answer=MARKER, error=f"answer: ValueError: {MARKER}", records=list(stages)
     )
@@ -123,7 +123,7 @@ def asked(stages: list[StageRecord]) -> Turn:
 @fuzzed(150)
 @given(stages=st.lists(stage_records(marked_text, marked_reason), min_size=1, max_size=3))
 def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: list[StageRecord]) -> None:
-    text, record = written(asked(stages), TraceSettings(queries=False))
+    text, record = write_and_read(make_turn(stages), TraceSettings(queries=False))
     assert MARKER not in text
     for before, after in zip(stages, record.stages, strict=True):  # numbers, names and what kind of fault it was stay
         assert (after.stage, after.status, after.cause) == (before.stage, before.status, before.cause)
@@ -143,7 +143,7 @@ def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: 
 @fuzzed(150)
 @given(stages=st.lists(stage_records(marked_text, marked_reason), min_size=1, max_size=3))
 def test_without_pictures_nothing_that_describes_one_is_left(stages: list[StageRecord]) -> None:
-    text, record = written(asked(stages), TraceSettings(images=False), of_the_picture={"a", "b"})
+    text, record = write_and_read(make_turn(stages), TraceSettings(images=False), of_the_picture={"a", "b"})
     for stage in json.loads(text)["stages"]:
         assert stage.keys().isdisjoint(PICTURE_FIELDS)
         assert stage.get("notes", {}).keys().isdisjoint({"a", "b"})
@@ -157,7 +157,7 @@ def test_without_pictures_nothing_that_describes_one_is_left(stages: list[StageR
 def test_hostile_texts_leave_a_line_that_can_be_read(stages: list[StageRecord], query: str) -> None:
     """Half surrogate pairs among them, which JSON can write and no reader takes."""
     turn = Turn(query, None, question=query, answer="a", records=list(stages))
-    _, record = written(turn, TraceSettings())
+    _, record = write_and_read(turn, TraceSettings())
     assert len(record.stages) == len(stages)
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
     turn.note(reply="x" * 5_000, lock=object(), deep={"a": (1, {2})})
     turn.record(evidence=[EvidenceFound("y" * 5_000)])
     turn.close_stage("odd", 0.1)
-    _, record = written(turn, TraceSettings())
+    _, record = write_and_read(turn, TraceSettings())
     [stage] = record.stages
     assert len(stage.notes["reply"]) == len(stage.evidence[0].text) == 2_001
     assert stage.notes["lock"].startswith("<object object") and stage.notes["deep"] == {"a": [1, "{2}"]}

@@ -84,7 +84,7 @@ def test_the_limit_is_ten_minutes() -> None:
     assert StartUp((), LIMIT_SECONDS).in_time and not StartUp((), LIMIT_SECONDS + 1).in_time
 
 
-def loaded(ready: dict[str, Any]) -> StartUp:
+def load_models(ready: dict[str, Any]) -> StartUp:
     """A start-up of models that are there already."""
     profile = Profile(name="p", models={role: {"kind": "ready"} for role in ready})
     return start_up(ModelSet(profile, Path("unused"), ready=ready), list(ready))
@@ -103,25 +103,25 @@ class Encoder:
 
 class Ocr:
     name = "ocr"
-    seen = 0
+    num_images = 0
 
     def read(self, images: Sequence[Any]) -> list[list[Any]]:
-        self.seen += len([image.size for image in images])
+        self.num_images += len([image.size for image in images])
         return [[] for _ in images]
 
 
 def test_each_kind_of_model_is_exercised_by_its_own_method() -> None:
     encoder, reranker, ocr = Encoder(), WordOverlapReranker(), Ocr()
     chat = ScriptedChat(lambda _: pytest.fail("a chat model is not asked here"))
-    assert not loaded({"a": encoder, "b": reranker, "c": ocr, "d": chat}).failures
-    assert len(encoder.texts) == 1 and reranker.calls == 1 and ocr.seen == 1
+    assert not load_models({"a": encoder, "b": reranker, "c": ocr, "d": chat}).failures
+    assert len(encoder.texts) == 1 and reranker.calls == 1 and ocr.num_images == 1
 
 
 def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
     chat = TransformersChat.load(save_mllama(tmp_path), max_image_side=56)
-    assert not loaded({"chat": chat}).failures
+    assert not load_models({"chat": chat}).failures
     chat._checkpoint.model.forward = None  # as if the device had failed
-    (failure,) = loaded({"chat": chat}).failures
+    (failure,) = load_models({"chat": chat}).failures
     assert "loads, but cannot answer" in str(failure.error)
 
 

@@ -54,7 +54,7 @@ def server() -> Iterator[HTTPServer]:
         yield server
 
 
-def refusing(server: HTTPServer, status: int) -> None:
+def refuse(server: HTTPServer, status: int) -> None:
     """A server that repeats the key, and the header that it came in, in its complaint."""
     body = {
         "error": {
@@ -132,11 +132,11 @@ def test_a_key_that_begins_like_another_is_taken_out_whole() -> None:
 
 
 def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:
-    refusing(server, 401)
+    refuse(server, 401)
     with pytest.raises(ModelError) as caught:
         OpenAIChat("m", with_password(server)).chat([REQUEST])
     server.clear()
-    refusing(server, 500)
+    refuse(server, 500)
     failed = OpenAIChat("m", with_password(server), attempts=2, max_pause=0.01).chat([REQUEST])
     try:
         try:
@@ -167,13 +167,13 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
     item = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
     for status in (401, 403, 404):
         server.clear()
-        refusing(server, status)
+        refuse(server, status)
         with pytest.raises(JudgeError) as caught:
             judge.judge(item)
         holds_no_secret("".join(traceback.format_exception(caught.value)))
     for status in (500, 400):
         server.clear()
-        refusing(server, status)
+        refuse(server, status)
         assert judge.judge(item).failed
         holds_no_secret(judge.judge(item).reason)
     server.clear()
@@ -190,7 +190,7 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
 
 
 def test_an_agent_whose_server_repeats_the_key(server: HTTPServer, logged: io.StringIO, tmp_path: Path) -> None:
-    refusing(server, 401)
+    refuse(server, 401)
     models = ready(chat=OpenAIChat("m", with_password(server)))
     agent = CragAgent(
         Search(),
@@ -241,7 +241,7 @@ def test_run_logs_and_manifests_hold_no_key(tmp_path: Path, logged: io.StringIO)
     holds_no_secret(logged.getvalue())
 
 
-def traced(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
+def write_trace(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
     """The trace of a turn whose question, picture and search results hold words that stand nowhere else."""
     settings = load_settings(preset, "embedded")
     settings = settings.model_copy(update={"trace": trace})
@@ -254,14 +254,14 @@ def traced(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[
 
 
 def test_traces_hold_questions_and_pictures_by_default(tmp_path: Path) -> None:
-    text, _ = traced(tmp_path, TraceSettings())
+    text, _ = write_trace(tmp_path, TraceSettings())
     assert "Zarquon" in text
     assert "Eiffel Tower" in text
 
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_traces_can_leave_out_the_questions(tmp_path: Path, preset: str) -> None:
-    text, records = traced(tmp_path, TraceSettings(queries=False), preset)
+    text, records = write_trace(tmp_path, TraceSettings(queries=False), preset)
     untimed = re.sub(r'"(seconds|began)": [\d.e-]+', "", text)  # a stage may take 0.00330 s
     for word in ("Zarquon", ANSWER, "Eiffel", "EIFFEL", "330", "https://"):
         assert word not in untimed
@@ -271,7 +271,7 @@ def test_traces_can_leave_out_the_questions(tmp_path: Path, preset: str) -> None
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_traces_can_leave_out_the_pictures(tmp_path: Path, preset: str) -> None:
-    _, records = traced(tmp_path, TraceSettings(images=False), preset)
+    _, records = write_trace(tmp_path, TraceSettings(images=False), preset)
     assert records[0]["query"] == "How high is the Zarquon?"
     stages = json.dumps(records[0]["stages"])
     for word in ("Eiffel", "EIFFEL", "i.example", "tower"):
