@@ -63,10 +63,10 @@ def ray_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     with contextlib.chdir(tmp_path_factory.mktemp("nodes")):
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        made.add_node(num_cpus=1)
-    yield made.address
-    made.shutdown()
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        cluster.add_node(num_cpus=1)
+    yield cluster.address
+    cluster.shutdown()
 
 
 @pytest.fixture(autouse=True)

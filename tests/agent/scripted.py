@@ -80,13 +80,13 @@ class ScriptedOcr:
 class ScriptedDetector:
     """Finds the same objects in every image."""
 
-    found: list[Detection]
+    detections: list[Detection]
     calls: int = 0
     name: str = "scripted"
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         self.calls += 1
-        return [list(self.found) for _ in images]
+        return [list(self.detections) for _ in images]
 
 
 class Alike:
@@ -123,10 +123,10 @@ class ScriptedPipeline:
                 }
                 for score, name in scored[:k]
             ]
-        found = self.entities.get(query.size)
-        if found is None:
+        entity = self.entities.get(query.size)
+        if entity is None:
             return []
-        name, attributes = found
+        name, attributes = entity
         return [
             {
                 "index": list(self.entities).index(query.size),
@@ -167,19 +167,19 @@ def run(stage: type[Stage], turns: Sequence[Turn], parts: Scripted) -> None:
     stage(parts.settings.options(stage)).run(turns, replace(parts, gathering=gathering))
 
 
-def pipeline_of(parts: Scripted, *stages: type[Stage]) -> Pipeline:
+def build_pipeline(parts: Scripted, *stages: type[Stage]) -> Pipeline:
     """The stages of the settings, or the given ones, as production runs them."""
-    made = [stage(parts.settings.options(stage)) for stage in stages]
-    return Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=made or None)
+    instances = [stage(parts.settings.options(stage)) for stage in stages]
+    return Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=instances or None)
 
 
 def run_stages(turns: Sequence[Turn], parts: Scripted, *stages: type[Stage]) -> None:
     """Take turns through the stages of the settings, or through the given ones, as production does."""
-    pipeline_of(parts, *stages).run(turns, parts.deadline)
+    build_pipeline(parts, *stages).run(turns, parts.deadline)
 
 
 def turn(query: str, size: tuple[int, int] | None = (64, 48), **fields: Any) -> Turn:
     """A turn with a plain image of a size that the scripted pipeline knows things by."""
-    made = Turn(query=query, image=Image.new("RGB", size) if size else None, **fields)
-    made.question = made.question or query
-    return made
+    dialog_turn = Turn(query=query, image=Image.new("RGB", size) if size else None, **fields)
+    dialog_turn.question = dialog_turn.question or query
+    return dialog_turn

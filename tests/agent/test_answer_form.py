@@ -147,9 +147,9 @@ def test_any_text_is_judged(question: str, answer: str, entity: str | None) -> N
     find_misfit(question, answer, entity)
 
 
-@pytest.mark.parametrize(("form", "given"), [(True, IDK), (False, "3.72 m/s²")])
-def test_the_rule_is_an_option(form: bool, given: str) -> None:
-    asked = turn("On which of these two is gravity stronger?", candidate=Candidate("3.72 m/s²", 0.9))
+@pytest.mark.parametrize(("form", "answer"), [(True, IDK), (False, "3.72 m/s²")])
+def test_the_rule_is_an_option(form: bool, answer: str) -> None:
+    dialog_turn = turn("On which of these two is gravity stronger?", candidate=Candidate("3.72 m/s²", 0.9))
     options = FinaliseOptions(form=form)
-    run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": options})))
-    assert asked.answer == given
+    run(Finalise, [dialog_turn], context(settings_from({"stages": ("finalise",), "finalise": options})))
+    assert dialog_turn.answer == answer

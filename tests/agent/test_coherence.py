@@ -131,11 +131,11 @@ def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["image", "text", "table"]), st.sets(st.sampled_from("ABCDEF"))), max_size=7))
 def test_pruning_keeps_whatever_two_modalities_name(items: list[tuple[str, set[str]]]) -> None:
     graph = build_graph([TitledText(modality, tuple(sorted(names))) for modality, names in items])
-    kept = prune(graph)
+    subgraph = prune(graph)
     for node in graph:
         if len(graph.nodes[node]["modalities"]) > 1:
-            assert node in kept
-    assert set(kept) <= set(graph)
+            assert node in subgraph
+    assert set(subgraph) <= set(graph)
 
 
 def test_names_by_rule() -> None:
@@ -196,9 +196,9 @@ def page(text: str, score: float = 0.5) -> Evidence:
     return Evidence(text, "web", "", retrieval=score)
 
 
-def texts(asked: Turn) -> list[str]:
-    assert asked.evidence is not None
-    return [chunk.text for chunk in asked.evidence]
+def texts(dialog_turn: Turn) -> list[str]:
+    assert dialog_turn.evidence is not None
+    return [chunk.text for chunk in dialog_turn.evidence]
 
 
 def test_relevant_evidence_that_disagrees_with_the_rest_is_dropped() -> None:
@@ -206,9 +206,9 @@ def test_relevant_evidence_that_disagrees_with_the_rest_is_dropped() -> None:
     c(hand) = 0.86, c(fingers) = 0.85, c(palm) = 0.83, although heart is nearest to the question (1, 0)."""
     encoder = Axes(q=(1.0, 0.0), heart=(1.0, 0.0), hand=(0.6, 0.8), fingers=(0.55, 0.835), palm=(0.5, 0.866))
     table = tuple(Evidence(word, "kg", "t", key="k") for word in ("fingers", "palm"))
-    asked = turn("q", None, evidence=(page("heart"), page("hand"), *table))
-    run(CoherenceStage, [asked], context(settings(k=2), text_encoder=encoder))
-    assert texts(asked) == ["hand", "fingers"]
+    dialog_turn = turn("q", None, evidence=(page("heart"), page("hand"), *table))
+    run(CoherenceStage, [dialog_turn], context(settings(k=2), text_encoder=encoder))
+    assert texts(dialog_turn) == ["hand", "fingers"]
 
 
 def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch() -> None:
@@ -227,40 +227,44 @@ def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch()
 def test_the_row_that_answers_is_found_however_late_it_stands_in_the_infobox() -> None:
     encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0))
     rows = [Evidence(f"far {number}", "kg", "t", retrieval=0.9, key="k") for number in range(30)]
-    asked = turn("q", None, evidence=(*rows, Evidence("near the answer", "kg", "t", retrieval=0.9, key="k")))
-    run(CoherenceStage, [asked], context(settings(k=1, second="none"), text_encoder=encoder))
-    assert texts(asked) == ["near the answer"]
+    dialog_turn = turn("q", None, evidence=(*rows, Evidence("near the answer", "kg", "t", retrieval=0.9, key="k")))
+    run(CoherenceStage, [dialog_turn], context(settings(k=1, second="none"), text_encoder=encoder))
+    assert texts(dialog_turn) == ["near the answer"]
 
 
 def test_nothing_is_cut_before_relevance_however_much_the_graph_says() -> None:
     """Ten entities of twenty attributes, found with higher scores than the pages, leave the pages their places."""
     encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0))
-    found = [Entity(f"thing {n}", {f"key{row}": f"far {row}" for row in range(20)}) for n in range(10)]
-    asked = turn(
-        "q", entity=found[0], image_hits=tuple(ImageHit(n, 0.9, str(n), (entity,)) for n, entity in enumerate(found))
+    entities = [Entity(f"thing {n}", {f"key{row}": f"far {row}" for row in range(20)}) for n in range(10)]
+    dialog_turn = turn(
+        "q",
+        entity=entities[0],
+        image_hits=tuple(ImageHit(n, 0.9, str(n), (entity,)) for n, entity in enumerate(entities)),
     )
-    asked.web_hits = tuple(WebHit(f"p{n}", 0.2, f"page {n}", f"near {n}", f"https://p.example/{n}") for n in range(10))
+    dialog_turn.web_hits = tuple(
+        WebHit(f"p{n}", 0.2, f"page {n}", f"near {n}", f"https://p.example/{n}") for n in range(10)
+    )
     world = context(load_settings("coherence", "embedded"), text_encoder=encoder)
-    run_stages([asked], world, EvidenceStage)
-    assert len(asked.evidence) == 210
-    run_stages([asked], world, CoherenceStage)
-    assert sum(chunk.source == "web" for chunk in asked.evidence) == 5
+    run_stages([dialog_turn], world, EvidenceStage)
+    assert len(dialog_turn.evidence) == 210
+    run_stages([dialog_turn], world, CoherenceStage)
+    assert sum(chunk.source == "web" for chunk in dialog_turn.evidence) == 5
 
 
 def test_the_graph_drops_what_no_other_source_names() -> None:
     encoder = Axes(q=(1.0, 0.0))
-    asked = turn("q", None)
-    asked.evidence = (
+    dialog_turn = turn("q", None)
+    dialog_turn.evidence = (
         Evidence("It stands in Paris near the Seine.", "web", "Eiffel Tower"),
         Evidence("The city of Eiffel Tower is Paris.", "kg", "Eiffel Tower", key="city"),
         Evidence("in a heart shape", "web", "Album covers"),
     )
     run(
         CoherenceStage,
-        [asked],
+        [dialog_turn],
         context(settings(k=5, second="graph"), text_encoder=encoder, entity_finder=SpacyEntities()),
     )
-    assert [chunk.title for chunk in asked.evidence] == ["Eiffel Tower", "Eiffel Tower"]
+    assert [chunk.title for chunk in dialog_turn.evidence] == ["Eiffel Tower", "Eiffel Tower"]
 
 
 def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together() -> None:
@@ -271,10 +275,10 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
     short.evidence = (page("tower fact number 0"),)
     full = turn("tower", None, evidence=tuple(page(f"tower x{i}") for i in range(3)), queries=("tower",))
     encoder = Axes(tower=(1.0, 0.0))
-    made = settings_from(
+    run_settings = settings_from(
         {"stages": ["web_search", "evidence", "coherence", "finalise"], "web_search": {"k": 1}, "coherence": {"k": 3}}
     )
-    run(CoherenceStage, [short, full], context(made, pipeline, text_encoder=encoder))
+    run(CoherenceStage, [short, full], context(run_settings, pipeline, text_encoder=encoder))
     assert len([query for query in pipeline.queries if isinstance(query, str)]) == 1  # the full turn is not asked for
     notes = short._notes
     assert notes["searched_again"] == 1
@@ -285,7 +289,7 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
 def test_a_picture_taken_to_show_something_else_gives_no_image_evidence() -> None:
     hit = ImageHit(0, 0.9, "u", (Entity("Big Ben"),))
     unknown = turn("q", image_hits=(hit,))
-    known = turn("q", image_hits=(hit,), entity=hit.entities[0])
-    run(CoherenceStage, [unknown, known], context(settings(), text_encoder=Axes(q=(1.0, 0.0))))
+    recognised_turn = turn("q", image_hits=(hit,), entity=hit.entities[0])
+    run(CoherenceStage, [unknown, recognised_turn], context(settings(), text_encoder=Axes(q=(1.0, 0.0))))
     assert texts(unknown) == []
-    assert texts(known) == ["This is Big Ben."]
+    assert texts(recognised_turn) == ["This is Big Ben."]

@@ -60,26 +60,27 @@ class Crops:
         ]
 
 
-def searched(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops, Turn]:
+def search_crops(regions: tuple[Detection, ...] = (), **options: Any) -> tuple[Crops, Turn]:
     pipeline = Crops()
-    asked = turn("What is this?", regions=regions)
-    asked.image = Image.effect_noise((960, 1280), 60).convert("RGB")  # crops that look alike would be searched once
-    run(ImageSearch, [asked], context(settings(image_search=options), pipeline))
-    return pipeline, asked
+    dialog_turn = turn("What is this?", regions=regions)
+    # crops that look alike would be searched once
+    dialog_turn.image = Image.effect_noise((960, 1280), 60).convert("RGB")
+    run(ImageSearch, [dialog_turn], context(settings(image_search=options), pipeline))
+    return pipeline, dialog_turn
 
 
 def test_a_picture_that_all_crops_find_is_one_hit() -> None:
-    pipeline, asked = searched(windows=True)
+    pipeline, dialog_turn = search_crops(windows=True)
     assert pipeline.sizes == [(960, 1280), *[(960, 960)] * 3]
-    assert [(hit.index, round(hit.score, 2)) for hit in asked.image_hits] == [(7, 0.48), (960, 0.1)]
-    assert len(searched()[0].sizes) == 1  # off where the preset says nothing
+    assert [(hit.index, round(hit.score, 2)) for hit in dialog_turn.image_hits] == [(7, 0.48), (960, 0.1)]
+    assert len(search_crops()[0].sizes) == 1  # off where the preset says nothing
 
 
 def test_with_windows_duplicate_boxes_are_dropped_and_boxes_come_first() -> None:
     box, alike = Detection(Box(10, 0, 720, 730), "tower", 0.4), Detection(Box(0, 0, 720, 720), "tower", 0.3)
-    pipeline, asked = searched((alike, box), windows=True)
+    pipeline, dialog_turn = search_crops((alike, box), windows=True)
     assert pipeline.sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
-    regions = [view.region for view in asked.views if view.region is not None]
+    regions = [view.region for view in dialog_turn.views if view.region is not None]
     assert regions[0] == box and alike not in regions
     assert overlap(box.box, alike.box) > 0.5
 
@@ -95,24 +96,24 @@ def test_with_windows_duplicate_boxes_are_dropped_and_boxes_come_first() -> None
     ],
 )
 def test_windows_are_those_of_the_released_code(size: tuple[int, int], places: list[int]) -> None:
-    found = windows(*size)
-    assert [round(max(box.left, box.top)) for box in found] == places
-    assert all((box.right - box.left, box.bottom - box.top) == (min(size), min(size)) for box in found)
-    assert all(box.right <= size[0] and box.bottom <= size[1] for box in found)
+    boxes = windows(*size)
+    assert [round(max(box.left, box.top)) for box in boxes] == places
+    assert all((box.right - box.left, box.bottom - box.top) == (min(size), min(size)) for box in boxes)
+    assert all(box.right <= size[0] and box.bottom <= size[1] for box in boxes)
 
 
 def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     box = Detection(Box(10, 0, 720, 730), "tower", 0.4)
-    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
+    assert search_crops((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), *[(960, 960)] * 3]
     monkeypatch.setattr(image_search, "_MAX_CROPS", 2)
-    assert searched((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
+    assert search_crops((box,), windows=True)[0].sizes == [(960, 1280), (710, 730), (960, 960)]
 
 
 # Queries
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("reply", "items"),
     [
         ("Eiffel Tower height\nEiffel Tower opening year", ["Eiffel Tower height", "Eiffel Tower opening year"]),
         ("Here are the queries:\n1. tower height\n2) tower year\n- tower architect", ["tower height", "tower year", "tower architect"]),
@@ -138,8 +139,8 @@ def test_windows_are_searched_though_they_overlap(monkeypatch: pytest.MonkeyPatc
         ("[" * 5000, []),
     ],
 )  # fmt: skip
-def test_lists_are_read_as_models_write_them(reply: str, found: list[str]) -> None:
-    assert parse_list(reply, 8) == found
+def test_lists_are_read_as_models_write_them(reply: str, items: list[str]) -> None:
+    assert parse_list(reply, 8) == items
 
 
 def test_no_more_than_asked_for_and_no_half_query() -> None:
@@ -150,8 +151,8 @@ def test_no_more_than_asked_for_and_no_half_query() -> None:
 
 @given(st.text(max_size=400))
 def test_any_reply_is_read(reply: str) -> None:
-    found = parse_list(reply, 5, cut=True)
-    assert len(found) <= 5 and all(item.strip() and "\n" not in item for item in found)
+    items = parse_list(reply, 5, cut=True)
+    assert len(items) <= 5 and all(item.strip() and "\n" not in item for item in items)
 
 
 def hit(name: str, score: float, index: int = 0) -> ImageHit:
@@ -168,17 +169,17 @@ QUERIES = {
 }
 
 
-def asked_for(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any) -> tuple[ScriptedChat, Turn]:
+def write_queries(reply: str | ChatReply, hits: tuple[ImageHit, ...], **options: Any) -> tuple[ScriptedChat, Turn]:
     chat = ScriptedChat(lambda _: reply)
-    asked = turn("How tall is this?", image_hits=hits)
-    run(Queries, [asked], context(settings(queries={**QUERIES, **options}), chat=chat))
-    return chat, asked
+    dialog_turn = turn("How tall is this?", image_hits=hits)
+    run(Queries, [dialog_turn], context(settings(queries={**QUERIES, **options}), chat=chat))
+    return chat, dialog_turn
 
 
 def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> None:
     hits = (hit("Eiffel Tower", 0.9), hit("Tokyo Tower", 0.8, 1), hit("Big Ben", 0.79, 2), hit("Eiffel Tower", 0.85, 3))
-    chat, asked = asked_for("tower height\ntower builder", hits)
-    assert asked.queries == ("tower height", "tower builder", "Eiffel Tower, Tokyo Tower : How tall is this?")
+    chat, dialog_turn = write_queries("tower height\ntower builder", hits)
+    assert dialog_turn.queries == ("tower height", "tower builder", "Eiffel Tower, Tokyo Tower : How tall is this?")
     (request,) = chat.requests
     assert "took the photo to show: Eiffel Tower, Tokyo Tower." in request.messages[-1].content
     assert "up to 8 different" in request.messages[-1].content and len(request.messages[-1].images) == 1
@@ -186,18 +187,18 @@ def test_several_queries_of_one_reply_and_one_of_all_names_above_the_cut() -> No
 
 def test_the_query_of_names_is_added_only_if_an_entity_is_recognised() -> None:
     eight = "\n".join(f"query number {word}" for word in "abcdefghij")
-    assert len(asked_for(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
-    assert len(asked_for(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
-    again = asked_for("big ben : how tall is this", (hit("Big Ben", 0.9),))[1]
+    assert len(write_queries(eight, (hit("Big Ben", 0.9),))[1].queries) == 9
+    assert len(write_queries(eight, (hit("Big Ben", 0.5),))[1].queries) == 8
+    again = write_queries("big ben : how tall is this", (hit("Big Ben", 0.9),))[1]
     assert again.queries == ("big ben : how tall is this",)  # not twice
     five = tuple(hit(name, 0.9 - index / 100) for index, name in enumerate("ABCDE"))
-    assert asked_for("tower", five)[1].queries[-1] == "A, B, C, D : How tall is this?"
+    assert write_queries("tower", five)[1].queries[-1] == "A, B, C, D : How tall is this?"
 
 
 def test_without_a_reply_the_question_is_searched_for() -> None:
     failed = ChatReply("", "error", error="boom")
-    assert asked_for(failed, ())[1].queries == ("How tall is this?",)
-    assert asked_for(failed, (hit("Big Ben", 0.9),), names=None)[1].queries == ("How tall is this?",)
+    assert write_queries(failed, ())[1].queries == ("How tall is this?",)
+    assert write_queries(failed, (hit("Big Ben", 0.9),), names=None)[1].queries == ("How tall is this?",)
 
 
 # Contexts
@@ -207,7 +208,7 @@ def chunk(text: str) -> Evidence:
     return Evidence(text, "web", "T", retrieval=0.5)
 
 
-def judged(
+def judge_contexts(
     texts: dict[str, float | None], size: tuple[int, int] = (64, 48), **options: Any
 ) -> tuple[ScriptedChat, list[str]]:
     """Each text with the P(yes) that its reply has; None for a reply without probabilities that says neither."""
@@ -220,50 +221,52 @@ def judged(
         return ChatReply("yes", "stop", first_token_probs={"Yes": probability, "No": 1 - probability})
 
     chat = ScriptedChat(say)
-    asked = turn("How tall?", size, evidence=tuple(chunk(text) for text in texts))
-    run(Relevance, [asked], context(settings(relevance=options), chat=chat))
-    return chat, [each.text for each in asked.evidence or ()]
+    dialog_turn = turn("How tall?", size, evidence=tuple(chunk(text) for text in texts))
+    run(Relevance, [dialog_turn], context(settings(relevance=options), chat=chat))
+    return chat, [each.text for each in dialog_turn.evidence or ()]
 
 
 WINNER = {"threshold": 0.6, "k_least": 4}
 
 
 def test_contexts_are_kept_by_the_models_yes_best_first_with_the_picture() -> None:
-    chat, kept = judged({"a": 0.2, "b": 0.9, "c": 0.6, "d": 0.59}, (960, 1280), **WINNER)
-    assert kept == ["b", "c"]
+    chat, contexts = judge_contexts({"a": 0.2, "b": 0.9, "c": 0.6, "d": 0.59}, (960, 1280), **WINNER)
+    assert contexts == ["b", "c"]
     assert chat.batches == [4] and all(len(request.messages[-1].images) == 1 for request in chat.requests)
 
 
 def test_photos_of_other_cameras_keep_at_least_four_and_no_photo_more_than_eight() -> None:
     weak = {name: 0.1 + index / 100 for index, name in enumerate("abcdef")}
-    assert judged(weak, **WINNER)[1] == ["f", "e", "d", "c"]
-    assert judged(weak, (960, 1280), **WINNER)[1] == []
+    assert judge_contexts(weak, **WINNER)[1] == ["f", "e", "d", "c"]
+    assert judge_contexts(weak, (960, 1280), **WINNER)[1] == []
     strong = {name: 0.7 + index / 100 for index, name in enumerate("abcdefghij")}
-    assert judged(strong, **WINNER)[1] == list("jihgfedc")
+    assert judge_contexts(strong, **WINNER)[1] == list("jihgfedc")
 
 
 def test_without_probabilities_the_word_of_a_reply_counts_and_another_reply_is_ignored() -> None:
-    assert judged({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
-    assert judged({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
+    assert judge_contexts({"a": None, "b": 0.7}, k_least=2)[1] == ["b"]
+    assert judge_contexts({"a": None, "b": None})[1] == ["a", "b"]  # nothing was judged: the ranking stays
 
 
 def test_only_pictures_above_the_cut_are_context() -> None:
     hits = (hit("Eiffel Tower", 0.9, 1), hit("Tokyo Tower", 0.8, 2), hit("Big Ben", 0.7, 3))
-    asked = turn("How tall?", image_hits=hits, entity=hits[0].entities[0])
-    run(EvidenceStage, [asked], context(settings(evidence={"k_entities": 30, "min_score": 0.725})))
-    assert [each.title for each in asked.evidence] == ["Eiffel Tower", "Tokyo Tower"]
-    run(EvidenceStage, [asked], context(settings(evidence={"k_entities": 30, "min_score": 0.95})))
-    assert [each.title for each in asked.evidence] == ["Eiffel Tower"]  # the best one in any case
+    dialog_turn = turn("How tall?", image_hits=hits, entity=hits[0].entities[0])
+    run(EvidenceStage, [dialog_turn], context(settings(evidence={"k_entities": 30, "min_score": 0.725})))
+    assert [each.title for each in dialog_turn.evidence] == ["Eiffel Tower", "Tokyo Tower"]
+    run(EvidenceStage, [dialog_turn], context(settings(evidence={"k_entities": 30, "min_score": 0.95})))
+    assert [each.title for each in dialog_turn.evidence] == ["Eiffel Tower"]  # the best one in any case
 
 
 def test_a_context_is_a_whole_snippet_with_its_place_or_a_whole_entity() -> None:
     tower = Entity("Eiffel Tower", {"height": "330 m", "opened": "1889"})
     snippet = "The tower is high.\n\n" + "It was built long ago. " * 60
-    asked = turn("How tall?", image_hits=(ImageHit(1, 0.9, "u", (tower,)),), entity=tower)
-    asked.web_hits = (WebHit("i", 0.5, "Eiffel Tower", snippet, "https://www.example.com/paris/towers/eiffel.html"),)
-    made = RunConfig.read("context_gate", "gpu").settings
-    run(EvidenceStage, [asked], context(made))
-    entity, page = asked.evidence
+    dialog_turn = turn("How tall?", image_hits=(ImageHit(1, 0.9, "u", (tower,)),), entity=tower)
+    dialog_turn.web_hits = (
+        WebHit("i", 0.5, "Eiffel Tower", snippet, "https://www.example.com/paris/towers/eiffel.html"),
+    )
+    preset_settings = RunConfig.read("context_gate", "gpu").settings
+    run(EvidenceStage, [dialog_turn], context(preset_settings))
+    entity, page = dialog_turn.evidence
     assert entity.text == "The height of Eiffel Tower is 330 m. The opened of Eiffel Tower is 1889."
     assert page.title == "example > paris > towers > eiffel: Eiffel Tower" and page.text == snippet
 
@@ -299,32 +302,34 @@ def test_the_preset_from_end_to_end(doubt: float, answer: str) -> None:
 
     pages = {"Lighthouse": "The lighthouse height is 31 metres.", "Soup": "Soup is hot. The builder likes it."}
     pipeline = ScriptedPipeline({(96, 64): ("Lighthouse of Cape", {"height": "31 metres"})}, pages)
-    asked = turn("How tall is this?", (96, 64))
-    made = RunConfig.read("context_gate", "gpu_tuned").settings
-    run_stages([asked], context(made, pipeline, chat=ScriptedChat(say), reranker=WordOverlapReranker()))
-    assert asked.error is None and asked.answer == answer
+    dialog_turn = turn("How tall is this?", (96, 64))
+    preset_settings = RunConfig.read("context_gate", "gpu_tuned").settings
+    run_stages(
+        [dialog_turn], context(preset_settings, pipeline, chat=ScriptedChat(say), reranker=WordOverlapReranker())
+    )
+    assert dialog_turn.error is None and dialog_turn.answer == answer
     queries = [query for query in pipeline.queries if isinstance(query, str)]
     assert queries == ["lighthouse height", "lighthouse builder", "Lighthouse of Cape : How tall is this?"]
-    assert asked.shown[0].score == pytest.approx(0.9)
+    assert dialog_turn.shown[0].score == pytest.approx(0.9)
 
 
 def test_the_judge_reads_the_dialog_and_the_answering_model_the_users_questions_alone() -> None:
-    said: dict[str, str] = {}
+    prompts: dict[str, str] = {}
 
     def say(request: ChatRequest) -> str:
         system = request.messages[0].content
-        said["judge" if "helps to answer" in system else "answer"] = request.messages[-1].content
+        prompts["judge" if "helps to answer" in system else "answer"] = request.messages[-1].content
         return "yes"
 
     history: tuple[Message, ...] = (
         {"role": "user", "content": "What is it?"},
         {"role": "assistant", "content": "A tower."},
     )
-    asked = turn("How tall is it?", history=history, evidence=(chunk("It is 31 metres tall."),))
-    made = RunConfig.read("context_gate", "gpu").settings
-    run_stages([asked], context(made, chat=ScriptedChat(say)), Relevance, Answer)
-    assert "user: What is it?" in said["judge"] and "assistant: A tower." in said["judge"]
-    assert "1. What is it?" in said["answer"] and "A tower." not in said["answer"]
+    dialog_turn = turn("How tall is it?", history=history, evidence=(chunk("It is 31 metres tall."),))
+    preset_settings = RunConfig.read("context_gate", "gpu").settings
+    run_stages([dialog_turn], context(preset_settings, chat=ScriptedChat(say)), Relevance, Answer)
+    assert "user: What is it?" in prompts["judge"] and "assistant: A tower." in prompts["judge"]
+    assert "1. What is it?" in prompts["answer"] and "A tower." not in prompts["answer"]
 
 
 def test_the_public_weights_are_listed_among_the_checkpoints_and_all_but_their_cut_is_as_under_gpu() -> None:

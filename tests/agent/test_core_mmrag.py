@@ -77,8 +77,8 @@ def run_all(turns: list[Turn], settings: Settings, pipeline: Any, chat: Scripted
     return reranker
 
 
-def notes(asked: Turn) -> dict[str, Any]:
-    return {key: value for record in asked.records for key, value in record.notes.items()}
+def notes(dialog_turn: Turn) -> dict[str, Any]:
+    return {key: value for record in dialog_turn.records for key, value in record.notes.items()}
 
 
 FIGURE_2 = (
@@ -92,28 +92,28 @@ def test_one_prompt_in_four_steps(tmp_path: Path) -> None:
     reranker = run_all(batch, load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [4]
     assert reranker.calls == [12]
-    asked = batch[0]
-    assert asked.answer == "August 29, 1970"
-    assert asked.parametric is not None
-    assert asked.parametric.text == "February 9, 1970"
-    assert asked.chosen is not None
-    assert asked.chosen.title == "McDonnell Douglas DC-10"
-    assert asked.entity is asked.chosen.entity
-    seen = notes(asked)
-    assert (seen["prki"], seen["vtki"]) == (True, True)
-    assert (seen["visual_entry"], seen["textual_entry"]) == ("Lockheed L-1011", "McDonnell Douglas DC-10")
+    dialog_turn = batch[0]
+    assert dialog_turn.answer == "August 29, 1970"
+    assert dialog_turn.parametric is not None
+    assert dialog_turn.parametric.text == "February 9, 1970"
+    assert dialog_turn.chosen is not None
+    assert dialog_turn.chosen.title == "McDonnell Douglas DC-10"
+    assert dialog_turn.entity is dialog_turn.chosen.entity
+    turn_notes = notes(dialog_turn)
+    assert (turn_notes["prki"], turn_notes["vtki"]) == (True, True)
+    assert (turn_notes["visual_entry"], turn_notes["textual_entry"]) == ("Lockheed L-1011", "McDonnell Douglas DC-10")
 
 
 def test_pictures_are_shown_and_numbered_and_a_missing_one_leaves_the_text(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: FIGURE_2)
-    asked = turn("q")
-    run_all([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
+    dialog_turn = turn("q")
+    run_all([dialog_turn], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     message = chat.requests[0].messages[-1]
     assert [image.size for image in message.images] == [(64, 48), (10, 10), (12, 10)]  # the photo, A and C
     assert 'Reference A: "Lockheed L-1011"\nPicture: number 2\n"The first flight' in message.content
     assert 'Reference B: "Boeing 747"\n"The first flight' in message.content
     assert 'Reference C: "McDonnell Douglas DC-10"\nPicture: number 3\n' in message.content
-    assert notes(asked)["pictures"] == 2
+    assert notes(dialog_turn)["pictures"] == 2
 
 
 @pytest.mark.parametrize("preset", ["core_mmrag", "core_mmrag_calls"])
@@ -134,13 +134,13 @@ def test_on_a_gpu_every_prompt_shows_one_picture_and_names_what_stands_on_it(tmp
 def test_on_a_gpu_differing_answers_are_reconciled_over_one_picture(tmp_path: Path, cached: tuple[int, ...]) -> None:
     """An engine that allows one picture a prompt refuses two, and then the retrieved answer would stand unreconciled."""
     chat = ScriptedChat(Steps("February 9, 1970", "C", "August 29, 1970", "February 9, 1970"))
-    asked = turn("When did this aircraft make its first flight?")
-    run_all([asked], load_settings("core_mmrag_calls", "gpu"), Planes(tmp_path, cached), chat)
+    dialog_turn = turn("When did this aircraft make its first flight?")
+    run_all([dialog_turn], load_settings("core_mmrag_calls", "gpu"), Planes(tmp_path, cached), chat)
     final = chat.requests[-1].messages[-1]
     assert "From memory: February 9, 1970\nFrom the reference: August 29, 1970" in final.content
     assert [image.size for image in final.images] == [(1120, 1120) if cached else (64, 48)]
     assert ('labelled "Reference" belongs to the reference' in final.content) is bool(cached)
-    assert asked.answer == "February 9, 1970"
+    assert dialog_turn.answer == "February 9, 1970"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +159,10 @@ def test_on_a_gpu_differing_answers_are_reconciled_over_one_picture(tmp_path: Pa
     ],
 )
 def test_replies_of_all_kinds(tmp_path: Path, reply: str | ChatReply, answer: str, entry: int | None) -> None:
-    asked = turn("What country does this island belong to?")
-    run_all([asked], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), ScriptedChat(lambda _: reply))
-    assert asked.answer == answer
-    assert asked.chosen == (asked.entries[entry] if entry is not None else None)
+    dialog_turn = turn("What country does this island belong to?")
+    run_all([dialog_turn], load_settings("core_mmrag", "no overlay"), Planes(tmp_path), ScriptedChat(lambda _: reply))
+    assert dialog_turn.answer == answer
+    assert dialog_turn.chosen == (dialog_turn.entries[entry] if entry is not None else None)
 
 
 class Steps:
@@ -202,7 +202,7 @@ def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str,
 
 
 @pytest.mark.parametrize(
-    ("said", "answer", "calls", "prki"),
+    ("replies", "answer", "calls", "prki"),
     [
         (("February 9, 1970", "C", "August 29, 1970", "August 29, 1970"), "August 29, 1970", 4, True),
         (("December 20, 1957", "B", "August 29, 1970", "December 20, 1957"), "December 20, 1957", 4, True),
@@ -214,15 +214,15 @@ def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str,
     ],
 )
 def test_one_call_for_each_step(
-    tmp_path: Path, said: tuple[str, str, str, str], answer: str, calls: int, prki: bool | None
+    tmp_path: Path, replies: tuple[str, str, str, str], answer: str, calls: int, prki: bool | None
 ) -> None:
-    chat = ScriptedChat(Steps(*said))
+    chat = ScriptedChat(Steps(*replies))
     batch = [turn("When did this aircraft make its first flight?") for _ in range(3)]
     run_all(batch, load_settings("core_mmrag_calls", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [3] * calls
-    assert [asked.answer for asked in batch] == [answer] * 3
+    assert [dialog_turn.answer for dialog_turn in batch] == [answer] * 3
     assert notes(batch[0]).get("prki") is prki
-    assert batch[0].entity is batch[0].entries["ABC".index(said[1])].entity
+    assert batch[0].entity is batch[0].entries["ABC".index(replies[1])].entity
 
 
 def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
@@ -258,42 +258,42 @@ def test_the_scores_choose_where_the_model_names_none() -> None:
 
 def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
-    asked = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
-    made = settings(entries={"k": 2}, limits={"evidence_tokens": 400})
-    run(EntriesStage, [asked, turn("none")], context(made, reranker=ThreeEngines()))
-    assert [one.title for one in asked.entries] == ["Long", "Lockheed L-1011"]
-    assert len(asked.entries[0].text) <= 804
+    dialog_turn = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
+    run_settings = settings(entries={"k": 2}, limits={"evidence_tokens": 400})
+    run(EntriesStage, [dialog_turn, turn("none")], context(run_settings, reranker=ThreeEngines()))
+    assert [one.title for one in dialog_turn.entries] == ["Long", "Lockheed L-1011"]
+    assert len(dialog_turn.entries[0].text) <= 804
     assert entry_text(hits()[2]) == (
         "The first flight of McDonnell Douglas DC-10 is August 29, 1970. The engines of McDonnell Douglas DC-10 is three."
     )
 
 
 @pytest.mark.parametrize(
-    ("budget", "shown"),
+    ("budget", "entry_tokens"),
     [(None, 4500), (3000, 1500), (20000, 4500), (100, 200)],
 )
-def test_entries_share_the_budget_of_the_profile(budget: int | None, shown: int) -> None:
+def test_entries_share_the_budget_of_the_profile(budget: int | None, entry_tokens: int) -> None:
     """Four characters are about a token; the authors cut an article at 4,500."""
     long = [ImageHit(n, 0.9, str(n), (Entity(f"Long {n}", {"story": "word " * 5000}),)) for n in range(2)]
-    asked = turn("q", image_hits=tuple(long))
-    made = settings(limits={"evidence_tokens": budget} if budget else {})
-    run(EntriesStage, [asked], context(made, reranker=ThreeEngines()))
-    assert all(4 * shown - 5 <= len(one.text) <= 4 * shown + 4 for one in asked.entries)
+    dialog_turn = turn("q", image_hits=tuple(long))
+    run_settings = settings(limits={"evidence_tokens": budget} if budget else {})
+    run(EntriesStage, [dialog_turn], context(run_settings, reranker=ThreeEngines()))
+    assert all(4 * entry_tokens - 5 <= len(one.text) <= 4 * entry_tokens + 4 for one in dialog_turn.entries)
 
 
 def test_without_entries_the_model_still_answers() -> None:
     chat = ScriptedChat(lambda _: "Own answer: [blue]\nReference: none\nReference answer:\nFinal answer: blue")
-    asked = turn("What colour is it?", None)
-    run(FourStepsStage, [asked], context(settings(), chat=chat))
-    assert asked.candidate is not None
-    assert asked.candidate.text == "blue"
+    dialog_turn = turn("What colour is it?", None)
+    run(FourStepsStage, [dialog_turn], context(settings(), chat=chat))
+    assert dialog_turn.candidate is not None
+    assert dialog_turn.candidate.text == "blue"
     assert "there is no reference" in chat.requests[0].messages[-1].content
 
 
 def test_a_single_answer_is_not_reconciled_and_a_missing_model_is_noted() -> None:
     def pair(own: str, retrieved: str | None) -> Turn:
-        found = Candidate(retrieved, 0.8) if retrieved else None
-        return turn("q", parametric=Candidate(own, None), candidate=found)
+        candidate = Candidate(retrieved, 0.8) if retrieved else None
+        return turn("q", parametric=Candidate(own, None), candidate=candidate)
 
     alone, both = pair("Italy", None), pair("Italy", "Norway")
     run(Reconcile, [alone], context(settings()))
@@ -306,10 +306,10 @@ def test_a_single_answer_is_not_reconciled_and_a_missing_model_is_noted() -> Non
 
 
 def test_no_picture_folder_is_no_trouble() -> None:
-    asked = turn("q", image_hits=hits())
+    dialog_turn = turn("q", image_hits=hits())
     pipeline = SimpleNamespace(picture_folder=Path("no/such/folder"))
-    run(EntriesStage, [asked], context(settings(), pipeline, reranker=ThreeEngines()))
-    assert [one.image for one in asked.entries] == [None, None, None]
+    run(EntriesStage, [dialog_turn], context(settings(), pipeline, reranker=ThreeEngines()))
+    assert [one.image for one in dialog_turn.entries] == [None, None, None]
 
 
 @pytest.mark.parametrize("preset", ["core_mmrag_one_stage", "core_mmrag_two_stage", "core_mmrag_oracle"])
@@ -318,13 +318,13 @@ def test_the_baselines_show_what_the_paper_shows(tmp_path: Path, preset: str) ->
     chat = ScriptedChat(
         lambda request: "Reference C" if "with one letter" in request.messages[0].content else "August 29, 1970"
     )
-    asked = turn("When did this aircraft make its first flight?")
-    run_all([asked], load_settings(preset, "no overlay"), Planes(tmp_path), chat)
-    assert asked.answer == "August 29, 1970"
+    dialog_turn = turn("When did this aircraft make its first flight?")
+    run_all([dialog_turn], load_settings(preset, "no overlay"), Planes(tmp_path), chat)
+    assert dialog_turn.answer == "August 29, 1970"
     prompts = [request.messages[-1] for request in chat.requests]
-    shown = [[name for name in PLANES if name in prompt.content] for prompt in prompts]
+    planes = [[name for name in PLANES if name in prompt.content] for prompt in prompts]
     pictures = [len(prompt.images) for prompt in prompts]
-    assert (shown, pictures) == {
+    assert (planes, pictures) == {
         "core_mmrag_one_stage": ([[*PLANES]], [3]),  # the photo, and the two pictures that the cache has
         "core_mmrag_two_stage": ([[*PLANES], ["McDonnell Douglas DC-10"]], [1, 1]),
         "core_mmrag_oracle": ([["Lockheed L-1011"]], [2]),

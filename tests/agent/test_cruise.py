@@ -78,55 +78,55 @@ class TowerReranker:
 
     def score(self, pairs):  # type: ignore[no-untyped-def]
         self.pairs += pairs
-        known = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
-        return np.array(known, dtype=np.float32)
+        scores = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
+        return np.array(scores, dtype=np.float32)
 
 
-def published() -> Settings:
+def load_published() -> Settings:
     return load_settings("cruise", "no overlay")
 
 
 @pytest.fixture
-def ran() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline]:
+def batch_run() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline]:
     small, large, reranker = ScriptedChat(say), ScriptedChat(say), TowerReranker()
     pipeline = ScriptedPipeline({(64, 48): ("Eiffel Tower", TOWER)}, PAGES)
     turns = [turn(question) for question in CASES]
-    run_stages(turns, context(published(), pipeline, small_chat=small, chat=large, reranker=reranker))
+    run_stages(turns, context(load_published(), pipeline, small_chat=small, chat=large, reranker=reranker))
     return {item.query: item for item in turns}, small, large, reranker, pipeline
 
 
 @pytest.mark.parametrize("question", CASES)
 def test_each_branch_ends_as_algorithm_1_says(
-    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline], question: str
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline], question: str
 ) -> None:
-    turns, case = ran[0], CASES[question]
+    turns, case = batch_run[0], CASES[question]
     assert turns[question].error is None
     assert turns[question].answer == case.answer
     assert turns[question].records[-1].notes.get("branch") == case.branch
 
 
 def test_a_batch_costs_one_call_of_each_kind(
-    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
 ) -> None:
-    _, small, large, _, _ = ran
+    _, small, large, _, _ = batch_run
     assert small.batches == [10]  # flags
     # summaries of what is searched; both answers; the judge and the chain for all but the one that does not know
     assert large.batches == [8, 20, 9, 9]
 
 
 def test_what_needs_no_external_knowledge_is_not_searched(
-    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
 ) -> None:
-    turns, _, _, _, pipeline = ran
+    turns, _, _, _, pipeline = batch_run
     colour = turns["What colour is it?"]
     assert (colour.evidence, colour.image_hits, colour.summary) == ((), (), "")
     assert not any("colour" in query for query in pipeline.queries if isinstance(query, str))
 
 
 def test_query_and_summary_are_searched_and_reranked_together(
-    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
 ) -> None:
-    _, _, _, reranker, pipeline = ran
+    _, _, _, reranker, pipeline = batch_run
     expanded = "How high is the tower? A tower beside a river."  # eq. 2
     assert expanded in pipeline.queries
     assert {query for query, _ in reranker.pairs if query.startswith("How high is the tower? ")} == {expanded}
@@ -140,9 +140,9 @@ def test_query_and_summary_are_searched_and_reranked_together(
 
 
 def test_the_context_is_numbered(
-    ran: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
 ) -> None:
-    informed = [request for request in ran[2].requests if "[Info 1]" in request.messages[-1].content]
+    informed = [request for request in batch_run[2].requests if "[Info 1]" in request.messages[-1].content]
     assert informed
     first, second = (
         '[Info 1] "Eiffel Tower": "The height of Eiffel Tower is 330 m."',
@@ -153,8 +153,8 @@ def test_the_context_is_numbered(
 
 def test_both_answers_differ_only_by_evidence_and_without_it_the_second_is_sampled() -> None:
     chat = ScriptedChat(lambda request: "a")
-    known, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
-    run(DualAnswer, [known, unknown], context(published(), chat=chat))
+    evidence_turn, unknown = turn("q", evidence=(Evidence("fact", "kg", "t"),)), turn("q", evidence=())
+    run(DualAnswer, [evidence_turn, unknown], context(load_published(), chat=chat))
     informed, plain, first, probe = chat.requests
     assert '[Info 1] "t": "fact"' in informed.messages[-1].content
     assert "Info" not in plain.messages[-1].content
@@ -173,15 +173,18 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
         def score(self, pairs):  # type: ignore[no-untyped-def]
             return np.array([float(passage) for _, passage in pairs], dtype=np.float64)
 
-    def kept(*scores: str) -> tuple[list[str], float]:
-        asked = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
-        run_stages([asked], context(published(), reranker=Fixed()), Rerank)
-        return [chunk.text for chunk in asked.evidence], asked.records[-1].notes["threshold"]
+    def apply_threshold(*scores: str) -> tuple[list[str], float]:
+        dialog_turn = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
+        run_stages([dialog_turn], context(load_published(), reranker=Fixed()), Rerank)
+        return [chunk.text for chunk in dialog_turn.evidence], dialog_turn.records[-1].notes["threshold"]
 
-    assert kept("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
-    assert kept("0.9", "0.2", "0.1") == (["0.9", "0.2", "0.1"], pytest.approx(0.1))  # 0.2 - 1.5 * 0.1 = 0.05: tau
-    assert kept("0.09", "0.05") == ([], pytest.approx(0.1))
-    assert kept() == ([], pytest.approx(0.1))
+    assert apply_threshold("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
+    assert apply_threshold("0.9", "0.2", "0.1") == (
+        ["0.9", "0.2", "0.1"],
+        pytest.approx(0.1),
+    )  # 0.2 - 1.5 * 0.1 = 0.05: tau
+    assert apply_threshold("0.09", "0.05") == ([], pytest.approx(0.1))
+    assert apply_threshold() == ([], pytest.approx(0.1))
 
 
 @pytest.mark.parametrize(
@@ -189,22 +192,22 @@ def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
     [((), IDK), (("chain_of_verification",), IDK), (("chain_of_verification", "consistency"), "330 m")],
 )
 def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected: str) -> None:
-    settings = published().without(without) if without else published()
+    settings = load_published().without(without) if without else load_published()
     question = "How tall is the tower?"  # the judge says no
-    asked = turn(question)
+    dialog_turn = turn(question)
     models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
-    run_stages([asked], context(settings, ScriptedPipeline({}, PAGES), **models))
-    assert asked.answer == expected
+    run_stages([dialog_turn], context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert dialog_turn.answer == expected
 
 
 def test_answers_are_withheld_if_their_check_failed_or_had_no_time() -> None:
-    settings = published()
-    asked = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
+    settings = load_published()
+    dialog_turn = turn("q", candidate=Candidate("x", 0.9), parametric=Candidate("x", 0.9))
     about = context(settings, seconds=0.0, chat=ScriptedChat(lambda _: "yes"))
-    run_stages([asked], about, Consistency, VerificationChain, Finalise)
-    assert (asked.records[0].status, asked.records[0].cause) == ("skipped", "time")
-    assert asked.records[2].notes["branch"] == "unsure"
-    assert asked.answer == IDK
+    run_stages([dialog_turn], about, Consistency, VerificationChain, Finalise)
+    assert (dialog_turn.records[0].status, dialog_turn.records[0].cause) == ("skipped", "time")
+    assert dialog_turn.records[2].notes["branch"] == "unsure"
+    assert dialog_turn.answer == IDK
 
 
 def broken(request: ChatRequest) -> ChatReply:
@@ -213,26 +216,26 @@ def broken(request: ChatRequest) -> ChatReply:
 
 @pytest.mark.parametrize("say_what", [broken, lambda _: ChatReply("", "abort"), lambda _: "ß%&"])
 def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest], str | ChatReply]) -> None:
-    settings = published()
-    asked, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
+    settings = load_published()
+    photo_turn, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
     models = {"small_chat": ScriptedChat(say_what), "chat": ScriptedChat(say_what), "reranker": TowerReranker()}
-    run_stages([asked, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
-    assert (asked.answer, blind.answer) == (IDK, IDK)
+    run_stages([photo_turn, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
+    assert (photo_turn.answer, blind.answer) == (IDK, IDK)
 
 
 def test_an_empty_batch_is_no_trouble() -> None:
-    settings = published()
+    settings = load_published()
     models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
     run_stages([], context(settings, ScriptedPipeline({}, PAGES), **models))
 
 
 def test_a_picture_without_question_or_history_is_survived() -> None:
-    settings = published()
+    settings = load_published()
     models = {
         "small_chat": ScriptedChat(lambda _: ""),
         "chat": ScriptedChat(lambda _: ""),
         "reranker": TowerReranker(),
     }
-    asked = Turn(query="", image=Image.new("RGB", (64, 48)))
-    run_stages([asked], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
-    assert asked.answer == IDK
+    dialog_turn = Turn(query="", image=Image.new("RGB", (64, 48)))
+    run_stages([dialog_turn], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
+    assert dialog_turn.answer == IDK

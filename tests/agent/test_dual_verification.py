@@ -33,10 +33,10 @@ SURE, UNSURE = (math.log(0.9), math.log(0.9)), (math.log(0.9), math.log(0.09))
 def test_the_bounds_hold_for_answer_and_judgement_and_the_line_for_the_answer(
     options: dict[str, Any], judging: tuple[float, ...] | None, approved: bool
 ) -> None:
-    asked = turn("a", candidate=Candidate("330 m", None, SURE))
+    dialog_turn = turn("a", candidate=Candidate("330 m", None, SURE))
     chat = ScriptedChat(lambda _: ChatReply("Reason: fine.\nResponse: Correct Answer", "stop", judging))
-    run(Verify, [asked], context(settings_from({"stages": ["verify", "finalise"], "verify": options}), chat=chat))
-    assert asked.verification.white_box is approved
+    run(Verify, [dialog_turn], context(settings_from({"stages": ["verify", "finalise"], "verify": options}), chat=chat))
+    assert dialog_turn.verification.white_box is approved
     assert chat.requests[0].logprobs
 
 
@@ -64,17 +64,17 @@ NINE_SURE = (math.log(0.95),) * 9
 LOW = (math.log(0.6),) * 9  # of geometric mean 0.6: below the published 0.7
 
 
-def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Draft | None = None) -> Turn:
+def decide(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Draft | None = None) -> Turn:
     """What ``best`` makes of a verdict where it has no gate."""
-    asked = turn("How tall is it?", candidate=Candidate("330 m", None, logprobs), draft=draft)
+    dialog_turn = turn("How tall is it?", candidate=Candidate("330 m", None, logprobs), draft=draft)
     settings = load_settings("best", "gpu")
     assert settings.lacks_gate
-    run_stages([asked], context(settings, chat=ScriptedChat(lambda _: reply)), Verify, Finalise)
-    return asked
+    run_stages([dialog_turn], context(settings, chat=ScriptedChat(lambda _: reply)), Verify, Finalise)
+    return dialog_turn
 
 
 @pytest.mark.parametrize(
-    ("said", "alternatives", "answer"),
+    ("verdict_text", "alternatives", "answer"),
     [
         ("yes", {"yes": 0.60, "Yes": 0.36, "no": 0.03}, "330 m"),  # one word in two spellings
         ("Yes", {"Yes": 0.65, "No": 0.34}, "330 m"),
@@ -87,12 +87,12 @@ def decided(reply: ChatReply, logprobs: tuple[float, ...] = NINE_SURE, draft: Dr
     ],
 )
 def test_a_verdict_of_one_word_counts_by_all_its_spellings(
-    said: str, alternatives: dict[str, float] | None, answer: str
+    verdict_text: str, alternatives: dict[str, float] | None, answer: str
 ) -> None:
     logprobs = None if alternatives is None else (math.log(max(alternatives.values())),)
-    asked = decided(ChatReply(said, "stop", logprobs, first_token_probs=alternatives))
-    assert asked.answer == answer
-    assert asked.verification.white_box is True  # the answer's own tokens, whatever the verdict's
+    dialog_turn = decide(ChatReply(verdict_text, "stop", logprobs, first_token_probs=alternatives))
+    assert dialog_turn.answer == answer
+    assert dialog_turn.verification.white_box is True  # the answer's own tokens, whatever the verdict's
 
 
 YES = ChatReply("yes", "stop", (math.log(0.9),), first_token_probs={"yes": 0.9, "no": 0.1})
@@ -115,11 +115,11 @@ SAME, OTHER = Draft((), None, "It is 330 m tall."), Draft((), None, "96 m")
 def test_a_draft_that_says_the_same_outweighs_low_probabilities(
     reply: ChatReply, logprobs: tuple[float, ...], draft: Draft | None, answer: str
 ) -> None:
-    asked = decided(reply, logprobs, draft)
-    assert asked.answer == answer
-    known = draft is not None and draft.answer != IDK
-    signal = asked.signals.get("agreement")
-    assert (None if signal is None else signal.value) == (float(draft is SAME) if known else None)
+    dialog_turn = decide(reply, logprobs, draft)
+    assert dialog_turn.answer == answer
+    has_draft_answer = draft is not None and draft.answer != IDK
+    signal = dialog_turn.signals.get("agreement")
+    assert (None if signal is None else signal.value) == (float(draft is SAME) if has_draft_answer else None)
 
 
 def test_the_short_verdict_of_qa_dragon_is_as_sure_as_its_long_one() -> None:
@@ -127,8 +127,8 @@ def test_the_short_verdict_of_qa_dragon_is_as_sure_as_its_long_one() -> None:
     settings = load_settings("qa_dragon", "gpu")
     for short in (False, True):
         sure = (math.log(0.66),) if short else (*NINE_SURE, math.log(0.66))
-        said = "Yes" if short else "Reason: it says so.\nResponse: Correct"
-        chat = ScriptedChat(lambda _, said=said, sure=sure: ChatReply(said, "stop", sure))  # type: ignore[misc]
-        asked = turn("a", candidate=Candidate("330 m", None, NINE_SURE), shown=(Evidence("330 m", "web", "t"),))
-        run_stages([asked], dataclasses.replace(context(settings, chat=chat), short=short), Verify, Finalise)
-        assert asked.answer == "330 m"
+        reply_text = "Yes" if short else "Reason: it says so.\nResponse: Correct"
+        chat = ScriptedChat(lambda _, reply_text=reply_text, sure=sure: ChatReply(reply_text, "stop", sure))  # type: ignore[misc]
+        dialog_turn = turn("a", candidate=Candidate("330 m", None, NINE_SURE), shown=(Evidence("330 m", "web", "t"),))
+        run_stages([dialog_turn], dataclasses.replace(context(settings, chat=chat), short=short), Verify, Finalise)
+        assert dialog_turn.answer == "330 m"

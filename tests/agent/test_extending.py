@@ -17,7 +17,7 @@ from agents.settings.presets import load_settings
 from agents.settings.stage_needs import list_roles
 from agents.stages import __main__ as stages
 from agents.turn import IDK, Candidate, Turn
-from tests.agent.scripted import ScriptedChat, context, pipeline_of, turn
+from tests.agent.scripted import ScriptedChat, build_pipeline, context, turn
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 PROFILE = re.findall(r"^```toml\n(\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -62,7 +62,7 @@ def shorten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(turns: list[Turn], chat: ScriptedChat, **changes: Any) -> list[Turn]:
         parts = context(load_settings("own", "embedded", tmp_path, **changes), chat=chat)
         assert list_roles(parts.settings, parts.prompts) == ("chat",)
-        return pipeline_of(parts).run(turns, parts.deadline)
+        return build_pipeline(parts).run(turns, parts.deadline)
 
     return run
 
@@ -109,10 +109,12 @@ def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
 
 def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "overlap.toml").write_text(PROFILE, encoding="utf-8")
-    made = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
+    reranker_class = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
     line = re.search(r'`"(word-overlap)": "agents\.models\.rerankers\.word_overlap:(\w+)",`', PAGE)
-    assert line is not None and line[2] == made.__name__
-    monkeypatch.setitem(sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=made))
+    assert line is not None and line[2] == reranker_class.__name__
+    monkeypatch.setitem(
+        sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=reranker_class)
+    )
     monkeypatch.setitem(KINDS, line[1], f"agents.models.rerankers.word_overlap:{line[2]}")
     reranker = ModelRegistry(tmp_path).load(load_profile("overlap", tmp_path).models["reranker"])
     # Of "which tower is high" the words of four letters are which, tower and high; the passage holds one.
@@ -167,17 +169,17 @@ def brevity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_rule_from_outside_withholds_an_answer_and_says_why(
     brevity: Path, overrides: list[str], words: int, reason: str | None
 ) -> None:
-    asked = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
+    dialog_turn = turn("How tall?", candidate=Candidate(" ".join(["so"] * words), None, idk=0.5), real_time=True)
     parts = context(load_settings("own", "embedded", brevity, overrides=overrides))
-    [asked] = pipeline_of(parts).run([asked], parts.deadline)
-    decision = asked.records[-1].decision
-    assert decision is not None and asked.error is None
+    [dialog_turn] = build_pipeline(parts).run([dialog_turn], parts.deadline)
+    decision = dialog_turn.records[-1].decision
+    assert decision is not None and dialog_turn.error is None
     assert (decision.ruled_out, decision.reason, decision.given) == (reason, reason, reason is None)
-    assert (asked.answer == IDK) == (reason is not None)
+    assert (dialog_turn.answer == IDK) == (reason is not None)
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "message"),
     [
         ("finalise.rules.brevity.max_words=few", r"finalise\.rules.*brevity: max_words: .*integer; known: max_words"),
         ("finalise.rules.brevity.least=3", r"finalise\.rules.*brevity: least: .*known: max_words"),
@@ -187,7 +189,7 @@ def test_a_rule_from_outside_withholds_an_answer_and_says_why(
         ("finalise.rules=3", r"finalise\.rules"),
     ],
 )
-def test_a_rule_that_cannot_decide_is_refused_before_anything_runs(brevity: Path, override: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said) as error:
+def test_a_rule_that_cannot_decide_is_refused_before_anything_runs(brevity: Path, override: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as error:
         load_settings("own", "embedded", brevity, overrides=[override])
     assert "\n" not in str(error.value)

@@ -13,14 +13,14 @@ from tests.agent.scripted import context, run, turn
 
 
 def finalise(settings: FinaliseOptions, **fields: object) -> tuple[str, Decision, StageRecord]:
-    asked = turn("Who?")
+    dialog_turn = turn("Who?")
     for name, value in fields.items():
-        setattr(asked, name, value)
-    run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": settings})))
-    asked.close_stage("finalise", 0.0)
-    [record] = asked.records
+        setattr(dialog_turn, name, value)
+    run(Finalise, [dialog_turn], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    dialog_turn.close_stage("finalise", 0.0)
+    [record] = dialog_turn.records
     assert record.decision is not None
-    return asked.answer, record.decision, record
+    return dialog_turn.answer, record.decision, record
 
 
 HELD = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)

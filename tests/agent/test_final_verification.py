@@ -115,7 +115,10 @@ def test_an_answer_stands_only_where_the_checks_agree(
     real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None
 ) -> None:
     given_out = stands(branch(real_time, retrieval, context, consistent, confidence))
-    needed = 0.9 if context else 1.0
+    min_confidence = 0.9 if context else 1.0
     assert given_out == (
-        consistent is True and confidence is not None and confidence >= needed and not (real_time and retrieval < 0.1)
+        consistent is True
+        and confidence is not None
+        and confidence >= min_confidence
+        and not (real_time and retrieval < 0.1)
     )

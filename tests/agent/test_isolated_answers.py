@@ -57,9 +57,9 @@ def test_what_a_source_does_not_hold_is_not_its_vote() -> None:
     chat = ScriptedChat(
         lambda request: ChatReply("7 m" if "rises" in request.messages[-1].content else "330 m", "stop")
     )
-    made = asked(ROW, PAGE)
-    run(IsolatedAnswers, [made], context(load_settings("best", "embedded"), chat=chat))
-    assert made.votes == SourceVotes(GRAPH_VOTES, 0, None)
+    dialog_turn = make_turn(ROW, PAGE)
+    run(IsolatedAnswers, [dialog_turn], context(load_settings("best", "embedded"), chat=chat))
+    assert dialog_turn.votes == SourceVotes(GRAPH_VOTES, 0, None)
 
 
 @given(st.lists(st.sampled_from(["330 m", "40 m", "7 m", IDK])), st.integers(1, 3))
@@ -72,18 +72,18 @@ def test_k_planted_sources_change_the_lead_by_k_at_most(honest: list[str], plant
 
 def test_one_call_asks_each_source_of_the_batch_without_the_dialog() -> None:
     def say(request: ChatRequest) -> ChatReply:
-        shown = request.messages[-1].content
-        assert "earlier order" not in shown
-        assert ("330 m." in shown) + ("40 m." in shown) + (
-            "It rises" in shown
+        prompt = request.messages[-1].content
+        assert "earlier order" not in prompt
+        assert ("330 m." in prompt) + ("40 m." in prompt) + (
+            "It rises" in prompt
         ) <= 2  # the row and the page hold the same number
-        return ChatReply("40 m" if "40 m" in shown else "330 m", "stop")
+        return ChatReply("40 m" if "40 m" in prompt else "330 m", "stop")
 
     chat = ScriptedChat(say)
     history = ({"role": "assistant", "content": "earlier order"},)
-    several = asked(ROW, ROOF, PAGE, PLANTED, history=history)
-    single, refused = asked(ROW, ROOF), asked(ROW, PAGE, answer=IDK)
-    stepped = asked(ROW, PAGE)
+    several = make_turn(ROW, ROOF, PAGE, PLANTED, history=history)
+    single, refused = make_turn(ROW, ROOF), make_turn(ROW, PAGE, answer=IDK)
+    stepped = make_turn(ROW, PAGE)
     stepped.candidate = Candidate("330 m", None, stepwise=True)
     run(IsolatedAnswers, [several, single, refused, stepped], context(load_settings("best", "embedded"), chat=chat))
     assert chat.batches == [3]  # the graph, two pages
@@ -95,14 +95,14 @@ def test_a_failed_reply_does_not_vote_and_is_told() -> None:
     chat = ScriptedChat(
         lambda request: ChatReply("", "error") if "40 m" in request.messages[-1].content else ChatReply("330 m", "stop")
     )
-    made = asked(ROW, PLANTED)
-    run(IsolatedAnswers, [made], context(load_settings("best", "embedded"), chat=chat))
-    assert made.votes == SourceVotes(GRAPH_VOTES, 0, None)
-    assert "isolated_answers" in (made.error or "")
+    dialog_turn = make_turn(ROW, PLANTED)
+    run(IsolatedAnswers, [dialog_turn], context(load_settings("best", "embedded"), chat=chat))
+    assert dialog_turn.votes == SourceVotes(GRAPH_VOTES, 0, None)
+    assert "isolated_answers" in (dialog_turn.error or "")
 
 
 @pytest.mark.parametrize(
-    ("votes", "given"),
+    ("votes", "expected"),
     [
         (SourceVotes(1, 1, "40 m"), [True, False]),
         (SourceVotes(1, GRAPH_VOTES, "40 m"), [False, False]),
@@ -111,15 +111,15 @@ def test_a_failed_reply_does_not_vote_and_is_told() -> None:
         (None, [True, True]),
     ],
 )
-def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, given: list[bool]) -> None:
-    said = []
+def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, expected: list[bool]) -> None:
+    outcomes = []
     for lead in (0, 1):
         settings = settings_from({"stages": ["finalise"], "finalise": {"min_lead": lead}})
-        made = asked(ROW, PLANTED)
-        made.votes = votes
-        run(Finalise, [made], context(settings))
-        said.append(made.answer != IDK)
-    assert said == given
+        dialog_turn = make_turn(ROW, PLANTED)
+        dialog_turn.votes = votes
+        run(Finalise, [dialog_turn], context(settings))
+        outcomes.append(dialog_turn.answer != IDK)
+    assert outcomes == expected
 
 
 def test_the_rule_brings_its_stage() -> None:
@@ -129,5 +129,5 @@ def test_the_rule_brings_its_stage() -> None:
     assert "isolated_answers" in load_settings("best", "embedded_batch").stages
 
 
-def asked(*shown: Evidence, answer: str = "330 m", history: tuple[dict[str, str], ...] = ()) -> Turn:
-    return turn(QUESTION, evidence=shown, shown=shown, candidate=Candidate(answer, None), history=history)
+def make_turn(*chunks: Evidence, answer: str = "330 m", history: tuple[dict[str, str], ...] = ()) -> Turn:
+    return turn(QUESTION, evidence=chunks, shown=chunks, candidate=Candidate(answer, None), history=history)

@@ -43,8 +43,8 @@ LOOK = Look("web", "red car", "Nissan GT-R (R35)", ("Nissan GT-R R35 top speed",
 
 
 def settings(**tables: object) -> Settings:
-    by = {"tools": {"by": "look"}, "objects": {"by": "look"}}
-    return settings_from({"stages": ["finalise"], **by, **tables})
+    look_tables = {"tools": {"by": "look"}, "objects": {"by": "look"}}
+    return settings_from({"stages": ["finalise"], **look_tables, **tables})
 
 
 def reply(finish: str = "stop", **fields: object) -> ChatReply:
@@ -77,15 +77,15 @@ def test_a_cut_reply_keeps_only_complete_values(finish: Any) -> None:
     text = json.dumps(SAID)
     whole = read(LOOK_FORM, ChatReply(text, finish)).value
     assert whole == read(LOOK_FORM, ChatReply(text, "stop")).value
-    found = [read(LOOK_FORM, ChatReply(text[:end], finish)).value for end in range(len(text))]
-    for each in found:
+    looks = [read(LOOK_FORM, ChatReply(text[:end], finish)).value for end in range(len(text))]
+    for each in looks:
         assert each.look.object in (None, whole.look.object) and each.look.name in (None, whole.look.name)
         assert each.look.needs in (None, whole.look.needs) and each.draft in (None, whole.draft)
         assert each.look.queries == whole.look.queries[: len(each.look.queries)]
         assert each.text in ("", "GT-R", whole.text)
-    half = found[text.index(" specifications")]
+    half = looks[text.index(" specifications")]
     assert (half.look, half.draft) == (replace(whole.look, queries=whole.look.queries[:1]), None)
-    assert found[text.index(" km/h")] == replace(whole, text="GT-R")
+    assert looks[text.index(" km/h")] == replace(whole, text="GT-R")
 
 
 def test_a_look_is_short_and_says_first_what_the_searches_need() -> None:
@@ -104,11 +104,11 @@ def test_any_text_can_be_read(text: str) -> None:
 
 def test_all_pictures_are_looked_at_in_one_call_and_rules_fill_what_is_left_open() -> None:
     chat = ScriptedChat(lambda request: json.dumps({**SAID, "needs": "", "object": ""}))
-    seen, words = turn("How fast is this car?"), turn("When was Tesla founded?", None)
-    run(LookFirst, [seen, words, turn("What does the sign say?")], context(settings(), chat=chat))
+    photo_turn, words = turn("How fast is this car?"), turn("When was Tesla founded?", None)
+    run(LookFirst, [photo_turn, words, turn("What does the sign say?")], context(settings(), chat=chat))
     assert chat.batches == [2]
-    assert seen.look == replace(LOOK, name="Nissan GT-R", needs="both", object="car")
-    assert (seen.summary, seen.draft and seen.draft.object_name) == (SAID["text"], "Nissan GT-R")
+    assert photo_turn.look == replace(LOOK, name="Nissan GT-R", needs="both", object="car")
+    assert (photo_turn.summary, photo_turn.draft and photo_turn.draft.object_name) == (SAID["text"], "Nissan GT-R")
     assert words.draft is None
 
 
@@ -118,9 +118,9 @@ def test_without_time_or_eyes_nothing_is_asked() -> None:
         context(settings(look={"by": "rules"}), chat=chat),
         replace(context(settings(), chat=chat, seconds=3.0), short=True),
     ):
-        asked = turn("How fast is this car?")
-        run(LookFirst, [asked], parts)
-        assert (asked.look, asked.draft, chat.batches) == (Look("both", "car"), None, [])
+        dialog_turn = turn("How fast is this car?")
+        run(LookFirst, [dialog_turn], parts)
+        assert (dialog_turn.look, dialog_turn.draft, chat.batches) == (Look("both", "car"), None, [])
 
 
 def test_with_less_time_the_model_looks_in_half_as_many_words() -> None:
@@ -128,10 +128,10 @@ def test_with_less_time_the_model_looks_in_half_as_many_words() -> None:
     text = json.dumps({**SAID, "name": "Nissan GT-R"})
     chat = ScriptedChat(lambda request: ChatReply(text[: text.index(" specifications")], "length"))
     parts = replace(context(settings(), chat=chat, seconds=5.0), short=True, shorten=lambda tokens: tokens // 2)
-    asked = turn("How fast is this?")
-    run(LookFirst, [asked], parts)
+    dialog_turn = turn("How fast is this?")
+    run(LookFirst, [dialog_turn], parts)
     assert chat.requests[0].max_tokens == 48
-    assert (asked.look, asked.draft) == (replace(LOOK, name="Nissan GT-R", queries=LOOK.queries[:1]), None)
+    assert (dialog_turn.look, dialog_turn.draft) == (replace(LOOK, name="Nissan GT-R", queries=LOOK.queries[:1]), None)
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs
     assert judge_by_rules(turn(question, needs_image=needs_image)).needs == needs
 
 
-def routed(question: str, look: Look, draft: Draft | None) -> Turn:
-    asked = turn(question, look=look, draft=draft)
-    run_stages([asked], context(settings()), RouteStage, ToolRouter, Objects)
-    return asked
+def route_turn(question: str, look: Look, draft: Draft | None) -> Turn:
+    dialog_turn = turn(question, look=look, draft=draft)
+    run_stages([dialog_turn], context(settings()), RouteStage, ToolRouter, Objects)
+    return dialog_turn
 
 
 DOUBT = Draft((), None, "I don't know")
@@ -179,20 +179,20 @@ SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nis
 def test_route_and_tools_follow_from_the_look(
     question: str, needs: Any, draft: Draft | None, route: str, tools: Tools
 ) -> None:
-    asked = routed(question, replace(LOOK, needs=needs), draft)
-    assert (asked.route, asked.tools) == (route, tools)
+    dialog_turn = route_turn(question, replace(LOOK, needs=needs), draft)
+    assert (dialog_turn.route, dialog_turn.tools) == (route, tools)
 
 
 def test_the_detector_is_told_the_object_that_was_seen() -> None:
-    asked = routed("Who built the thing on the left?", replace(LOOK, needs="both"), None)
-    assert (asked.target.phrase, asked.target.position) == ("red car", "left")
-    assert routed("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
+    dialog_turn = route_turn("Who built the thing on the left?", replace(LOOK, needs="both"), None)
+    assert (dialog_turn.target.phrase, dialog_turn.target.position) == ("red car", "left")
+    assert route_turn("Who built this car?", replace(LOOK, needs="both", object=None), None).target.phrase == "car"
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
+    ("name", "entity_name"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
 )
-def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, chosen: str) -> None:
+def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, entity_name: str) -> None:
     class Words:
         name = "words"
 
@@ -200,18 +200,18 @@ def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name:
             return np.zeros((len(texts), 2), dtype=np.float32)
 
     hits = (hit("Porsche 911", 0.84), hit("Nissan GT-R", 0.80))
-    asked = turn("Who built this car?", look=replace(LOOK, name=name), views=(View(None, hits),))
-    run(SelectEntity, [asked], context(settings(), text_encoder=Words()))
-    assert asked.entity_name == chosen
+    dialog_turn = turn("Who built this car?", look=replace(LOOK, name=name), views=(View(None, hits),))
+    run(SelectEntity, [dialog_turn], context(settings(), text_encoder=Words()))
+    assert dialog_turn.entity_name == entity_name
 
 
 def hit(name: str, score: float) -> ImageHit:
     return ImageHit(hash(name), score, "", (Entity(name, {}),))
 
 
-def queries(asked: Turn, **options: object) -> tuple[str, ...]:
-    run(Queries, [asked], context(settings(queries={"min_score": 0.8, "k": 6, **options})))
-    return asked.queries
+def queries(dialog_turn: Turn, **options: object) -> tuple[str, ...]:
+    run(Queries, [dialog_turn], context(settings(queries={"min_score": 0.8, "k": 6, **options})))
+    return dialog_turn.queries
 
 
 def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the_photo() -> None:
@@ -228,19 +228,19 @@ def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the
 @pytest.mark.parametrize("short", [False, True])
 def test_an_unsure_entity_is_named_if_nothing_else_has_a_name(look: Look | None, short: bool) -> None:
     """Where there was no time for the model to look, the question alone would find anything."""
-    asked = turn("What is the price of this?", look=look, entity=Entity("Porsche 911", {}), entity_score=0.79)
+    dialog_turn = turn("What is the price of this?", look=look, entity=Entity("Porsche 911", {}), entity_score=0.79)
     parts = context(settings(queries={"min_score": 0.8}))
-    run(Queries, [asked], replace(parts, short=short))
-    assert asked.queries[0] == "What is the price of this? (Porsche 911)"
+    run(Queries, [dialog_turn], replace(parts, short=short))
+    assert dialog_turn.queries[0] == "What is the price of this? (Porsche 911)"
 
 
 def test_evidence_is_ranked_by_the_queries_of_the_look_too() -> None:
     page = Evidence("The Nissan GT-R reaches a top speed of 315 km/h.", "web", "Nissan GT-R")
     other = Evidence("How fast a bird flies is hard to say.", "web", "Birds")
-    asked = turn("How fast is this?", look=LOOK, evidence=(other, page))
+    dialog_turn = turn("How fast is this?", look=LOOK, evidence=(other, page))
     overlap = WordOverlapReranker()
-    run(TwoStageRerank, [asked], context(settings(), coarse_reranker=overlap, fine_reranker=overlap))
-    assert asked.evidence is not None and asked.evidence[0].title == "Nissan GT-R"
+    run(TwoStageRerank, [dialog_turn], context(settings(), coarse_reranker=overlap, fine_reranker=overlap))
+    assert dialog_turn.evidence is not None and dialog_turn.evidence[0].title == "Nissan GT-R"
 
 
 def test_best_gives_no_draft_unverified() -> None:
@@ -248,11 +248,11 @@ def test_best_gives_no_draft_unverified() -> None:
     chat = ScriptedChat(
         lambda request: "yes" if request.messages[-1].content.startswith("Is the proposed") else "Stop."
     )
-    asked = turn("What does the sign say?", route="direct", draft=Draft((), None, "Stopp"))
+    dialog_turn = turn("What does the sign say?", route="direct", draft=Draft((), None, "Stopp"))
     parts = replace(context(load_settings("best", "gpu"), chat=chat), prompts=PromptLibrary(PROMPTS, sees=True))
-    run_stages([asked], parts, Answer, Verify)
-    assert asked.candidate is not None and asked.candidate.text == "Stop."
-    assert asked.verification.model is True
+    run_stages([dialog_turn], parts, Answer, Verify)
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == "Stop."
+    assert dialog_turn.verification.model is True
     assert chat.batches == [1, 1]
     assert "Information" not in "".join(message.content for message in chat.requests[1].messages)
 
@@ -264,12 +264,12 @@ def line(text: str, score: float = 0.99) -> TextLine:
 def test_words_written_in_the_photo_are_a_query() -> None:
     table = {"stages": ["look", "queries", "finalise"], "look": {"by": "rules", "read": True}}
     ocr = ScriptedOcr([line("THE GREAT"), line("GATSBY"), line("8x42 $3.00 B"), line("Barler", 0.8)])
-    asked, plain = turn("Who narrates the story in this book?"), turn("Who wrote Emma?", needs_image=False)
-    asked.entity, asked.entity_score = Entity("Candle"), 0.8
-    run_stages([asked, plain], context(settings_from(table), text_reader=ocr), LookFirst, Queries)
-    written = "Who narrates the story in this book? (THE GREAT GATSBY)"
-    assert asked.queries[1] == written and asked.evidence_questions[-1] == written
-    assert len(asked.queries) == 2 and plain.queries == ("Who wrote Emma?",)
+    photo_turn, plain = turn("Who narrates the story in this book?"), turn("Who wrote Emma?", needs_image=False)
+    photo_turn.entity, photo_turn.entity_score = Entity("Candle"), 0.8
+    run_stages([photo_turn, plain], context(settings_from(table), text_reader=ocr), LookFirst, Queries)
+    query = "Who narrates the story in this book? (THE GREAT GATSBY)"
+    assert photo_turn.queries[1] == query and photo_turn.evidence_questions[-1] == query
+    assert len(photo_turn.queries) == 2 and plain.queries == ("Who wrote Emma?",)
 
 
 def test_nothing_written_changes_nothing_and_orders_are_no_words() -> None:
@@ -279,6 +279,6 @@ def test_nothing_written_changes_nothing_and_orders_are_no_words() -> None:
     parts = context(
         settings_from({"stages": ["finalise"], "look": {"by": "rules", "read": True}}), text_reader=ScriptedOcr([])
     )
-    asked = turn("How tall is this?")
-    run(LookFirst, [asked], parts)
-    assert asked.look is not None and asked.look.queries == ()
+    dialog_turn = turn("How tall is this?")
+    run(LookFirst, [dialog_turn], parts)
+    assert dialog_turn.look is not None and dialog_turn.look.queries == ()

@@ -24,21 +24,23 @@ class Says:
         self.answers = answers
 
     def __call__(self, request: ChatRequest) -> str | ChatReply:
-        asked = request.messages[-1].content
-        if "Answers:" in asked:
+        prompt = request.messages[-1].content
+        if "Answers:" in prompt:
             return self.answers["fused"]
-        shown = [kind for kind, chunk in (("image", PICTURE), ("table", ROW), ("text", PAGE)) if chunk.text in asked]
-        assert len(shown) <= 1  # each modality by itself
-        said = self.answers[shown[0] if shown else "none"]
-        return ChatReply(said, "error" if said == "broken" else "stop", (-0.1 if shown == ["table"] else -0.5,))
+        kinds = [kind for kind, chunk in (("image", PICTURE), ("table", ROW), ("text", PAGE)) if chunk.text in prompt]
+        assert len(kinds) <= 1  # each modality by itself
+        reply_text = self.answers[kinds[0] if kinds else "none"]
+        return ChatReply(
+            reply_text, "error" if reply_text == "broken" else "stop", (-0.1 if kinds == ["table"] else -0.5,)
+        )
 
 
-def asked_of(*evidence: Evidence) -> Turn:
+def make_turn(*evidence: Evidence) -> Turn:
     return turn("How high is it?", evidence=evidence)
 
 
 @pytest.mark.parametrize(
-    ("answers", "given", "calls"),
+    ("answers", "answer", "calls"),
     [
         ({"image": IDK, "table": "96 m", "text": "316 feet", "fused": "96 m or 316 feet"}, "96 m or 316 feet", [3, 1]),
         ({"image": IDK, "table": "96 m", "text": "It is 96 m"}, "96 m", [3, 0]),  # the most trusted of those that agree
@@ -48,22 +50,22 @@ def asked_of(*evidence: Evidence) -> Turn:
     ],
 )
 def test_answers_that_differ_are_fused_and_refusals_count_nothing(
-    answers: dict[str, str], given: str, calls: list[int]
+    answers: dict[str, str], answer: str, calls: list[int]
 ) -> None:
     chat = ScriptedChat(Says(**answers))
-    asked = asked_of(PAGE, ROW, PICTURE)
-    run(ModalityAnswers, [asked], context(load_settings("moqagpt", "no overlay"), chat=chat))
-    assert asked.candidate is not None and asked.candidate.text == given
+    dialog_turn = make_turn(PAGE, ROW, PICTURE)
+    run(ModalityAnswers, [dialog_turn], context(load_settings("moqagpt", "no overlay"), chat=chat))
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
     assert [size for size in chat.batches if size] == [size for size in calls if size]
-    assert ("modality_answers" in (asked.error or "")) is ("broken" in answers.values())
+    assert ("modality_answers" in (dialog_turn.error or "")) is ("broken" in answers.values())
 
 
 def test_one_call_serves_the_batch_and_without_evidence_the_model_answers_alone() -> None:
     chat = ScriptedChat(Says(table="96 m", text="316 feet", none="blue", fused="96 m"))
-    batch = [asked_of(PAGE, ROW), asked_of(), asked_of(ROW)]
+    batch = [make_turn(PAGE, ROW), make_turn(), make_turn(ROW)]
     run(ModalityAnswers, batch, context(load_settings("moqagpt", "no overlay"), chat=chat))
     assert chat.batches == [4, 1]
-    assert [asked.candidate and asked.candidate.text for asked in batch] == ["96 m", "blue", "96 m"]
+    assert [dialog_turn.candidate and dialog_turn.candidate.text for dialog_turn in batch] == ["96 m", "blue", "96 m"]
     assert 'From web pages: "316 feet"\nFrom tables: "96 m"' in chat.requests[-1].messages[-1].content
 
 

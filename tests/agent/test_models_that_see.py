@@ -35,7 +35,7 @@ def answering_prompts(config: RunConfig) -> set[str]:
     return {ask.prompt for stage in stages for ask in stage.list_asks()} - _FROM_SOURCES_ALONE
 
 
-def words_of(config: RunConfig, name: str) -> str:
+def read_template(config: RunConfig, name: str) -> str:
     return config.prompts[name].path.read_text(encoding="utf-8")
 
 
@@ -45,15 +45,15 @@ def test_a_profile_says_whether_its_chat_model_sees(tmp_path: Path) -> None:
     (tmp_path / "like_it.toml").write_text('extends = "told"\n')
     (tmp_path / "other_chat.toml").write_text('extends = "told"\n[models.chat]\nkind = "vllm"\npath = "a/b"\n')
     assert [load_profile(name, tmp_path).sees for name in ("told", "like_it", "other_chat")] == [False, False, True]
-    told = load_profile("told", tmp_path)
-    assert type(told).model_validate_json(told.model_dump_json()).sees is False
+    profile = load_profile("told", tmp_path)
+    assert type(profile).model_validate_json(profile.model_dump_json()).sees is False
 
 
 @pytest.mark.parametrize("profile", SEEING)
 @pytest.mark.parametrize("preset", preset_names())
 def test_no_answering_prompt_forbids_a_model_that_sees_to_answer_from_the_picture(preset: str, profile: str) -> None:
     config = RunConfig.read(preset, profile)
-    assert [name for name in answering_prompts(config) if _FORBIDS.search(words_of(config, name))] == []
+    assert [name for name in answering_prompts(config) if _FORBIDS.search(read_template(config, name))] == []
 
 
 @pytest.mark.parametrize("profile", BLIND)
@@ -62,10 +62,10 @@ def test_a_blind_model_is_asked_by_the_templates_that_are_named(preset: str, pro
     config = RunConfig.read(preset, profile)
     names = {ask.prompt for stage in create_stages(config.settings) for ask in stage.list_asks()}
     assert {name: config.prompts[name].path.stem for name in names} == {name: name for name in names}
-    assert _FORBIDS.search(words_of(config, "answer_with_evidence")), "what it was told of the photo is uncertain"
+    assert _FORBIDS.search(read_template(config, "answer_with_evidence")), "what it was told of the photo is uncertain"
 
 
-def asked(config: RunConfig, name: str, evidence: tuple[Evidence, ...]) -> ChatRequest:
+def build_request(config: RunConfig, name: str, evidence: tuple[Evidence, ...]) -> ChatRequest:
     return config.prompts[name].request(**TURN, evidence=evidence)
 
 
@@ -79,8 +79,8 @@ def test_a_verdict_in_the_answers_conversation_begins_with_its_messages(profile:
         (answer.prompt_without_evidence, verify.prompt_without_evidence or verify.prompt, ()),
     ]
     for asking, judging, evidence in pairs:
-        said = asked(config, asking, evidence).messages
-        assert asked(config, judging, evidence).messages[: len(said)] == said
+        messages = build_request(config, asking, evidence).messages
+        assert build_request(config, judging, evidence).messages[: len(messages)] == messages
 
 
 def test_a_variant_takes_the_place_of_a_template_with_the_limit_that_was_set_for_it(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_a_variant_takes_the_place_of_a_template_with_the_limit_that_was_set_for
     (tmp_path / "sharp.j2").write_text("---\nmax_tokens: 64\n---\n=== user\nfrom the photo\n")
     (tmp_path / "lost.j2").write_text("---\nseen: gone\n---\n=== user\nx\n")
     blind, sees = PromptLibrary(tmp_path), PromptLibrary(tmp_path, sees=True)
-    found = [library["plain"].request() for library in (blind, sees)]
-    assert [(each.messages[0].content, each.max_tokens) for each in found] == [
+    requests = [library["plain"].request() for library in (blind, sees)]
+    assert [(each.messages[0].content, each.max_tokens) for each in requests] == [
         ("from the information", 52),
         ("from the photo", 64),
     ]

@@ -69,8 +69,8 @@ def test_it_is_looked_for_where_the_dialog_pointed(keep: bool, target: Target) -
         {"role": "user", "content": "What does the coin on the left show?"},
         {"role": "assistant", "content": "I don't know"},
     )
-    asked = turn("How heavy is it?", history=history)
-    made = context(settings_from({"stages": ["finalise"], "understand": {"keep_pointing": keep}}))
-    run(Understand, [asked], made)
-    run(Objects, [asked], made)
-    assert asked.target == target and asked.question == "How heavy is it?"
+    dialog_turn = turn("How heavy is it?", history=history)
+    stage_context = context(settings_from({"stages": ["finalise"], "understand": {"keep_pointing": keep}}))
+    run(Understand, [dialog_turn], stage_context)
+    run(Objects, [dialog_turn], stage_context)
+    assert dialog_turn.target == target and dialog_turn.question == "How heavy is it?"

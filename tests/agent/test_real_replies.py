@@ -25,7 +25,7 @@ CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 PICTURE_DESCRIPTION = "image_in_words"  # shown to a model, never replied to
-OF_TRAINING = "paraphrase"  # asked by training.paraphrases
+TRAINING_PROMPT = "paraphrase"  # asked by training.paraphrases
 
 
 def _forms() -> dict[str, ReplyForm[Any]]:
@@ -58,12 +58,15 @@ def test_what_a_model_really_said_is_read(line: dict[str, Any]) -> None:
 
 def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> None:
     library = PromptLibrary(PROMPTS)
-    seen = {library[name].settings.seen for name in FORMS} - {None}  # stand in for others where the model sees
-    assert set(FORMS) | seen == {path.stem for path in PROMPTS.glob("*.j2")} - {PICTURE_DESCRIPTION, OF_TRAINING}
+    variants = {library[name].settings.seen for name in FORMS} - {None}  # stand in for others where the model sees
+    assert set(FORMS) | variants == {path.stem for path in PROMPTS.glob("*.j2")} - {
+        PICTURE_DESCRIPTION,
+        TRAINING_PROMPT,
+    }
 
 
 @pytest.mark.parametrize(
-    ("read", "found"),
+    ("read", "is_copy"),
     [
         (["a lighthouse", 1, "31 Metres", "31 metres"], True),
         ({"answer": "a tower of 31 metres"}, False),
@@ -73,5 +76,5 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
         (None, False),
     ],
 )
-def test_words_of_the_template_in_a_reply_are_found(read: Any, found: bool) -> None:
-    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is found
+def test_words_of_the_template_in_a_reply_are_found(read: Any, is_copy: bool) -> None:
+    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is is_copy

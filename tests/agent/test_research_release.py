@@ -28,10 +28,10 @@ class FromEvidence(Chat):
     """Says the height that stands in its prompt, and knows none of its own."""
 
     def reply(self, request: ChatRequest) -> ChatReply:
-        said = super().reply(request)
+        chat_reply = super().reply(request)
         heights = _HEIGHT.findall("\n".join(message.content for message in request.messages))
-        text = said.text.replace("330", heights[-1]) if heights else IDK
-        return ChatReply(text, "stop", said.logprobs)
+        text = chat_reply.text.replace("330", heights[-1]) if heights else IDK
+        return ChatReply(text, "stop", chat_reply.logprobs)
 
 
 def context(height: int) -> str:

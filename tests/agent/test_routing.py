@@ -233,8 +233,8 @@ def test_the_stage_fills_route_and_flags_by_rules() -> None:
     )
     read.draft, priced.draft = SIGN, CAR
     run_stages([read, priced, lost], context(settings()), RouteStage)
-    assert [made.route for made in (read, priced, lost)] == ["direct", "rag", "rag"]
-    assert [(made.needs_external, made.real_time) for made in (read, priced, lost)] == [
+    assert [dialog_turn.route for dialog_turn in (read, priced, lost)] == ["direct", "rag", "rag"]
+    assert [(dialog_turn.needs_external, dialog_turn.real_time) for dialog_turn in (read, priced, lost)] == [
         (False, False), (True, True), (True, False),
     ]  # fmt: skip
     notes = read.records[0].notes
@@ -243,38 +243,42 @@ def test_the_stage_fills_route_and_flags_by_rules() -> None:
 
 def test_the_stage_asks_a_small_model_once_for_all_turns() -> None:
     def say(request: ChatRequest) -> str | ChatReply:
-        asked = request.messages[-1].content
-        if "broken" in asked:
+        prompt = request.messages[-1].content
+        if "broken" in prompt:
             return ChatReply("", "error", error="boom")
-        return "External: no\nCurrent: yes" if "colour" in asked else "what?"
+        return "External: no\nCurrent: yes" if "colour" in prompt else "what?"
 
     chat = ScriptedChat(say)
     turns = [turn("Is this colour in fashion?"), turn("Who built it?"), turn("Is this broken today?")]
     run_stages(turns, context(settings(flags="model"), small_chat=chat), RouteStage)
     assert chat.batches == [3]
     assert all(not message.images for request in chat.requests for message in request.messages)
-    assert [(made.needs_external, made.real_time) for made in turns] == [(False, True), (True, False), (True, True)]
+    assert [(dialog_turn.needs_external, dialog_turn.real_time) for dialog_turn in turns] == [
+        (False, True),
+        (True, False),
+        (True, True),
+    ]
 
 
 def test_without_a_small_model_the_rules_stand() -> None:
-    made = turn("Who built it?")
-    run_stages([made], context(settings(flags="model")), RouteStage)
-    assert (made.route, made.needs_external, made.real_time) == ("rag", True, False)
-    assert "small_chat" in (made.error or "")
+    dialog_turn = turn("Who built it?")
+    run_stages([dialog_turn], context(settings(flags="model")), RouteStage)
+    assert (dialog_turn.route, dialog_turn.needs_external, dialog_turn.real_time) == ("rag", True, False)
+    assert "small_chat" in (dialog_turn.error or "")
 
 
 def test_a_trained_router_named_by_the_settings_is_used(tmp_path: Path) -> None:
     path = tmp_path / "router.json"
     always_verify = weights(coefficients=[[0.0, 0.0]] * 3, intercept=[0.0, 1.0, 0.0])
     path.write_text(json.dumps(always_verify), encoding="utf-8")
-    made = turn("What does the sign say?")
-    made.draft = SIGN
-    run_stages([made], context(settings(trained=str(path))), RouteStage)
-    assert made.route == "verify"
+    dialog_turn = turn("What does the sign say?")
+    dialog_turn.draft = SIGN
+    run_stages([dialog_turn], context(settings(trained=str(path))), RouteStage)
+    assert dialog_turn.route == "verify"
 
 
 def test_a_missing_trained_router_costs_no_answer(tmp_path: Path) -> None:
-    made = turn("What does the sign say?")
-    run_stages([made], context(settings(trained=str(tmp_path / "nothing.json"))), RouteStage)
-    assert made.route == "rag"
-    assert "nothing.json" in (made.error or "")
+    dialog_turn = turn("What does the sign say?")
+    run_stages([dialog_turn], context(settings(trained=str(tmp_path / "nothing.json"))), RouteStage)
+    assert dialog_turn.route == "rag"
+    assert "nothing.json" in (dialog_turn.error or "")

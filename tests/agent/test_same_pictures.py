@@ -31,10 +31,10 @@ def picture(number: int) -> Image.Image:
 
 def photo() -> Image.Image:
     """The first picture on the left, the second on the right."""
-    made = Image.new("RGB", (960, 480), (90, 90, 90))
-    made.paste(picture(1).resize((300, 300)), (60, 60))
-    made.paste(picture(2).resize((300, 300)), (560, 60))
-    return made
+    canvas = Image.new("RGB", (960, 480), (90, 90, 90))
+    canvas.paste(picture(1).resize((300, 300)), (60, 60))
+    canvas.paste(picture(2).resize((300, 300)), (560, 60))
+    return canvas
 
 
 def hits(**scores: float) -> tuple[ImageHit, ...]:
@@ -44,16 +44,16 @@ def hits(**scores: float) -> tuple[ImageHit, ...]:
     )
 
 
-def seen(question: str, **fields: Any) -> Turn:
+def make_turn(question: str, **fields: Any) -> Turn:
     """Other is found to be more alike than One and Two, which the photo shows."""
     views = (
         View(None, hits(Other=0.9, One=0.5, Two=0.4)),
         View(LEFT, hits(Other=0.8, Two=0.6, One=0.5)),
         View(RIGHT, hits(Other=0.7, One=0.6, Two=0.5)),
     )
-    made = turn(question, views=views, regions=(LEFT, RIGHT), **fields)
-    made.image = photo()
-    return made
+    dialog_turn = turn(question, views=views, regions=(LEFT, RIGHT), **fields)
+    dialog_turn.image = photo()
+    return dialog_turn
 
 
 @pytest.fixture
@@ -64,100 +64,108 @@ def cached(tmp_path: Path) -> Path:
 
 
 def parts(folder: Path, encoder: Any = None, **options: Any) -> Scripted:
-    made = context(settings_from({"stages": ["finalise"], "select_entity": options}), text_encoder=encoder or Alike())
-    object.__setattr__(made, "search", SearchGateway(SimpleNamespace(picture_folder=folder)))
-    return made
+    stage_context = context(
+        settings_from({"stages": ["finalise"], "select_entity": options}), text_encoder=encoder or Alike()
+    )
+    object.__setattr__(stage_context, "search", SearchGateway(SimpleNamespace(picture_folder=folder)))
+    return stage_context
 
 
-def chosen(asked: Turn, made: Scripted) -> Any:
-    run(SelectEntity, [asked], made)
-    return asked.entity_name
+def select_entity(dialog_turn: Turn, stage_context: Scripted) -> Any:
+    run(SelectEntity, [dialog_turn], stage_context)
+    return dialog_turn.entity_name
 
 
 def test_the_entity_whose_picture_is_in_the_photo_is_preferred(cached: Path) -> None:
-    assert chosen(seen("What is this?"), parts(cached)) == "Other"
-    assert chosen(seen("What is this?"), parts(cached, rescore=True)) == "One"
-    assert chosen(seen("What is this?"), parts(cached, rescore=True, min_inliers=5000)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(cached)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(cached, rescore=True)) == "One"
+    assert select_entity(make_turn("What is this?"), parts(cached, rescore=True, min_inliers=5000)) == "Other"
 
 
 @pytest.mark.parametrize(("place", "name"), [("left", "One"), ("right", "Two")])
 def test_at_a_place_only_what_lies_there_counts(cached: Path, place: Any, name: str) -> None:
-    asked = seen("What is this?", target=Target(position=place))
-    assert chosen(asked, parts(cached, rescore=True)) == name
+    dialog_turn = make_turn("What is this?", target=Target(position=place))
+    assert select_entity(dialog_turn, parts(cached, rescore=True)) == name
 
 
 def test_of_several_those_that_are_shown_come_first(cached: Path) -> None:
-    asked = seen("Which of these two is older?")
-    run(SelectEntity, [asked], parts(cached, rescore=True))
-    assert {entity.name for entity in asked.entities} == {"One", "Two"}
+    dialog_turn = make_turn("Which of these two is older?")
+    run(SelectEntity, [dialog_turn], parts(cached, rescore=True))
+    assert {entity.name for entity in dialog_turn.entities} == {"One", "Two"}
 
 
 def test_without_pictures_nothing_changes(tmp_path: Path) -> None:
-    assert chosen(seen("What is this?"), parts(tmp_path, rescore=True)) == "Other"
+    assert select_entity(make_turn("What is this?"), parts(tmp_path, rescore=True)) == "Other"
 
 
 def test_pictures_are_asked_for_once_without_fetching_and_not_when_time_is_short(
     cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[list[str], bool]] = []
+    calls: list[tuple[list[str], bool]] = []
     real = SearchGateway.pictures
 
-    def counted(self: SearchGateway, urls: Any, fetch: bool = False, **more: Any) -> Any:
-        asked.append((list(urls), fetch))
+    def count_calls(self: SearchGateway, urls: Any, fetch: bool = False, **more: Any) -> Any:
+        calls.append((list(urls), fetch))
         return real(self, urls, fetch, **more)
 
-    monkeypatch.setattr(SearchGateway, "pictures", counted)
-    made = parts(cached, rescore=True)
-    stage = SelectEntity(made.settings.options(SelectEntity))
-    many = seen("What is this?")
+    monkeypatch.setattr(SearchGateway, "pictures", count_calls)
+    stage_context = parts(cached, rescore=True)
+    stage = SelectEntity(stage_context.settings.options(SelectEntity))
+    many = make_turn("What is this?")
     many.views = (View(None, hits(**{f"E{n}": 0.5 for n in range(40)})),)
-    stage.run([seen("What is this?"), seen("What is that?"), many], made)
-    assert [(len(urls), fetch) for urls, fetch in asked] == [(3, False), (6, False)]  # of the choices alone
-    asked.clear()
-    object.__setattr__(made, "short", True)
-    stage.run([seen("What is this?")], made)
-    assert asked == []
+    stage.run([make_turn("What is this?"), make_turn("What is that?"), many], stage_context)
+    assert [(len(urls), fetch) for urls, fetch in calls] == [(3, False), (6, False)]  # of the choices alone
+    calls.clear()
+    object.__setattr__(stage_context, "short", True)
+    stage.run([make_turn("What is this?")], stage_context)
+    assert calls == []
 
 
 def test_a_dissimilar_entity_is_not_recognised_and_kept_as_the_nearest(cached: Path) -> None:
-    asked = seen("What is this?")
-    asked.views = (View(None, hits(Other=0.5, One=0.45)),)
-    assert chosen(asked, parts(cached, min_score=0.6)) is None
-    assert asked.nearest is not None and (asked.nearest.name, asked.nearest.score) == ("Other", 0.5)
-    assert (asked.entity_score, asked.names_shown(), asked.grounded_question) == (0.0, (), "What is this?")
-    assert chosen(asked, parts(cached, min_score=0.5)) == "Other" and asked.nearest is None
+    dialog_turn = make_turn("What is this?")
+    dialog_turn.views = (View(None, hits(Other=0.5, One=0.45)),)
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) is None
+    assert dialog_turn.nearest is not None and (dialog_turn.nearest.name, dialog_turn.nearest.score) == ("Other", 0.5)
+    assert (dialog_turn.entity_score, dialog_turn.names_shown(), dialog_turn.grounded_question) == (
+        0.0,
+        (),
+        "What is this?",
+    )
+    assert select_entity(dialog_turn, parts(cached, min_score=0.5)) == "Other" and dialog_turn.nearest is None
 
 
 def test_the_same_picture_is_recognised_however_low_its_cosine(cached: Path) -> None:
-    asked = seen("What is this?")
-    assert chosen(asked, parts(cached, min_score=0.95, rescore=True)) == "One" and asked.nearest is None
+    dialog_turn = make_turn("What is this?")
+    assert (
+        select_entity(dialog_turn, parts(cached, min_score=0.95, rescore=True)) == "One" and dialog_turn.nearest is None
+    )
 
 
 def test_an_object_elsewhere_does_not_replace_an_unrecognised_one_at_the_position(cached: Path) -> None:
     """Other is well recognised in the whole photo, and what lies on the right is unlike everything."""
-    asked = seen("What is this?", target=Target(position="right"))
-    asked.views = (View(None, hits(Other=0.9)), View(RIGHT, hits(Two=0.5)))
-    assert chosen(asked, parts(cached, min_score=0.6)) is None
-    assert asked.nearest is not None and asked.nearest.name == "Two"
+    dialog_turn = make_turn("What is this?", target=Target(position="right"))
+    dialog_turn.views = (View(None, hits(Other=0.9)), View(RIGHT, hits(Two=0.5)))
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) is None
+    assert dialog_turn.nearest is not None and dialog_turn.nearest.name == "Two"
 
 
 def test_of_several_objects_the_recognised_ones_are_kept(cached: Path) -> None:
-    asked = seen("Which of these two is older?", target=Target(position="right"))
-    asked.views = (View(None, hits(Other=0.9, One=0.7)), View(RIGHT, hits(Two=0.5)))
-    assert chosen(asked, parts(cached, min_score=0.6)) == "Other" and asked.entity_score == 0.9
-    assert {entity.name for entity in asked.entities} <= {"Other", "One"} and asked.nearest is None
+    dialog_turn = make_turn("Which of these two is older?", target=Target(position="right"))
+    dialog_turn.views = (View(None, hits(Other=0.9, One=0.7)), View(RIGHT, hits(Two=0.5)))
+    assert select_entity(dialog_turn, parts(cached, min_score=0.6)) == "Other" and dialog_turn.entity_score == 0.9
+    assert {entity.name for entity in dialog_turn.entities} <= {"Other", "One"} and dialog_turn.nearest is None
 
 
 def test_what_the_evaluator_found_needs_no_cosine(cached: Path) -> None:
-    asked = seen("What is this?", provided=ProvidedContext())
-    asked.views = (View(None, hits(Other=0.75, One=0.75)),)
-    made = parts(cached, min_score=0.8)
-    assert chosen(asked, made) is None
-    object.__setattr__(made, "search", SearchGateway(None))
-    assert chosen(asked, made) == "Other"
+    dialog_turn = make_turn("What is this?", provided=ProvidedContext())
+    dialog_turn.views = (View(None, hits(Other=0.75, One=0.75)),)
+    stage_context = parts(cached, min_score=0.8)
+    assert select_entity(dialog_turn, stage_context) is None
+    object.__setattr__(stage_context, "search", SearchGateway(None))
+    assert select_entity(dialog_turn, stage_context) == "Other"
 
 
-class OfKinds:
+class KindEncoder:
     """Texts are alike that speak of the same kind; descriptions begin with the entity's name."""
 
     name = "of kinds"
@@ -182,16 +190,16 @@ class OfKinds:
 def test_an_entity_of_another_kind_than_the_question_names_is_not_meant(
     kind: str | None, limit: float | None, name: str | None
 ) -> None:
-    asked = seen("How much does it weigh?", target=Target(kind=kind))
-    made = context(
+    dialog_turn = make_turn("How much does it weigh?", target=Target(kind=kind))
+    stage_context = context(
         settings_from({"stages": ["finalise"], "select_entity": {"max_misfit": limit, "word_weight": 0.0}}),
-        text_encoder=OfKinds(),
+        text_encoder=KindEncoder(),
     )
-    assert chosen(asked, made) == name
+    assert select_entity(dialog_turn, stage_context) == name
 
 
 def test_at_a_place_and_among_same_pictures_another_kind_is_left_out_too(cached: Path) -> None:
     """The picture of One is at the left, and sure to be there; an animal is asked about."""
-    asked = seen("Which animal is on the left?", target=Target(position="left", kind="animal"))
-    made = parts(cached, OfKinds(), rescore=True, max_misfit=0.2, word_weight=0.0)
-    assert chosen(asked, made) == "Two"
+    dialog_turn = make_turn("Which animal is on the left?", target=Target(position="left", kind="animal"))
+    stage_context = parts(cached, KindEncoder(), rescore=True, max_misfit=0.2, word_weight=0.0)
+    assert select_entity(dialog_turn, stage_context) == "Two"

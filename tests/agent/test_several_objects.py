@@ -57,7 +57,7 @@ def hit(entity: Entity, score: float) -> ImageHit:
     return ImageHit(0, score, f"https://i.example/{entity.name}", (entity,))
 
 
-def seen(question: str) -> Turn:
+def make_turn(question: str) -> Turn:
     """A lion on the whole picture and in a crop, a tiger in another crop, a fern that the picture is hardly like."""
     left, right, low = (Detection(Box(x, 0, x + 20, 40), "x", 0.9) for x in (0, 30, 40))
     return turn(
@@ -71,17 +71,17 @@ def seen(question: str) -> Turn:
     )
 
 
-def named(item: Turn) -> list[str]:
+def list_names(item: Turn) -> list[str]:
     return [entity.name for entity in item.entities]
 
 
 @pytest.mark.parametrize("by", ["rules", "model"])
 def test_the_best_entity_of_each_view_is_kept_where_several_are_asked_about(by: str) -> None:
-    batch = [seen("Which of these two is heavier?"), seen("How heavy is this?")]
+    batch = [make_turn("Which of these two is heavier?"), make_turn("How heavy is this?")]
     chat = ScriptedChat(lambda _: '{"reason": "x", "entity": 1}')
-    made = context(settings(select_entity={"by": by, "min_score": 0.3}), chat=chat, text_encoder=Alike())
-    run(SelectEntity, batch, made)
-    assert named(batch[0]) == ["Lion", "Tiger"]
+    stage_context = context(settings(select_entity={"by": by, "min_score": 0.3}), chat=chat, text_encoder=Alike())
+    run(SelectEntity, batch, stage_context)
+    assert list_names(batch[0]) == ["Lion", "Tiger"]
     assert batch[0].grounded_question == "Which of these two is heavier? (Lion, Tiger)"
     assert batch[1].entity == LION
     assert batch[1].entities == ()
@@ -89,35 +89,38 @@ def test_the_best_entity_of_each_view_is_kept_where_several_are_asked_about(by: 
 
 
 def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> None:
-    second, none = seen("Which of these is heavier?"), seen("Which of these is heavier?")
+    second, none = make_turn("Which of these is heavier?"), make_turn("Which of these is heavier?")
     replies = iter(['{"reason": "x", "entity": 2}', '{"reason": "x", "entity": 0}'])
     run(
         SelectEntity,
         [second, none],
         context(settings(select_entity={"by": "model", "min_score": 0.3}), chat=ScriptedChat(lambda _: next(replies))),
     )
-    assert named(second) == ["Tiger", "Lion"]
+    assert list_names(second) == ["Tiger", "Lion"]
     assert none.entity is None
-    assert named(none) == ["Lion", "Tiger"]
+    assert list_names(none) == ["Lion", "Tiger"]
 
 
-@pytest.mark.parametrize(("several", "kept"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
-def test_how_many_are_kept_where_the_question_says_no_number(several: int, kept: list[str]) -> None:
-    asked = seen("Which of these is heavier?")
-    run(SelectEntity, [asked], context(settings(select_entity={"several": several}), text_encoder=Alike()))
-    assert named(asked) == kept
+@pytest.mark.parametrize(("several", "names"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
+def test_how_many_are_kept_where_the_question_says_no_number(several: int, names: list[str]) -> None:
+    dialog_turn = make_turn("Which of these is heavier?")
+    run(SelectEntity, [dialog_turn], context(settings(select_entity={"several": several}), text_encoder=Alike()))
+    assert list_names(dialog_turn) == names
 
 
 def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> None:
-    asked = seen("Which of these two is heavier?")
-    asked.entity, asked.entities = LION, (LION, TIGER)
-    run(EvidenceStage, [asked], context(settings(evidence={"k": 2})))
-    assert [chunk.text for chunk in asked.evidence] == ["The mass of Lion is 190 kg.", "The mass of Tiger is 220 kg."]
-    assert [chunk.url for chunk in asked.evidence] == ["https://i.example/Lion", "https://i.example/Tiger"]
-    assert [chunk.retrieval for chunk in asked.evidence] == [0.6, 0.55]
-    asked.entities = ()
-    run(EvidenceStage, [asked], context(settings(evidence={"k": 5})))
-    assert {chunk.title for chunk in asked.evidence} == {"Lion"}
+    dialog_turn = make_turn("Which of these two is heavier?")
+    dialog_turn.entity, dialog_turn.entities = LION, (LION, TIGER)
+    run(EvidenceStage, [dialog_turn], context(settings(evidence={"k": 2})))
+    assert [chunk.text for chunk in dialog_turn.evidence] == [
+        "The mass of Lion is 190 kg.",
+        "The mass of Tiger is 220 kg.",
+    ]
+    assert [chunk.url for chunk in dialog_turn.evidence] == ["https://i.example/Lion", "https://i.example/Tiger"]
+    assert [chunk.retrieval for chunk in dialog_turn.evidence] == [0.6, 0.55]
+    dialog_turn.entities = ()
+    run(EvidenceStage, [dialog_turn], context(settings(evidence={"k": 5})))
+    assert {chunk.title for chunk in dialog_turn.evidence} == {"Lion"}
 
 
 class Fixed:
@@ -139,29 +142,29 @@ def test_reranked_chunks_hold_each_object() -> None:
         Evidence("t2", "web", "Siberian tiger - Zoo"), Evidence("o1", "web", "Stallions"),
     )  # fmt: skip
     scores = {"l1": 0.9, "l2": 0.8, "l3": 0.7, "t1": 0.3, "t2": 0.4, "o1": 0.6}
-    asked = turn("Which of these two is heavier?", evidence=chunks, entity=LION, entities=(LION, TIGER))
+    dialog_turn = turn("Which of these two is heavier?", evidence=chunks, entity=LION, entities=(LION, TIGER))
 
-    def ranked(**table: Any) -> list[str]:
-        asked.evidence = chunks
-        run(Rerank, [asked], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
-        return [chunk.text for chunk in asked.evidence]
+    def rank_texts(**table: Any) -> list[str]:
+        dialog_turn.evidence = chunks
+        run(Rerank, [dialog_turn], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
+        return [chunk.text for chunk in dialog_turn.evidence]
 
-    assert ranked() == ["l1", "o1", "t2", "l2"]
-    assert ranked(threshold=0.35) == ["l1", "o1", "t2", "l2"]
-    asked.entities = ()
-    assert ranked() == ["l1", "l2", "l3", "o1"]
+    assert rank_texts() == ["l1", "o1", "t2", "l2"]
+    assert rank_texts(threshold=0.35) == ["l1", "o1", "t2", "l2"]
+    dialog_turn.entities = ()
+    assert rank_texts() == ["l1", "l2", "l3", "o1"]
 
 
 def test_a_chunk_belongs_to_the_longest_name_in_its_title() -> None:
-    asked = turn("Which of these?", entities=(Entity("Panda"), Entity("Red panda")))
+    dialog_turn = turn("Which of these?", entities=(Entity("Panda"), Entity("Red panda")))
     chunks = [Evidence("a", "kg", "Red panda"), Evidence("b", "kg", "Red panda"), Evidence("c", "kg", "Panda")]
-    assert [chunk.text for chunk in interleave_by_entity(asked, chunks)] == ["a", "c", "b"]
+    assert [chunk.text for chunk in interleave_by_entity(dialog_turn, chunks)] == ["a", "c", "b"]
 
 
 def test_hops_go_through_each_object() -> None:
     towers = (Entity("A", {"architect": "Ann Lee"}), Entity("B", {"architect": "Bob Ray"}))
-    asked = turn("Which of these two has the architect who was born first? Where was the architect of them born?")
-    asked.entity, asked.entities = towers[0], towers
-    run(Queries, [asked], context(settings(queries={"split": "rules"})))
-    assert any("Ann Lee" in hop for hop in asked.hops)
-    assert any("Bob Ray" in hop for hop in asked.hops)
+    dialog_turn = turn("Which of these two has the architect who was born first? Where was the architect of them born?")
+    dialog_turn.entity, dialog_turn.entities = towers[0], towers
+    run(Queries, [dialog_turn], context(settings(queries={"split": "rules"})))
+    assert any("Ann Lee" in hop for hop in dialog_turn.hops)
+    assert any("Bob Ray" in hop for hop in dialog_turn.hops)

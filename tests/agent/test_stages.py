@@ -76,11 +76,11 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
 
 def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something() -> None:
     chat = ScriptedChat(lambda _: "How much is a ticket for children?")
-    said = ({"role": "user", "content": "How much is a ticket?"}, {"role": "assistant", "content": "11.50 euros"})
+    history = ({"role": "user", "content": "How much is a ticket?"}, {"role": "assistant", "content": "11.50 euros"})
     ticket, pointing, later = (
         turn("How much is a ticket?", None),
         turn("How tall is this?", None),
-        turn("And for children?", None, history=said),
+        turn("And for children?", None, history=history),
     )
     unreadable = turn("How much is a ticket?", None)
     unreadable.error = "image: ValueError: broken"
@@ -96,7 +96,7 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply_text",
     [
         "I don't know.",
         "I don't know",
@@ -106,11 +106,13 @@ def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something
         "Where he was born is not mentioned in the conversation.",
     ],
 )
-def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(said: str) -> None:
-    asked = "Where was he born?"
-    lost = turn(asked, history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"}))
-    run(Understand, [lost], context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: said)))
-    assert lost.question == asked
+def test_a_reply_that_is_no_question_leaves_the_question_as_it_was(reply_text: str) -> None:
+    question = "Where was he born?"
+    lost = turn(
+        question, history=({"role": "user", "content": "who?"}, {"role": "assistant", "content": "i do not know"})
+    )
+    run(Understand, [lost], context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: reply_text)))
+    assert lost.question == question
 
 
 def test_image_search_names_the_entity_of_the_best_hit_above_the_threshold() -> None:
@@ -128,16 +130,16 @@ def test_image_search_names_the_entity_of_the_best_hit_above_the_threshold() -> 
 
 def test_image_search_searches_the_image_and_every_crop_and_keeps_each_picture_once() -> None:
     pipeline = ScriptedPipeline(PIPELINE, PAGES)
-    asked = turn(
+    dialog_turn = turn(
         "a", regions=(Detection(Box(0, 0, 32, 32), "clock", 0.9), Detection(Box(10, 10, 42, 42), "clock", 0.8))
     )
-    run(ImageSearch, [asked], context(settings(), pipeline))
+    run(ImageSearch, [dialog_turn], context(settings(), pipeline))
     assert [query.size for query in pipeline.queries] == [
         (64, 48),
         (32, 32),
     ]  # the two crops hold the same pixels: asked once
-    assert [view.hits[0].entities[0].name for view in asked.views] == ["Eiffel Tower", "Big Ben", "Big Ben"]
-    assert sorted(hit.entities[0].name for hit in asked.image_hits) == ["Big Ben", "Eiffel Tower"]
+    assert [view.hits[0].entities[0].name for view in dialog_turn.views] == ["Eiffel Tower", "Big Ben", "Big Ben"]
+    assert sorted(hit.entities[0].name for hit in dialog_turn.image_hits) == ["Big Ben", "Eiffel Tower"]
 
 
 def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None:
@@ -149,10 +151,10 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
             Detection(Box(0, 0, 640, 480), "car", 0.99),
         ]
     )
-    asked, not_asked = turn("Which car?", (640, 480)), turn("x", (640, 480), tools=Tools(image=False))
-    run(Ground, [asked, not_asked], context(settings(), detector=detector))
-    assert [region.score for region in asked.regions] == [0.9, 0.8]
-    assert not_asked.regions == ()
+    image_turn, plain_turn = turn("Which car?", (640, 480)), turn("x", (640, 480), tools=Tools(image=False))
+    run(Ground, [image_turn, plain_turn], context(settings(), detector=detector))
+    assert [region.score for region in image_turn.regions] == [0.9, 0.8]
+    assert plain_turn.regions == ()
     assert detector.calls == 1
 
 
@@ -187,12 +189,12 @@ def test_only_what_a_mask_holds_is_searched() -> None:
     """The box spans the middle: what is right of it is grey in the crop that is searched."""
     detector, segmenter = ScriptedDetector([Detection(Box(200, 100, 440, 300), "car", 0.9)]), HalfSegmenter()
     for masks, right in ((False, (255, 255, 255)), (True, (128, 128, 128))):
-        asked = [Turn(f"Which car is {number}?", Image.new("RGB", (640, 480), "white")) for number in range(2)]
-        made = settings(ground={"masks": masks})
+        turns = [Turn(f"Which car is {number}?", Image.new("RGB", (640, 480), "white")) for number in range(2)]
+        run_settings = settings(ground={"masks": masks})
         pipeline = ScriptedPipeline(PIPELINE, PAGES)
-        run(Ground, asked, context(made, detector=detector, segmenter=segmenter))
-        run(ImageSearch, asked, context(made, pipeline))
-        (region,) = asked[0].regions
+        run(Ground, turns, context(run_settings, detector=detector, segmenter=segmenter))
+        run(ImageSearch, turns, context(run_settings, pipeline))
+        (region,) = turns[0].regions
         assert (region.mask is not None) is masks
         cut = pipeline.queries[-1]
         assert cut.getpixel((20, 50)) == (255, 255, 255) and cut.getpixel((cut.width - 20, 50)) == right
@@ -206,19 +208,19 @@ class GreyOrNot:
         self.plain, self.alone = plain, alone
 
     def __call__(self, query: Image.Image, k: int = 5) -> list[dict[str, object]]:
-        found = self.alone if query.getpixel((query.width - 1, 0)) == (128, 128, 128) else self.plain
+        scores = self.alone if query.getpixel((query.width - 1, 0)) == (128, 128, 128) else self.plain
         return [
             {"index": ord(name), "score": score, "url": name, "entities": [{"entity_name": name}]}
-            for name, score in found.items()
+            for name, score in scores.items()
         ]
 
 
 def test_a_picture_counts_by_the_mean_of_crop_and_object() -> None:
     region = Detection(Box(0, 0, 64, 48), "x", 0.9, np.tile(np.arange(64) < 32, (48, 1)))
-    asked = turn("a", regions=(region,))
+    dialog_turn = turn("a", regions=(region,))
     search = GreyOrNot({"a": 0.9, "b": 0.8, "c": 0.5}, {"b": 0.9, "d": 0.8, "a": 0.6})
-    run(ImageSearch, [asked], context(settings(image_search={"k": 3}), search))
-    whole, crop = asked.views
+    run(ImageSearch, [dialog_turn], context(settings(image_search={"k": 3}), search))
+    whole, crop = dialog_turn.views
     assert [(hit.url, hit.score) for hit in whole.hits] == [("a", 0.9), ("b", 0.8), ("c", 0.5)]
     assert [(hit.url, round(hit.score, 3)) for hit in crop.hits] == [("b", 0.85), ("a", 0.75), ("d", 0.65)]
     assert crop.region is region
@@ -240,13 +242,13 @@ def views() -> tuple[View, ...]:
 def test_a_small_crop_has_to_be_more_alike_than_a_large_one() -> None:
     """The crop of a twelfth of the picture leads by a cosine of 0.02."""
     large, small = Detection(Box(0, 0, 64, 24), "x", 0.9), Detection(Box(0, 32, 16, 48), "x", 0.8)
-    for weight, chosen in ((0.0, "violin"), (0.015, "lion")):
-        asked = turn("Who made this?")
-        asked.views = (View(large, (hit("lion", 0.80, 1),)), View(small, (hit("violin", 0.82, 2),)))
-        made = settings(select_entity={"word_weight": 0.0, "size_weight": weight})
-        run(SelectEntity, [asked], context(made, text_encoder=LetterEncoder()))
-        assert asked.entity is not None and asked.entity.name == chosen
-    assert asked.entity_score == 0.80
+    for weight, entity_name in ((0.0, "violin"), (0.015, "lion")):
+        dialog_turn = turn("Who made this?")
+        dialog_turn.views = (View(large, (hit("lion", 0.80, 1),)), View(small, (hit("violin", 0.82, 2),)))
+        run_settings = settings(select_entity={"word_weight": 0.0, "size_weight": weight})
+        run(SelectEntity, [dialog_turn], context(run_settings, text_encoder=LetterEncoder()))
+        assert dialog_turn.entity is not None and dialog_turn.entity.name == entity_name
+    assert dialog_turn.entity_score == 0.80
 
 
 class LetterEncoder:
@@ -272,47 +274,59 @@ class LetterEncoder:
     ],
 )
 def test_rules_choose_the_entity_by_words_and_place(target: Target, name: str) -> None:
-    asked = turn("What is this?", (64, 48), views=views(), target=target)
-    run(SelectEntity, [asked], context(settings(select_entity={"word_weight": 2.0}), text_encoder=LetterEncoder()))
-    assert asked.entity is not None
-    assert asked.entity.name == name
+    dialog_turn = turn("What is this?", (64, 48), views=views(), target=target)
+    run(
+        SelectEntity, [dialog_turn], context(settings(select_entity={"word_weight": 2.0}), text_encoder=LetterEncoder())
+    )
+    assert dialog_turn.entity is not None
+    assert dialog_turn.entity.name == name
 
 
 def test_the_crop_at_the_position_wins_over_a_more_similar_crop() -> None:
     """Two instruments alike: the left crop is nearer to both pictures than the right one is to either."""
     _, (left, _), (right, _) = ((view.region, view.hits) for view in views())
-    seen = (
+    object_views = (
         View(None, (hit("lute", 0.3),)),
         View(left, (hit("lute", 0.8), hit("violin", 0.7))),
         View(right, (hit("violin", 0.5), hit("lute", 0.4), hit("cat", 0.1))),
     )
-    asked = turn(
-        "How old is the one on the right?", (64, 48), views=seen, regions=(left, right), target=Target(position="right")
+    dialog_turn = turn(
+        "How old is the one on the right?",
+        (64, 48),
+        views=object_views,
+        regions=(left, right),
+        target=Target(position="right"),
     )
-    run(SelectEntity, [asked], context(settings(select_entity={"word_weight": 0.0}), text_encoder=LetterEncoder()))
-    assert (asked.entity_name, asked.entity_score) == ("violin", 0.5)
+    run(
+        SelectEntity, [dialog_turn], context(settings(select_entity={"word_weight": 0.0}), text_encoder=LetterEncoder())
+    )
+    assert (dialog_turn.entity_name, dialog_turn.entity_score) == ("violin", 0.5)
 
 
 @pytest.mark.parametrize(("minimum", "name"), [(0.725, "lion"), (0.9, None)])
 def test_none_is_an_answer_of_the_rules_too(minimum: float, name: str | None) -> None:
     """However well words and place speak for a candidate, a picture that is too unlike shows something else."""
-    asked = turn("Which lion is on the left?", views=views(), target=Target(("lion",), "lion", "left"))
-    asked.entity, asked.entity_score, asked.image_hits = Entity("scene"), 0.5, views()[0].hits
-    run(SelectEntity, [asked], context(settings(select_entity={"min_score": minimum}), text_encoder=LetterEncoder()))
-    assert asked.entity_name == name
-    assert asked.entity_score == (0.8 if name else 0.0)
-    run(EvidenceStage, [asked], context(settings()))
-    assert bool(asked.evidence) is (name is not None)  # and nothing of it becomes evidence
+    dialog_turn = turn("Which lion is on the left?", views=views(), target=Target(("lion",), "lion", "left"))
+    dialog_turn.entity, dialog_turn.entity_score, dialog_turn.image_hits = Entity("scene"), 0.5, views()[0].hits
+    run(
+        SelectEntity,
+        [dialog_turn],
+        context(settings(select_entity={"min_score": minimum}), text_encoder=LetterEncoder()),
+    )
+    assert dialog_turn.entity_name == name
+    assert dialog_turn.entity_score == (0.8 if name else 0.0)
+    run(EvidenceStage, [dialog_turn], context(settings()))
+    assert bool(dialog_turn.evidence) is (name is not None)  # and nothing of it becomes evidence
 
 
 @pytest.mark.parametrize(
     ("reply", "name"), [('{"entity": 2}', "violin"), ('{"entity": 0}', None), ('{"entity": 9}', None), ("eh", None)]
 )
 def test_a_model_confirms_one_entity_or_none(reply: str, name: str | None) -> None:
-    asked = turn("What is this?", views=views(), entity=Entity("scene"))
+    dialog_turn = turn("What is this?", views=views(), entity=Entity("scene"))
     chat = ScriptedChat(lambda _: reply)
-    run(SelectEntity, [asked], context(settings(select_entity={"by": "model"}), chat=chat))
-    assert (asked.entity.name if asked.entity else None) == name
+    run(SelectEntity, [dialog_turn], context(settings(select_entity={"by": "model"}), chat=chat))
+    assert (dialog_turn.entity.name if dialog_turn.entity else None) == name
 
 
 def test_objects_are_listed_and_chosen_in_two_calls_for_a_batch() -> None:
@@ -384,48 +398,48 @@ def test_queries_are_fused_split_and_unique() -> None:
 def test_an_entity_is_taken_for_sure_in_queries_from_a_cosine_on(cosine: float, sure: bool) -> None:
     """Below it no hop goes through it and the model that splits is not told of it; the question is searched with its name all the same."""
     tower = Entity("Eiffel Tower", {"architect": "Stephen Sauvestre"})
-    asked = turn("When did the architect of this die?", entity=tower, entity_score=cosine)
-    run(Queries, [asked], context(settings(queries={"split": "rules", "min_score": 0.8})))
+    dialog_turn = turn("When did the architect of this die?", entity=tower, entity_score=cosine)
+    run(Queries, [dialog_turn], context(settings(queries={"split": "rules", "min_score": 0.8})))
     hops = ("When did Stephen Sauvestre die?",) if sure else ()
-    assert asked.queries == ("When did the architect of this die? (Eiffel Tower)", *hops)
+    assert dialog_turn.queries == ("When did the architect of this die? (Eiffel Tower)", *hops)
     chat = ScriptedChat(lambda _: '{"queries": ["death of its architect"]}')
-    run(Queries, [asked], context(settings(queries={"split": "model", "min_score": 0.8}), chat=chat))
+    run(Queries, [dialog_turn], context(settings(queries={"split": "model", "min_score": 0.8}), chat=chat))
     assert ("Eiffel Tower" in "".join(message.content for message in chat.requests[0].messages)) is sure
-    assert asked.grounded_question == "When did the architect of this die? (Eiffel Tower)"
+    assert dialog_turn.grounded_question == "When did the architect of this die? (Eiffel Tower)"
 
 
 def test_of_several_entities_only_the_sure_ones_are_named_in_queries() -> None:
     pictures = (hit("Lion", 0.85), hit("Tiger", 0.75))
     lion, tiger = (picture.entities[0] for picture in pictures)
-    asked = turn("Which of these two is heavier?", entity=lion, entity_score=0.85, entities=(lion, tiger))
-    asked.views = (View(None, pictures),)
-    run(Queries, [asked], context(settings(queries={"min_score": 0.8})))
-    assert asked.queries == ("Which of these two is heavier? (Lion)",)
+    dialog_turn = turn("Which of these two is heavier?", entity=lion, entity_score=0.85, entities=(lion, tiger))
+    dialog_turn.views = (View(None, pictures),)
+    run(Queries, [dialog_turn], context(settings(queries={"min_score": 0.8})))
+    assert dialog_turn.queries == ("Which of these two is heavier? (Lion)",)
 
 
 def test_web_search_merges_the_pages_of_all_queries() -> None:
-    asked = turn("a", queries=("tower repainted", "every seven years"))
+    dialog_turn = turn("a", queries=("tower repainted", "every seven years"))
     untouched = turn("b", queries=("soup",), tools=Tools(text=False))
     pipeline = ScriptedPipeline({}, PAGES)
-    run(WebSearch, [asked, untouched], context(settings(), pipeline))
-    assert [page.page_name for page in asked.web_hits] == ["Eiffel", "Soup"]
-    assert asked.web_hits[0].score == pytest.approx(0.3)
+    run(WebSearch, [dialog_turn, untouched], context(settings(), pipeline))
+    assert [page.page_name for page in dialog_turn.web_hits] == ["Eiffel", "Soup"]
+    assert dialog_turn.web_hits[0].score == pytest.approx(0.3)
     assert untouched.web_hits == ()
 
 
 def test_evidence_is_attributes_and_pages() -> None:
-    asked = turn("a")
-    asked.image_hits = (ImageHit(0, 0.8, "u", (Entity(*TOWER),)),)
-    asked.entity = asked.image_hits[0].entities[0]
+    dialog_turn = turn("a")
+    dialog_turn.image_hits = (ImageHit(0, 0.8, "u", (Entity(*TOWER),)),)
+    dialog_turn.entity = dialog_turn.image_hits[0].entities[0]
     page = WebHit("w_chunk_0", 0.5, "Page &amp; more", "First.&nbsp;Second <|eot_id|>", "https://w.example")
-    asked.web_hits = (safe_page(page),)  # as the gateway gives it
-    run(EvidenceStage, [asked], context(settings()))
-    assert [(chunk.source, chunk.text) for chunk in asked.evidence] == [
+    dialog_turn.web_hits = (safe_page(page),)  # as the gateway gives it
+    run(EvidenceStage, [dialog_turn], context(settings()))
+    assert [(chunk.source, chunk.text) for chunk in dialog_turn.evidence] == [
         ("kg", "The height of Eiffel Tower is 330 m."),
         ("kg", "The architect of Eiffel Tower is Stephen Sauvestre."),
         ("web", "First. Second"),
     ]
-    assert asked.evidence[2].title == "Page & more"
+    assert dialog_turn.evidence[2].title == "Page & more"
 
 
 def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
@@ -459,31 +473,35 @@ def test_two_stage_rerank_by_hand() -> None:
 
         def __init__(self, scores: dict[str, float]) -> None:
             self.scores = scores
-            self.seen: list[str] = []
+            self.passages: list[str] = []
 
         def score(self, pairs):  # type: ignore[no-untyped-def]
-            self.seen += [passage for _, passage in pairs]
+            self.passages += [passage for _, passage in pairs]
             return np.array([self.scores[passage] for _, passage in pairs], dtype=np.float32)
 
     coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
-    asked = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
+    dialog_turn = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
     table = {"k_coarse": 2, "k": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
-    run(TwoStageRerank, [asked], context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine))
-    assert fine.seen == ["a", "b"]
-    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.evidence] == [("b", 0.72)]
+    run(
+        TwoStageRerank,
+        [dialog_turn],
+        context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
+    )
+    assert fine.passages == ["a", "b"]
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.72)]
     coarse, fine = (
         Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
         Fixed({"a": 0.6, "b": 0.8}),
     )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
     for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
         table = {"k_coarse": 2, "rank_by": rank_by}
-        asked.evidence = (evidence("a"), evidence("b"), evidence("c"))
+        dialog_turn.evidence = (evidence("a"), evidence("b"), evidence("c"))
         run(
             TwoStageRerank,
-            [asked],
+            [dialog_turn],
             context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
         )
-        assert [chunk.text for chunk in asked.evidence] == best
+        assert [chunk.text for chunk in dialog_turn.evidence] == best
 
 
 def test_the_cumulative_score_is_taken_within_one_query() -> None:
@@ -503,9 +521,9 @@ def test_the_cumulative_score_is_taken_within_one_query() -> None:
 
     coarse = Table({("q1", "a"): 0.9, ("q2", "a"): 0.1, ("q1", "b"): 0.6, ("q2", "b"): 0.6})
     fine = Table({("q1", "a"): 0.1, ("q2", "a"): 0.9, ("q1", "b"): 0.85, ("q2", "b"): 0.85})
-    asked = turn("q", evidence=(evidence("a"), evidence("b")), hops=("q1", "q2"))
-    run(TwoStageRerank, [asked], context(settings(), coarse_reranker=coarse, fine_reranker=fine))
-    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in asked.evidence] == [("b", 0.51), ("a", 0.09)]
+    dialog_turn = turn("q", evidence=(evidence("a"), evidence("b")), hops=("q1", "q2"))
+    run(TwoStageRerank, [dialog_turn], context(settings(), coarse_reranker=coarse, fine_reranker=fine))
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.51), ("a", 0.09)]
 
 
 @given(st.lists(st.tuples(*[st.floats(0, 1)] * 2), min_size=1, max_size=5))
@@ -532,11 +550,11 @@ def test_answers_come_in_one_call_and_direct_ones_from_the_draft() -> None:
 
 def test_an_answer_that_steps_led_to_keeps_the_evidence_that_it_was_made_from() -> None:
     step = Evidence("It was designed by Bartholdi.", "step", "step 1")
-    made = turn("Where was he born?", evidence=(evidence("opened in 1889"),), shown=(step,))
-    made.candidate = Candidate("Colmar", None, stepwise=True)
+    dialog_turn = turn("Where was he born?", evidence=(evidence("opened in 1889"),), shown=(step,))
+    dialog_turn.candidate = Candidate("Colmar", None, stepwise=True)
     chat = ScriptedChat(lambda _: "another")
-    run(Answer, [made], context(settings(), chat=chat))
-    assert (made.candidate.text, made.shown, chat.requests) == ("Colmar", (step,), [])
+    run(Answer, [dialog_turn], context(settings(), chat=chat))
+    assert (dialog_turn.candidate.text, dialog_turn.shown, chat.requests) == ("Colmar", (step,), [])
 
 
 @pytest.mark.parametrize("stage", [Answer, DualAnswer])
@@ -546,27 +564,30 @@ def test_each_prompt_is_read_by_the_model_of_its_own_role(stage: type[Stage]) ->
     parts = context(settings(), chat=large, small_chat=small)
     plain = parts.prompts["answer_without_evidence"]
     plain.settings = plain.settings.model_copy(update={"model": "small_chat"})
-    known, unknown = turn("How tall?", evidence=(Evidence("It is 330 m tall.", "web", "t"),)), turn("Who?")
-    run(stage, [known, unknown], parts)
-    assert [each.candidate.text for each in (known, unknown) if each.candidate] == ["from the large", "from the small"]
+    evidence_turn, unknown = turn("How tall?", evidence=(Evidence("It is 330 m tall.", "web", "t"),)), turn("Who?")
+    run(stage, [evidence_turn, unknown], parts)
+    assert [each.candidate.text for each in (evidence_turn, unknown) if each.candidate] == [
+        "from the large",
+        "from the small",
+    ]
     assert (len(large.batches), len(small.batches)) == (1, 1)  # one call for each role
 
 
 def test_a_draft_that_search_verifies_is_the_answer_and_the_verifier_reads_its_reasoning() -> None:
     chat = ScriptedChat(lambda _: "Reason: so it is.\nResponse: Correct Answer")
     draft = Draft(("This is the Eiffel Tower.", "It opened in 1889."), "Eiffel Tower", "It opened in 1889.")
-    asked = turn("When did it open?", route="verify", draft=draft, evidence=(evidence("opened in 1889"),))
+    dialog_turn = turn("When did it open?", route="verify", draft=draft, evidence=(evidence("opened in 1889"),))
     lost = turn("When did it open?", route="verify")  # an ablation without drafts
-    run(Answer, [asked, lost], context(settings(), chat=chat))
+    run(Answer, [dialog_turn, lost], context(settings(), chat=chat))
     assert chat.batches == [1]
-    assert asked.candidate is not None
-    assert asked.candidate.text == "It opened in 1889."
-    assert [chunk.text for chunk in asked.shown] == ["opened in 1889"]
-    run(Verify, [asked], context(settings(), chat=chat))
-    said = chat.requests[-1].messages[-1].content
-    assert "Reasoning: This is the Eiffel Tower. It opened in 1889." in said
-    assert "opened in 1889" in said.split("Reasoning:")[0]
-    assert asked.verification.model is True
+    assert dialog_turn.candidate is not None
+    assert dialog_turn.candidate.text == "It opened in 1889."
+    assert [chunk.text for chunk in dialog_turn.shown] == ["opened in 1889"]
+    run(Verify, [dialog_turn], context(settings(), chat=chat))
+    prompt = chat.requests[-1].messages[-1].content
+    assert "Reasoning: This is the Eiffel Tower. It opened in 1889." in prompt
+    assert "opened in 1889" in prompt.split("Reasoning:")[0]
+    assert dialog_turn.verification.model is True
 
 
 def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none() -> None:
@@ -601,12 +622,12 @@ def test_a_reasoned_reply_gives_its_answer_and_one_cut_off_before_it_gives_none(
 def test_both_verifiers_speak(
     reply: str, logprobs: tuple[float, ...] | None, approved: tuple[bool | None, bool | None]
 ) -> None:
-    asked = turn("a", candidate=Candidate("330 m", None, logprobs))
+    dialog_turn = turn("a", candidate=Candidate("330 m", None, logprobs))
     abstained = turn("b", candidate=Candidate(IDK, None))
     chat = ScriptedChat(lambda _: reply)
-    run(Verify, [asked, abstained], context(settings(), chat=chat))
+    run(Verify, [dialog_turn, abstained], context(settings(), chat=chat))
     assert chat.batches == [1]
-    assert (asked.verification.white_box, asked.verification.model) == approved
+    assert (dialog_turn.verification.white_box, dialog_turn.verification.model) == approved
 
 
 BOTH = {"verified_by": ["white_box", "model"]}
@@ -632,9 +653,9 @@ BOTH = {"verified_by": ["white_box", "model"]}
     ],
 )  # fmt: skip
 def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], answer: str) -> None:
-    asked = turn("a", **fields)
-    run(Finalise, [asked], context(settings(finalise=table)))
-    assert asked.answer == answer
+    dialog_turn = turn("a", **fields)
+    run(Finalise, [dialog_turn], context(settings(finalise=table)))
+    assert dialog_turn.answer == answer
 
 
 def test_a_gate_takes_the_place_of_the_verifiers_rule() -> None:
@@ -646,10 +667,10 @@ def test_a_gate_takes_the_place_of_the_verifiers_rule() -> None:
 
 
 def test_a_long_answer_is_cut_at_a_word() -> None:
-    asked = turn("a", candidate=Candidate("word " * 200, 0.9))
-    run(Finalise, [asked], context(settings()))
-    assert len(asked.answer) <= 225
-    assert asked.answer.endswith("word")
+    dialog_turn = turn("a", candidate=Candidate("word " * 200, 0.9))
+    run(Finalise, [dialog_turn], context(settings()))
+    assert len(dialog_turn.answer) <= 225
+    assert dialog_turn.answer.endswith("word")
 
 
 class Matcher:
@@ -667,9 +688,13 @@ def test_crops_that_do_not_belong_to_the_question_are_not_searched() -> None:
 
     def sizes(minimum: float) -> list[tuple[int, int]]:
         pipeline = ScriptedPipeline({}, {})
-        asked = turn("What is this?", (100, 50), regions=boxes)
-        run(ImageSearch, [asked], context(settings(image_search={"min_match": minimum}), pipeline, matcher=Matcher()))
-        assert len(asked.views) == len(pipeline.queries)
+        dialog_turn = turn("What is this?", (100, 50), regions=boxes)
+        run(
+            ImageSearch,
+            [dialog_turn],
+            context(settings(image_search={"min_match": minimum}), pipeline, matcher=Matcher()),
+        )
+        assert len(dialog_turn.views) == len(pipeline.queries)
         return [query.size for query in pipeline.queries]
 
     assert sizes(0.2) == [(100, 50), (40, 40), (30, 30)]
@@ -694,12 +719,12 @@ def test_a_stage_that_fails_is_noted_and_one_without_time_is_skipped() -> None:
 
 def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:
     model = WordOverlapReranker()
-    asked = turn(
+    dialog_turn = turn(
         "How tall is this?",
         entity=Entity("Eiffel Tower"),
         evidence=(evidence("the Eiffel stands"), evidence("How tall")),
     )
-    run(Rerank, [asked], context(settings(), reranker=model))
-    assert asked.grounded_question == "How tall is this? (Eiffel Tower)"
+    run(Rerank, [dialog_turn], context(settings(), reranker=model))
+    assert dialog_turn.grounded_question == "How tall is this? (Eiffel Tower)"
     away = turn("How tall is Big Ben?", entity=Entity("Eiffel Tower"), needs_image=False)
     assert away.grounded_question == "How tall is Big Ben?"

@@ -90,13 +90,13 @@ def test_a_plan_that_is_no_better_than_one_prompt_is_refused(plan: str, reason: 
 
 def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
     asks = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?"
-    for written in (asks, f"{asks}\n3. compute: difference [1] [2]"):
-        made = complete_plan(parse_plan(written), "Which of these two is heavier?", ["horse", "donkey"])
-        assert made == parse_plan(WEIGHTS)
-    kept = complete_plan(
+    for plan_text in (asks, f"{asks}\n3. compute: difference [1] [2]"):
+        full_plan = complete_plan(parse_plan(plan_text), "Which of these two is heavier?", ["horse", "donkey"])
+        assert full_plan == parse_plan(WEIGHTS)
+    sum_plan = complete_plan(
         parse_plan(f"{asks}\n3. compute: sum [1] [2]"), "What do they weigh together?", ["horse", "donkey"]
     )
-    assert kept is not None and kept.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
+    assert sum_plan is not None and sum_plan.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
 
 
 @pytest.mark.parametrize("computed", ["difference", "ratio", "sum"])
@@ -104,8 +104,8 @@ def test_which_of_two_is_not_answered_by_a_number(computed: str) -> None:
     plan = parse_plan(
         f"1. ask: How much is a loonie worth?\n2. ask: How much is a quarter worth?\n3. compute: {computed} [1] [2]"
     )
-    made = complete_plan(plan, "Which of these two coins is worth more?", ["loonie", "quarter"])
-    assert made is not None and made.steps[-1] == ComputeStep("larger", ("[1]", "[2]"))
+    full_plan = complete_plan(plan, "Which of these two coins is worth more?", ["loonie", "quarter"])
+    assert full_plan is not None and full_plan.steps[-1] == ComputeStep("larger", ("[1]", "[2]"))
 
 
 def test_a_thing_is_found_by_its_name_without_the_qualifier() -> None:
@@ -113,17 +113,17 @@ def test_a_thing_is_found_by_its_name_without_the_qualifier() -> None:
         "1. ask: How long is a day on Mercury?\n2. ask: How long is a day on Venus?\n3. compute: larger [1] [2]"
     )
     assert complete_plan(plan, "Which of these two has the longer day?", ["Mercury (planet)", "Venus"]) == plan
-    said = conclude("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
-    assert said == "Venus"
+    conclusion = conclude("Which has the longer day?", plan, ["59 days", "243 days", ""], ["Mercury (planet)", "Venus"])
+    assert conclusion == "Venus"
 
 
 def test_a_fact_asked_of_one_of_three_things_is_asked_of_all() -> None:
     plan = parse_plan(
         "1. ask: When was the tower built?\n2. ask: When was the bridge built?\n3. compute: earlier [1] [2]"
     )
-    made = complete_plan(plan, "Which of these three was built first?", ["tower", "bridge", "fort"])
-    assert made is not None and made.asks[-1] == AskStep("When was the fort built?")
-    assert made.steps[-1] == ComputeStep("earlier", ("[1]", "[2]", "[3]"))
+    full_plan = complete_plan(plan, "Which of these three was built first?", ["tower", "bridge", "fort"])
+    assert full_plan is not None and full_plan.asks[-1] == AskStep("When was the fort built?")
+    assert full_plan.steps[-1] == ComputeStep("earlier", ("[1]", "[2]", "[3]"))
     assert complete_plan(plan, "Which of these two was built first?", ["tower", "bridge", "fort"]) == plan
 
 
@@ -155,8 +155,8 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
     assert sorted(place for level in plan.levels() for place in level) == [
         place for place, step in enumerate(plan.steps) if isinstance(step, AskStep)
     ]
-    made = complete_plan(plan, reply, ["a", "b"])
-    assert made is None or len(made.levels()) <= MAX_LEVELS
+    full_plan = complete_plan(plan, reply, ["a", "b"])
+    assert full_plan is None or len(full_plan.levels()) <= MAX_LEVELS
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
-    found = parse_quantity(text, bound)
-    assert (found.value, found.unit) == (pytest.approx(value), unit)
+    quantity = parse_quantity(text, bound)
+    assert (quantity.value, quantity.unit) == (pytest.approx(value), unit)
 
 
 def test_sums_by_hand() -> None:
@@ -210,7 +210,7 @@ def test_sums_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "facts", "written"),
+    ("operation", "facts", "result_text"),
     [
         ("sum", ["12.50", "8.75", "103.99"], "125.24"),
         ("sum", ["9,999.5 m", "0.25 m"], "9,999.75 m"),
@@ -225,9 +225,9 @@ def test_sums_by_hand() -> None:
     ],
 )
 def test_sums_keep_the_digits_that_are_meant_and_have_no_exponent(
-    operation: Any, facts: list[str], written: str
+    operation: Any, facts: list[str], result_text: str
 ) -> None:
-    assert str(compute(operation, facts)) == written
+    assert str(compute(operation, facts)) == result_text
 
 
 @pytest.mark.parametrize(
@@ -338,30 +338,30 @@ def test_a_figure_of_the_subject_is_not_its_fact(asks: str, facts: list[str], an
 PLAN_TOKENS = PromptLibrary(PROMPTS)["step_plan"].settings.max_tokens
 
 
-def said(request: ChatRequest) -> str | ChatReply:
-    shown = request.messages[-1].content
+def answer_prompt(request: ChatRequest) -> str | ChatReply:
+    prompt = request.messages[-1].content
     if request.max_tokens == PLAN_TOKENS:
         return (
             "1. ask: Who designed the Red Tower?\n2. ask: In which town was [1] born?"
-            if "designed" in shown
+            if "designed" in prompt
             else "no plan"
         )
-    asked = re.findall(r"Question: (.*)", shown)[-1]
+    question = re.findall(r"Question: (.*)", prompt)[-1]
     return ChatReply(
-        {"Who designed the Red Tower?": "Ada Stone"}.get(asked, "Linz" if "Ada Stone" in asked else IDK),
+        {"Who designed the Red Tower?": "Ada Stone"}.get(question, "Linz" if "Ada Stone" in question else IDK),
         "stop",
         (-0.1,),
     )
 
 
-def asked_about(question: str) -> Any:
+def make_turn(question: str) -> Any:
     return turn(question, entity=Entity("Red Tower", {}), entity_score=0.9)
 
 
 def test_an_answer_stands_in_the_next_steps_search_and_prompt_and_levels_of_all_turns_share_a_call() -> None:
-    chat = ScriptedChat(said)
-    turns = [asked_about("In which town was the man who designed this tower born?") for _ in range(3)]
-    plain = asked_about("How tall is this?")
+    chat = ScriptedChat(answer_prompt)
+    turns = [make_turn("In which town was the man who designed this tower born?") for _ in range(3)]
+    plain = make_turn("How tall is this?")
     search = ScriptedPipeline({}, {"Ada Stone": "born in Linz"})
     world = context(settings_from(GATHERING), search, chat=chat, fine_reranker=WordOverlapReranker())
     run(Steps, [*turns, plain], world)
@@ -383,18 +383,18 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
     def chat(request: ChatRequest) -> ChatReply:
         if request.max_tokens == PLAN_TOKENS:
             return ChatReply(replies["step_plan"], "stop")
-        known = "Who designed" in request.messages[-1].content
-        return ChatReply("Ada Stone" if known else IDK, "stop", (-0.1,) if known else (-2.0,))
+        asks_designer = "Who designed" in request.messages[-1].content
+        return ChatReply("Ada Stone" if asks_designer else IDK, "stop", (-0.1,) if asks_designer else (-2.0,))
 
-    asked = asked_about("In which town was the man who designed this tower born?")
+    dialog_turn = make_turn("In which town was the man who designed this tower born?")
     world = context(settings_from(GATHERING), None, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker())
-    run(Steps, [asked], world)
-    assert asked.candidate is not None and asked.candidate.text == IDK
-    assert asked.candidate.confidence == pytest.approx(math.exp(-2.0))
+    run(Steps, [dialog_turn], world)
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == IDK
+    assert dialog_turn.candidate.confidence == pytest.approx(math.exp(-2.0))
 
 
 @pytest.mark.parametrize(
-    ("plan", "question", "lines", "kept"),
+    ("plan", "question", "lines", "is_kept"),
     [
         ("1. ask: How many does a camel carry?\n2. compute: ratio 900 [1]", "How many of these for 900 kg?", [], True),
         ("1. ask: How long is the year of Mars?\n2. compute: ratio 1 [1]", "How long does Mars take once?", [], False),
@@ -405,51 +405,55 @@ def test_a_refused_step_ends_in_an_abstention_with_the_lowest_confidence() -> No
     ],
 )
 def test_a_plan_computes_with_no_figure_that_nobody_said(
-    plan: str, question: str, lines: list[str], kept: bool
+    plan: str, question: str, lines: list[str], is_kept: bool
 ) -> None:
-    assert (complete_plan(parse_plan(plan), question, ["camel", "Mars"], lines) is not None) is kept
+    assert (complete_plan(parse_plan(plan), question, ["camel", "Mars"], lines) is not None) is is_kept
 
 
 def test_a_step_names_its_subject_even_if_nothing_was_recognised() -> None:
-    written = "1. ask: What is the founder of the brand?\n2. ask: Which scent is linked with [1]?"
-    assert complete_plan(parse_plan(written), "Which scent is linked with its founder?", []) is None
+    plan_text = "1. ask: What is the founder of the brand?\n2. ask: Which scent is linked with [1]?"
+    assert complete_plan(parse_plan(plan_text), "Which scent is linked with its founder?", []) is None
 
 
 @pytest.mark.parametrize(
-    ("known", "answer"), [({"Sauvestre": "1919"}, "1919"), ({"Eiffel": "1923", "Sauvestre": "1919"}, "1923"), ({}, IDK)]
+    ("years", "answer"), [({"Sauvestre": "1919"}, "1919"), ({"Eiffel": "1923", "Sauvestre": "1919"}, "1923"), ({}, IDK)]
 )
 def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer_counts(
-    known: dict[str, str], answer: str
+    years: dict[str, str], answer: str
 ) -> None:
     def chat(request: ChatRequest) -> ChatReply:
-        asked = request.messages[-1].content.rsplit("Question:", 1)[-1]
-        said = next((value for name, value in known.items() if name in asked), None)
-        return ChatReply(said or IDK, "stop", (-0.1,) if said else (-2.0,))
+        question = request.messages[-1].content.rsplit("Question:", 1)[-1]
+        year = next((value for name, value in years.items() if name in question), None)
+        return ChatReply(year or IDK, "stop", (-0.1,) if year else (-2.0,))
 
-    asked = asked_about("When did the architect of this tower die?")
-    asked.hops = ("When did Eiffel die?", "When did Sauvestre die?")
+    dialog_turn = make_turn("When did the architect of this tower die?")
+    dialog_turn.hops = ("When did Eiffel die?", "When did Sauvestre die?")
     scripted = ScriptedChat(chat)
-    run(Steps, [asked], context(settings_from(GATHERING), None, chat=scripted, fine_reranker=WordOverlapReranker()))
+    run(
+        Steps,
+        [dialog_turn],
+        context(settings_from(GATHERING), None, chat=scripted, fine_reranker=WordOverlapReranker()),
+    )
     assert scripted.batches == [2]  # both in one call
-    assert asked.candidate is not None and asked.candidate.text == answer
-    if known:
-        asked.close_stage("steps", 0.0)
-        assert asked.records[0].queries == (f"When did {next(iter(known))} die?",)
-        assert asked.candidate.confidence == pytest.approx(math.exp(-0.1))  # not of the one that led to nothing
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
+    if years:
+        dialog_turn.close_stage("steps", 0.0)
+        assert dialog_turn.records[0].queries == (f"When did {next(iter(years))} die?",)
+        assert dialog_turn.candidate.confidence == pytest.approx(math.exp(-0.1))  # not of the one that led to nothing
 
 
 def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
-    chat = ScriptedChat(said)
-    asked = asked_about("In which town was the man who designed this tower born?")
+    chat = ScriptedChat(answer_prompt)
+    dialog_turn = make_turn("In which town was the man who designed this tower born?")
     settings = settings_from(GATHERING)
-    run(Steps, [asked], context(settings, None, seconds=1.0, chat=chat, fine_reranker=WordOverlapReranker()))
-    assert asked.candidate is None and chat.batches == [1]  # planned, and no time left to search
+    run(Steps, [dialog_turn], context(settings, None, seconds=1.0, chat=chat, fine_reranker=WordOverlapReranker()))
+    assert dialog_turn.candidate is None and chat.batches == [1]  # planned, and no time left to search
     run(
         Steps,
-        [asked],
+        [dialog_turn],
         dataclasses.replace(context(settings, None, chat=chat, fine_reranker=WordOverlapReranker()), short=True),
     )
-    assert asked.candidate is None and chat.batches == [1]
+    assert dialog_turn.candidate is None and chat.batches == [1]
 
 
 @pytest.mark.parametrize(("guarded", "answer"), [(True, IDK), (False, "40 m")])
@@ -461,9 +465,9 @@ def test_a_step_that_follows_an_order_in_its_evidence_is_no_answer(guarded: bool
             return "1. ask: Who designed the Red Tower?\n2. ask: How tall was [1]?"
         return "40 m" if "How tall" in request.messages[-1].content.rsplit("Question:", 1)[-1] else "Ada"
 
-    asked = asked_about("How tall was the man who designed this tower?")
+    dialog_turn = make_turn("How tall was the man who designed this tower?")
     settings = settings_from({**GATHERING, "guard": {"injection": guarded}})
-    run(Steps, [asked], context(settings, search, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker()))
-    assert asked.candidate is not None and asked.candidate.text == answer
-    found = {chunk.source for chunk in asked.shown}
-    assert "step" in found  # for the verifier, not for the rule that looks for orders
+    run(Steps, [dialog_turn], context(settings, search, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker()))
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == answer
+    sources = {chunk.source for chunk in dialog_turn.shown}
+    assert "step" in sources  # for the verifier, not for the rule that looks for orders

@@ -34,7 +34,7 @@ PHOTO = Image.new("RGB", (64, 48), (200, 30, 30))
 STAGES = ("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise")
 
 
-def record_of(
+def record_turn(
     reply: str | ChatReply | Exception,
     pipeline: Any = None,
     *,
@@ -49,19 +49,21 @@ def record_of(
             raise reply
         return reply
 
-    found = ScriptedPipeline({(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The tower was opened in 1901."})
+    tower_pipeline = ScriptedPipeline(
+        {(64, 48): ("Red Tower", {"height": "300 m"})}, {"tower": "The tower was opened in 1901."}
+    )
     models = ModelSet(
         Profile(name="scripted", models={}),
         Path("unused"),
         ready={"reranker": WordOverlapReranker(), "chat": ScriptedChat(say)},
     )
-    made = settings_from({"stages": STAGES, **settings})
-    agent = CragAgent(found if pipeline is None else pipeline, settings=made, models=models)
-    kept: list[Any] = []
-    agent.trace_to(None, kept.extend)
+    run_settings = settings_from({"stages": STAGES, **settings})
+    agent = CragAgent(tower_pipeline if pipeline is None else pipeline, settings=run_settings, models=models)
+    lines: list[Any] = []
+    agent.trace_to(None, lines.extend)
     prepare(agent)
     agent.batch_generate_response(["How tall is this tower?"], list(images), [[]])
-    (line,) = kept
+    (line,) = lines
     return read_record(json.dumps(line))
 
 
@@ -87,13 +89,13 @@ def break_stage(name: str, error: Exception) -> Callable[[CragAgent], None]:
 
 
 def test_an_answered_turn_has_no_cause() -> None:
-    record = record_of("300 m")
+    record = record_turn("300 m")
     assert record.answer == "300 m"
     assert record.unanswered is why_unanswered(record) is explain_error(record) is None
 
 
 def test_a_right_answer_in_spite_of_a_failed_stage_is_no_error() -> None:
-    record = record_of("300 m", prepare=break_stage("rerank", ValueError("no scores")))
+    record = record_turn("300 m", prepare=break_stage("rerank", ValueError("no scores")))
     assert record.answer == "300 m" and record.error is not None
     assert record.unanswered is None
 
@@ -115,7 +117,7 @@ def test_a_right_answer_in_spite_of_a_failed_stage_is_no_error() -> None:
     ],
 )
 def test_causes_of_a_turn_without_an_answer(reply: Any, pipeline: Any, cause: Unanswered) -> None:
-    record = record_of(reply, pipeline)
+    record = record_turn(reply, pipeline)
     assert record.answer == "I don't know"
     assert (record.unanswered, why_unanswered(record)) == (cause, cause)
     assert (explain_error(record) is not None) == cause.is_error
@@ -125,36 +127,36 @@ def test_causes_of_a_turn_without_an_answer(reply: Any, pipeline: Any, cause: Un
 
 
 def test_what_failed_is_said_in_one_line() -> None:
-    record = record_of(ChatReply("", "error", error="The server answers 500: out of\nmemory"))
+    record = record_turn(ChatReply("", "error", error="The server answers 500: out of\nmemory"))
     assert explain_error(record) == "the model failed: The server answers 500: out of memory"
-    assert "the index is gone" in str(explain_error(record_of("I don't know", BrokenSearch())))
-    assert "limit" in str(explain_error(record_of(ChatReply("", "length"))))
+    assert "the index is gone" in str(explain_error(record_turn("I don't know", BrokenSearch())))
+    assert "limit" in str(explain_error(record_turn(ChatReply("", "length"))))
 
 
 def test_an_answer_that_a_rule_holds_back_is_withheld_unless_its_verification_failed() -> None:
     settings = {"stages": (*STAGES[:-1], "verify", "finalise"), "finalise": {"max_idk": 0.1}}
     sure = ChatReply("300 m", "stop", logprobs=(-0.1,), first_token_probs={"I": 0.9, "300": 0.1})
-    assert record_of(sure, **settings).unanswered is Unanswered.WITHHELD
-    failed = record_of(sure, prepare=break_stage("verify", ModelError("gone")), **settings)
+    assert record_turn(sure, **settings).unanswered is Unanswered.WITHHELD
+    failed = record_turn(sure, prepare=break_stage("verify", ModelError("gone")), **settings)
     assert failed.unanswered is Unanswered.MODEL
 
 
 def test_the_last_stage_itself_may_fail() -> None:
-    record = record_of("300 m", prepare=break_stage("finalise", ValueError("no rule")))
+    record = record_turn("300 m", prepare=break_stage("finalise", ValueError("no rule")))
     assert record.unanswered is Unanswered.STAGE
     assert explain_error(record) == "a stage failed: finalise: ValueError: no rule"
 
 
 def test_a_photo_that_cannot_be_read_is_a_cause_only_without_an_answer() -> None:
-    assert record_of("300 m", images=["no photo"]).unanswered is None
-    record = record_of("I don't know", images=["no photo"])
+    assert record_turn("300 m", images=["no photo"]).unanswered is None
+    record = record_turn("I don't know", images=["no photo"])
     assert record.unanswered is Unanswered.PICTURE
 
 
 def test_the_cause_outlives_texts_that_are_left_out_of_a_trace() -> None:
-    refused = record_of("I don't know", trace={"queries": False})
+    refused = record_turn("I don't know", trace={"queries": False})
     assert refused.unanswered is Unanswered.REFUSED and refused.answer == ""
-    failed = record_of(ChatReply("", "error", error="500: secret words", no_answer=True), trace={"images": False})
+    failed = record_turn(ChatReply("", "error", error="500: secret words", no_answer=True), trace={"images": False})
     assert failed.unanswered is Unanswered.BUSY
     assert "secret" not in str(explain_error(failed))
 
@@ -181,10 +183,10 @@ def test_records_of_earlier_versions_tell_their_cause(
 ) -> None:
     decided = StageRecord("finalise", decision=Decision(candidate, given=False, reason="x"))
     record = TurnRecord(answer="I don't know", stages=(*stages, decided))
-    written = {name: value for name, value in record.as_json().items() if name != "unanswered"}
-    assert why_unanswered(read_record(written)) is cause
-    given = replace(decided, decision=Decision("Paris", given=True))
-    assert why_unanswered(replace(record, stages=(*stages, given), answer="Paris")) is None
+    fields = {name: value for name, value in record.as_json().items() if name != "unanswered"}
+    assert why_unanswered(read_record(fields)) is cause
+    answer_stage = replace(decided, decision=Decision("Paris", given=True))
+    assert why_unanswered(replace(record, stages=(*stages, answer_stage), answer="Paris")) is None
 
 
 def test_an_unknown_cause_is_no_record() -> None:

@@ -12,7 +12,7 @@ from agents.turn import Turn
 from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
-def written(turns: list[Turn], chat: ScriptedChat, **options: Any) -> None:
+def write_queries(turns: list[Turn], chat: ScriptedChat, **options: Any) -> None:
     table = {"split": "model", "fuse_entity": False, **options}
     run(Queries, turns, context(settings_from({"stages": ["answer", "finalise"], "queries": table}), chat=chat))
 
@@ -23,20 +23,20 @@ def listing(*queries: str) -> str:
 
 def test_sub_questions_are_enhanced_in_a_call_of_their_own() -> None:
     def say(request: ChatRequest) -> str | ChatReply:
-        system, said = request.messages[0].content, request.messages[-1].content
+        system, prompt = request.messages[0].content, request.messages[-1].content
         if "check web search queries" not in system:
-            return listing() if "nothing" in said else listing("founder of this brand", "birthplace of the founder")
-        assert "- founder of this brand\n- birthplace of the founder" in said and "Reasoning so far" not in said
+            return listing() if "nothing" in prompt else listing("founder of this brand", "birthplace of the founder")
+        assert "- founder of this brand\n- birthplace of the founder" in prompt and "Reasoning so far" not in prompt
         assert len(request.messages[-1].images) == 1
-        return ChatReply("", "abort") if "late" in said else listing("founder of BMW", "BMW founder birthplace")
+        return ChatReply("", "abort") if "late" in prompt else listing("founder of BMW", "BMW founder birthplace")
 
     chat = ScriptedChat(say)
-    asked, late, bare = turn("Where was the founder born?"), turn("Who was late?"), turn("Is nothing asked?")
-    written([asked, late, bare], chat, enhance=True)
+    founder_turn, late, bare = turn("Where was the founder born?"), turn("Who was late?"), turn("Is nothing asked?")
+    write_queries([founder_turn, late, bare], chat, enhance=True)
     assert chat.batches == [3, 2]  # what has no sub-question is not asked about again
-    assert asked.queries == ("Where was the founder born?", "founder of BMW", "BMW founder birthplace")
+    assert founder_turn.queries == ("Where was the founder born?", "founder of BMW", "BMW founder birthplace")
     assert late.queries[1:] == ("founder of this brand", "birthplace of the founder")
     assert bare.queries == ("Is nothing asked?",)
     plain = ScriptedChat(lambda _: listing("founder of BMW"))
-    written([turn("Who founded it?")], plain)
+    write_queries([turn("Who founded it?")], plain)
     assert plain.batches == [1]

@@ -34,10 +34,10 @@ NUMBER = ReplyForm("number", lambda reply: int(reply.text) if reply.text.isdigit
 
 class Keeper:
     def __init__(self) -> None:
-        self.kept: list[Exchange] = []
+        self.exchanges: list[Exchange] = []
 
     def keep(self, exchange: Exchange) -> None:
-        self.kept.append(exchange)
+        self.exchanges.append(exchange)
 
 
 @pytest.fixture
@@ -89,14 +89,14 @@ def test_sampling_and_a_reduced_limit_reach_the_model(prompts: PromptLibrary) ->
 
 
 def test_the_exchange_holds_what_was_said_and_how_sure_the_model_was(prompts: PromptLibrary) -> None:
-    said = ChatReply("4", "length", (log(0.5), log(1.0)), prompt_cut=9, first_token_probs={"4": 0.5})
+    reply = ChatReply("4", "length", (log(0.5), log(1.0)), prompt_cut=9, first_token_probs={"4": 0.5})
     keeper = Keeper()
     put(
         [Question(Ask("small", NUMBER), {"what": "How many?"}, (keeper, keeper))],
         prompts,
-        only(ScriptedChat(lambda _: said)),
+        only(ScriptedChat(lambda _: reply)),
     )
-    one, same = keeper.kept
+    one, same = keeper.exchanges
     assert one is same
     assert (one.prompt, one.form, one.model, one.reply, one.readable) == ("small", "number", "scripted", "4", True)
     assert (one.finish_reason, one.tokens, one.prompt_cut, one.max_tokens) == ("length", 2, 9, 7)
@@ -116,7 +116,7 @@ def test_the_exchange_holds_the_request_as_the_language_model_received_it(prompt
     keeper = Keeper()
     values = {"what": "How many?", "image": Image.new("RGB", (2, 2))}
     put([Question(Ask("plain", NUMBER), values, (keeper,))], prompts, only(seeing))
-    [exchange] = keeper.kept
+    [exchange] = keeper.exchanges
     assert exchange.messages == (SentMessage("system", "Count."), SentMessage("user", "A red tower.\n\nHow many?"))
 
 
@@ -125,7 +125,7 @@ def test_the_exchange_says_that_the_cache_had_the_reply(prompts: PromptLibrary, 
     for _ in range(2):
         chat = CachedReplies(ScriptedChat(lambda _: "1"), ReplyStore(tmp_path / "replies"))
         put([Question(Ask("plain", NUMBER), {"what": "?"}, (keeper,))], prompts, only(chat))
-    assert [exchange.cached for exchange in keeper.kept] == [False, True]
+    assert [exchange.cached for exchange in keeper.exchanges] == [False, True]
 
 
 @given(st.text(max_size=300), st.sampled_from(["stop", "length", "abort", "error"]), st.sampled_from(FORMS))

@@ -17,7 +17,7 @@ from tests.agent.scripted import ScriptedChat, context, run, turn
 
 
 @pytest.mark.parametrize(
-    ("text", "finish", "kept"),
+    ("text", "finish", "answer_text"),
     [
         ("the five principles of the state; the red is br", "length", "the five principles of the state"),
         ("the five principles of the sta", "length", None),
@@ -25,13 +25,13 @@ from tests.agent.scripted import ScriptedChat, context, run, turn
         ("They are many. One is bro", "length", "They are many."),
     ],
 )
-def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason, kept: str | None) -> None:
-    found = read_step_answer(ChatReply(text, finish, (-0.1,)))
-    assert (found and found.text) == kept
+def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason, answer_text: str | None) -> None:
+    step_answer = read_step_answer(ChatReply(text, finish, (-0.1,)))
+    assert (step_answer and step_answer.text) == answer_text
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "sentences"),
     [
         ("The tower was never", ""),
         ("", ""),
@@ -57,14 +57,16 @@ def test_of_a_cut_list_the_whole_items_are_kept(text: str, finish: FinishReason,
         "endless",
     ],
 )
-def test_whole_sentences(text: str, kept: str) -> None:
-    assert whole_sentences(text) == kept
+def test_whole_sentences(text: str, sentences: str) -> None:
+    assert whole_sentences(text) == sentences
 
 
 def test_an_answer_stopped_after_it_was_said_is_one() -> None:
-    said = read_candidate(ChatReply("Reason: [Info 1] says so.\nAnswer: The tower is 330 metres high. It wa", "abort"))
-    assert said is not None
-    assert said.text == "The tower is 330 metres high."
+    candidate = read_candidate(
+        ChatReply("Reason: [Info 1] says so.\nAnswer: The tower is 330 metres high. It wa", "abort")
+    )
+    assert candidate is not None
+    assert candidate.text == "The tower is 330 metres high."
     assert read_candidate(ChatReply("Reason: it says so.\nAnswer: The tower is", "abort")) is None
     assert read_candidate(ChatReply("Reason: [Info 1] says so, hence it is high.", "abort")) is None
 
@@ -89,10 +91,10 @@ def test_of_endless_replies_little_is_read() -> None:
 def test_a_torn_question_is_not_asked(finish: str) -> None:
     chat = ScriptedChat(lambda _: ChatReply("Where was Gustave", finish))  # type: ignore[arg-type]
     history = ({"role": "user", "content": "what is this?"}, {"role": "assistant", "content": "i do not know"})
-    asked = turn("Where was he born?", history=history)
-    run(Understand, [asked], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
+    dialog_turn = turn("Where was he born?", history=history)
+    run(Understand, [dialog_turn], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
     assert chat.requests
-    assert asked.question == "Where was he born?"
+    assert dialog_turn.question == "Where was he born?"
 
 
 def test_a_plan_cut_within_a_step_is_dropped_and_one_cut_after_its_steps_is_kept() -> None:

@@ -45,8 +45,8 @@ def test_the_probability_of_a_yes(opening: dict[str, float] | None, expected: fl
 
 @given(st.dictionaries(st.text(max_size=6), st.floats(0, 1), max_size=10))
 def test_whatever_the_tokens_are_both_are_probabilities(opening: dict[str, float]) -> None:
-    for found in (compute_idk_probability(opening), compute_yes_probability(opening)):
-        assert found is None or 0 <= found <= 1
+    for probability in (compute_idk_probability(opening), compute_yes_probability(opening)):
+        assert probability is None or 0 <= probability <= 1
 
 
 def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
@@ -65,12 +65,12 @@ def test_a_candidate_knows_how_near_it_was_to_an_abstention() -> None:
 
 
 def test_the_verdict_keeps_its_probability() -> None:
-    asked = turn("How tall?", candidate=Candidate("330 m", None))
+    dialog_turn = turn("How tall?", candidate=Candidate("330 m", None))
     chat = ScriptedChat(lambda _: ChatReply("No", "stop", first_token_probs={"No": 0.6, "Yes": 0.2}))
-    run(Verify, [asked], context(Settings(stages=("verify",)), chat=chat))
-    assert (asked.verification.model, asked.verification.p_yes) == (False, pytest.approx(0.25))
-    asked.close_stage("verify", 0.0)
-    assert asked.records[0].checks["verifier's P(yes)"] == pytest.approx(0.25)
+    run(Verify, [dialog_turn], context(Settings(stages=("verify",)), chat=chat))
+    assert (dialog_turn.verification.model, dialog_turn.verification.p_yes) == (False, pytest.approx(0.25))
+    dialog_turn.close_stage("verify", 0.0)
+    assert dialog_turn.records[0].checks["verifier's P(yes)"] == pytest.approx(0.25)
 
 
 def test_tokens_with_the_same_text_are_added_up() -> None:

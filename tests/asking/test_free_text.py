@@ -59,8 +59,8 @@ def test_only_a_clear_verdict_approves(reply: str, approves: bool | None) -> Non
     ],
 )
 def test_an_answer_is_found_behind_what_stands_before_it(reply: str, answer: str) -> None:
-    said = read_candidate(ChatReply(reply, "stop"))
-    assert said is not None and said.text == answer
+    candidate = read_candidate(ChatReply(reply, "stop"))
+    assert candidate is not None and candidate.text == answer
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_the_decision_comes_before_its_reason(prompt: str, keys: list[str]) -> N
     ],
 )
 def test_a_reply_cut_within_its_reason_has_its_decision(reply: str, decided: dict[str, object]) -> None:
-    found = json_object(reply) or {}
-    assert {key: found.get(key) for key in decided} == decided
+    fields = json_object(reply) or {}
+    assert {key: fields.get(key) for key in decided} == decided
 
 
 def test_a_label_is_found_whatever_marks_stand_around_it() -> None:

@@ -58,8 +58,8 @@ reason = "No version has a fix; the folder is the user's own."
 def problems(tmp_path: Path, listed: str, today: datetime.date = TODAY) -> list[str]:
     path = tmp_path / "accepted.toml"
     path.write_text(listed, encoding="utf-8")
-    found = audit.read_vulnerabilities("requirements.txt", REPORT)
-    return audit.find_problems(found, audit.read_accepted(path), today)
+    vulnerabilities = audit.read_vulnerabilities("requirements.txt", REPORT)
+    return audit.find_problems(vulnerabilities, audit.read_accepted(path), today)
 
 
 def test_what_is_accepted_by_any_of_its_names_is_no_problem(tmp_path: Path) -> None:
@@ -67,25 +67,25 @@ def test_what_is_accepted_by_any_of_its_names_is_no_problem(tmp_path: Path) -> N
 
 
 def test_a_vulnerability_that_is_not_listed_is_told_with_its_fix(tmp_path: Path) -> None:
-    (said,) = problems(tmp_path, LISTED.replace(', "CVE-2026-22807"', ""))
-    assert "requirements.txt: vllm 0.10.2 has CVE-2026-22807, PYSEC-2026-7 (fixed in 0.14.0)" in said
+    (message,) = problems(tmp_path, LISTED.replace(', "CVE-2026-22807"', ""))
+    assert "requirements.txt: vllm 0.10.2 has CVE-2026-22807, PYSEC-2026-7 (fixed in 0.14.0)" in message
 
 
 def test_an_entry_holds_for_its_version_alone(tmp_path: Path) -> None:
-    said = problems(tmp_path, LISTED.replace('"5.6.3"', '"5.6.2"'))
-    assert ["diskcache 5.6.3 has" in said[0], "diskcache 5.6.2" in said[1], len(said)] == [True, True, 2]
-    assert "no version has a fix" in said[0] and "which no lock has: remove it" in said[1]
+    messages = problems(tmp_path, LISTED.replace('"5.6.3"', '"5.6.2"'))
+    assert ["diskcache 5.6.3 has" in messages[0], "diskcache 5.6.2" in messages[1], len(messages)] == [True, True, 2]
+    assert "no version has a fix" in messages[0] and "which no lock has: remove it" in messages[1]
 
 
 @pytest.mark.parametrize(("days", "fails"), [(-1, True), (0, False), (180, False), (181, True)])
 def test_an_entry_holds_for_180_days_from_its_date(tmp_path: Path, days: int, fails: bool) -> None:
-    said = problems(tmp_path, LISTED, datetime.date(2026, 11, 25) + datetime.timedelta(days))
-    assert len(said) == 2 * fails and all(f"is {days} days old" in line for line in said)
+    messages = problems(tmp_path, LISTED, datetime.date(2026, 11, 25) + datetime.timedelta(days))
+    assert len(messages) == 2 * fails and all(f"is {days} days old" in line for line in messages)
 
 
 def test_an_identifier_that_no_lock_has_any_more_is_told(tmp_path: Path) -> None:
-    (said,) = problems(tmp_path, LISTED.replace('"CVE-2026-22807"', '"CVE-2026-22807", "CVE-2020-1"'))
-    assert "accepts CVE-2020-1, which no lock has" in said
+    (message,) = problems(tmp_path, LISTED.replace('"CVE-2026-22807"', '"CVE-2026-22807", "CVE-2020-1"'))
+    assert "accepts CVE-2020-1, which no lock has" in message
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,9 @@ def test_packages_that_were_not_looked_up_are_no_success(
     monkeypatch.setattr(audit, "ask_pip_audit", lambda pins: UNREACHABLE)
     assert audit.main([]) == 2
     assert (
-        "1 of " in (said := capsys.readouterr().err) and "could not be looked up" in said and "PyPI's JSON API" in said
+        "1 of " in (error_text := capsys.readouterr().err)
+        and "could not be looked up" in error_text
+        and "PyPI's JSON API" in error_text
     )
 
 

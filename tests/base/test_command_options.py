@@ -69,7 +69,7 @@ def read(*arguments: str) -> Everything:
     return Everything.parse([*NEEDED, *arguments])
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def read_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line, after the usage, of a wrong command line."""
     with pytest.raises(SystemExit) as stopped:
         Everything.parse(arguments)
@@ -130,7 +130,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["photo.jpg"], "required: --name"),
         (["--name", "n"], "required: photo"),
@@ -145,8 +145,10 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
         ([*NEEDED, "--unheard"], "unrecognized arguments: --unheard"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said in told(capsys, *arguments)
+def test_what_is_wrong_is_told_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert message in read_error(capsys, *arguments)
 
 
 def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,7 +162,7 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
     assert shared < text.index("--cache CACHE", shared) < text.index("--workers WORKERS", shared) < second
     assert second < text.index("--no_progress, --no-progress", second)
     words = " ".join(text.split())
-    for said in (
+    for phrase in (
         "a folder (default: $TEST_COMMAND_CACHE, else .cache)",
         "another default of a shared option (default: 4)",
         "several of two (default: a b)",
@@ -171,10 +173,10 @@ def test_the_help_has_every_option_in_its_group_with_its_default(capsys: pytest.
         "{one,two}",
         "RUN [RUN ...]",
     ):
-        assert said in words
+        assert phrase in words
     assert "None" not in text
-    shown = [field.description for field in Everything.model_fields.values()]
-    assert all(description and description in words for description in shown)
+    descriptions = [field.description for field in Everything.model_fields.values()]
+    assert all(description and description in words for description in descriptions)
 
 
 def test_a_percent_sign_of_a_description_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

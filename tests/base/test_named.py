@@ -53,7 +53,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _said(model: ChatModel) -> str:
+def _ask(model: ChatModel) -> str:
     return model.chat([ChatRequest(())])[0].text
 
 
@@ -68,14 +68,14 @@ def test_a_preset_and_a_profile_by_path(
     assert config.settings.limits.batch_size == 3, "the overlay is of the profile's name, that of its file"
     assert (config.profile.name, Path(config.preset).name) == ("mine", "quick.toml")
     assert Path(config.preset).is_absolute()
-    assert _said(config.models().chat()) == "yesyes"
+    assert _ask(config.models().chat()) == "yesyes"
     assert load_settings(f"{folder}/quick{ending}", f"{folder}/mine{ending}") == config.settings
 
 
 def test_a_profile_by_path_extends_a_shipped_one_or_a_file_beside_it(outside: Path) -> None:
     shipped, own = load_profile("embedded"), load_profile(str(outside / "more"))
     assert {**own.models, "chat": None} == {**shipped.models, "chat": None} and own.search == shipped.search
-    assert _said(ModelRegistry(outside).load(own.models["chat"])) == "NO"
+    assert _ask(ModelRegistry(outside).load(own.models["chat"])) == "NO"
     for other in ("base", "./base", "base.toml", str(outside / "base")):
         (outside / "next.toml").write_text(f'extends = "{other}"\n')
         assert load_profile(str(outside / "next.toml")).models["chat"]["said"] == "yes"
@@ -99,8 +99,8 @@ def test_applications_take_paths_and_list_the_names(outside: Path, capsys: pytes
         start(options.model_copy(update={"preset": str(outside / "slow")}))
     with pytest.raises(SystemExit):
         AnswererOptions.parse(["--help"])
-    said = capsys.readouterr().out
-    assert "direct_rag" in said and "gpu_fp8" in said
+    output = capsys.readouterr().out
+    assert "direct_rag" in output and "gpu_fp8" in output
 
 
 def _kind(reference: str) -> object:
@@ -112,7 +112,7 @@ def _path(reference: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("find", "reference", "said"),
+    ("find", "reference", "message"),
     [
         (RunConfig.read, "bset", r"^there is no preset 'bset'; did you mean 'best'\?; known: .*; or write the path of a .toml file$"),
         (_path, "embeded", r"^there is no profile 'embeded'; did you mean 'embedded'\?; known: .*; or write the path"),
@@ -129,9 +129,9 @@ def _path(reference: str) -> object:
         (stage_class, "PACKAGE.wrong:Mine", r"^stage '.*': importing .*wrong failed: ZeroDivisionError: division by zero$"),
     ],
 )  # fmt: skip
-def test_slips_are_told_in_one_line(outside: Path, find: Callable[[str], object], reference: str, said: str) -> None:
+def test_slips_are_told_in_one_line(outside: Path, find: Callable[[str], object], reference: str, message: str) -> None:
     reference = reference.replace("PACKAGE", f"own_{outside.name}").replace("PLACE", str(outside))
-    with pytest.raises((SettingsError, ModelError), match=said) as raised:
+    with pytest.raises((SettingsError, ModelError), match=message) as raised:
         find(reference)
     assert "\n" not in str(raised.value)
 

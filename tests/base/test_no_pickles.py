@@ -47,8 +47,8 @@ def test_a_pickled_reply_is_a_miss(target: Path, tmp_path: Path, caplog: pytest.
     assert not target.exists()
     assert "a pickle, which may run code" in caplog.text
     store.put("key", ChatReply("a", "stop"))
-    found = store.get("key")
-    assert found is not None and found.text == "a"
+    reply = store.get("key")
+    assert reply is not None and reply.text == "a"
 
 
 def test_a_pickled_vector_is_made_again(target: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

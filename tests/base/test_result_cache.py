@@ -15,14 +15,14 @@ BATCHES = st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=8)
 
 @given(BATCHES, st.integers(1, 12))
 def test_results_are_those_that_would_be_computed(batches: list[list[int]], limit: int) -> None:
-    kept: ResultCache[int, int] = ResultCache(limit)
+    cache: ResultCache[int, int] = ResultCache(limit)
     for keys in batches:
-        assert kept.get_all(keys, lambda new: {key: key * key for key in new}) == {key: key * key for key in keys}
+        assert cache.get_all(keys, lambda new: {key: key * key for key in new}) == {key: key * key for key in keys}
 
 
 @given(BATCHES)
 def test_below_the_limit_nothing_is_computed_twice(batches: list[list[int]]) -> None:
-    kept: ResultCache[int, int] = ResultCache(10)
+    cache: ResultCache[int, int] = ResultCache(10)
     computed: Counter[int] = Counter()
 
     def compute(new: Sequence[int]) -> dict[int, int]:
@@ -30,25 +30,25 @@ def test_below_the_limit_nothing_is_computed_twice(batches: list[list[int]]) -> 
         return dict.fromkeys(new, 0)
 
     for keys in batches:
-        kept.get_all(keys, compute)
+        cache.get_all(keys, compute)
     assert all(times == 1 for times in computed.values())
     assert set(computed) == set().union(*batches)
 
 
 def test_the_oldest_result_goes_first_and_use_makes_young() -> None:
-    kept: ResultCache[str, str] = ResultCache(2)
-    asked: list[str] = []
+    cache: ResultCache[str, str] = ResultCache(2)
+    misses: list[str] = []
 
     def compute(new: Sequence[str]) -> dict[str, str]:
-        asked.extend(new)
+        misses.extend(new)
         return {key: key for key in new}
 
     for key in ("a", "b", "a", "c", "a", "b"):
-        kept.get_all([key], compute)
-    assert asked == ["a", "b", "c", "b"]
+        cache.get_all([key], compute)
+    assert misses == ["a", "b", "c", "b"]
 
 
 def test_what_is_left_out_is_asked_for_again() -> None:
-    kept: ResultCache[str, str] = ResultCache(2)
-    assert kept.get_all(["a"], lambda _: {}) == {}
-    assert kept.get_all(["a"], lambda new: dict.fromkeys(new, "found")) == {"a": "found"}
+    cache: ResultCache[str, str] = ResultCache(2)
+    assert cache.get_all(["a"], lambda _: {}) == {}
+    assert cache.get_all(["a"], lambda new: dict.fromkeys(new, "found")) == {"a": "found"}

@@ -63,14 +63,14 @@ def new_files(page: Path) -> set[str]:
     return set(_NEW_FILE.findall(page.read_text(encoding="utf-8")))
 
 
-def found(page: Path, pattern: str) -> set[str]:
+def find_in_code(page: Path, pattern: str) -> set[str]:
     """What a pattern's group finds in a page's code; placeholders such as NAME are left out."""
     values = {value.strip("`'\"") for text in code(page) for value in re.findall(pattern, text)}
     return {value for value in values if value and not _PLACEHOLDER.search(value)}
 
 
 @cache
-def tracked() -> frozenset[str]:
+def list_tracked() -> frozenset[str]:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -82,7 +82,9 @@ def tracked() -> frozenset[str]:
 @cache
 def sources() -> str:
     return "\n".join(
-        (ROOT / path).read_text(encoding="utf-8") for path in sorted(tracked()) if path.endswith((".py", "Makefile"))
+        (ROOT / path).read_text(encoding="utf-8")
+        for path in sorted(list_tracked())
+        if path.endswith((".py", "Makefile"))
     )
 
 
@@ -97,7 +99,8 @@ def is_path(text: str) -> bool:
     """Whether a code span names a file or folder of the repository."""
     root = text.split("/")[0]
     return bool(re.fullmatch(r"[\w.{},*/-]+", text)) and (
-        ("/" in text and root in tracked() and root != ".") or bool(re.fullmatch(r"[\w-]+\.(py|toml|j2|sh|yaml)", text))
+        ("/" in text and root in list_tracked() and root != ".")
+        or bool(re.fullmatch(r"[\w-]+\.(py|toml|j2|sh|yaml)", text))
     )
 
 
@@ -106,7 +109,7 @@ def exists(text: str, page: Path) -> bool:
     pattern = re.escape(_PLACEHOLDER.sub("*", text).rstrip("/")).replace(r"\*", "[^/]*")
     here = re.escape(str(page.parent.relative_to(ROOT))) + "/"
     anywhere = "(.*/)?" if "/" not in text.rstrip("/") else ""
-    return any(re.fullmatch(f"(?:{here})?{anywhere}{pattern}", path) for path in tracked())
+    return any(re.fullmatch(f"(?:{here})?{anywhere}{pattern}", path) for path in list_tracked())
 
 
 def anchors(page: Path) -> set[str]:
@@ -132,7 +135,7 @@ def test_files_exist(page: Path) -> None:
 
 @pages
 def test_commands_are_modules(page: Path) -> None:
-    for module in found(page, r"python -m ([\w.]+)"):
+    for module in find_in_code(page, r"python -m ([\w.]+)"):
         assert is_module(module), f"no module {module}"
         spec = importlib.util.find_spec(module)
         if spec is not None and spec.submodule_search_locations is not None and module.split(".")[0] in PACKAGES:
@@ -171,19 +174,19 @@ def test_make_targets_and_variables_exist(page: Path) -> None:
 
 @pages
 def test_options_exist(page: Path) -> None:
-    options = found(page, r"(?<![\w-])(--[a-z][\w-]+)") - FOREIGN_OPTIONS
+    options = find_in_code(page, r"(?<![\w-])(--[a-z][\w-]+)") - FOREIGN_OPTIONS
     fields = set(re.findall(r"^    (\w+): .*\b(?:Field|Flag)\(", sources(), re.MULTILINE))  # of a command's ``Options``
-    known = {f"--{field.replace('_', '-')}" for field in fields}
-    missing = {option for option in options - known if f'"{option}"' not in sources()}
+    option_names = {f"--{field.replace('_', '-')}" for field in fields}
+    missing = {option for option in options - option_names if f'"{option}"' not in sources()}
     assert not missing
 
 
 @pages
 def test_presets_and_profiles_exist(page: Path) -> None:
     new = {Path(path).stem for path in new_files(page)}
-    presets = {name for listed in found(page, r"(?:--presets? |PRESET=)([\w,-]+)") for name in listed.split(",")}
+    presets = {name for listed in find_in_code(page, r"(?:--presets? |PRESET=)([\w,-]+)") for name in listed.split(",")}
     assert presets <= {*names(PRESETS), *new}
-    assert found(page, r"(?:--profile |PROFILE=)([\w-]+)") <= {*names(PROFILES), *new}
+    assert find_in_code(page, r"(?:--profile |PROFILE=)([\w-]+)") <= {*names(PROFILES), *new}
 
 
 @pages
@@ -199,7 +202,7 @@ def test_settings_and_stages_exist(page: Path) -> None:
                     load_settings(preset, "embedded", overrides=[setting.strip("'")])
     parts = {part.name for part in (*PARTS, *MORE_PARTS)}  # of evaluation.studies.ablate
     stages = {stage for preset in names(PRESETS) for stage in load_settings(preset, "embedded").stages}
-    assert found(page, r"--without ([\w-]+)(?![\w-]*[.=])") - new - parts <= {*stages, *stage_groups()}
+    assert find_in_code(page, r"--without ([\w-]+)(?![\w-]*[.=])") - new - parts <= {*stages, *stage_groups()}
 
 
 @pytest.mark.parametrize("preset", names(PRESETS))
@@ -216,11 +219,11 @@ def test_the_table_of_limits_is_that_of_the_profiles() -> None:
         pictures = "as the preset shows" if limits.pictures is None else str(limits.pictures)
         rows[profile] = [seconds, str(limits.batch_size), f"{limits.evidence_tokens:,}", pictures]
     table = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").partition("| profile | seconds a turn")[2]
-    said = {}
+    cells_by_profile = {}
     for line in table.partition("\n\n")[0].splitlines()[2:]:
         first, *cells = [cell.strip() for cell in line.strip("|").split("|")]
-        said.update({name.strip("` "): cells for name in first.split(",")})
-    assert said == rows
+        cells_by_profile.update({name.strip("` "): cells for name in first.split(",")})
+    assert cells_by_profile == rows
 
 
 @pages

@@ -18,9 +18,9 @@ _ROW = re.compile(r"^\| `(\w+)` \|((?: \**-?\d+\.\d%[^|]*\|)+)$", re.MULTILINE)
 
 
 def test_every_picture_names_its_commit() -> None:
-    made = sorted(FIGURES.glob("*.png"))
-    assert {path.name for path in made} == {*PICTURES, BOARD}, "a new picture needs its maker, and its words a test"
-    for path in made:
+    pictures = sorted(FIGURES.glob("*.png"))
+    assert {path.name for path in pictures} == {*PICTURES, BOARD}, "a new picture needs its maker, and its words a test"
+    for path in pictures:
         assert re.fullmatch(r"[0-9a-f]{7,40}", read_about(path).get(COMMIT, "")), f"{path}: make it from a clean commit"
 
 
@@ -28,8 +28,10 @@ def test_every_picture_names_its_commit() -> None:
 def test_pictures_show_todays_words(name: str) -> None:
     words, today = read_words(FIGURES / name), set().union(*map(list_phrases, PICTURES[name]))
     assert len(words) >= (6 if name == "page_phone.png" else 8)  # the page shows few words before it is asked
-    gone = [word for word in words if word not in today]
-    assert not gone, f"{name} shows {gone}, which its sources no longer say: make demo, then make screenshots"
+    missing_words = [word for word in words if word not in today]
+    assert not missing_words, (
+        f"{name} shows {missing_words}, which its sources no longer say: make demo, then make screenshots"
+    )
 
 
 def test_the_leaderboards_picture_shows_the_readmes_figures() -> None:
@@ -39,8 +41,8 @@ def test_the_leaderboards_picture_shows_the_readmes_figures() -> None:
     }
     assert len(rows) >= 5
     words = read_words(FIGURES / BOARD)
-    shown = {*words}
-    assert rows.keys() <= shown, "make it again by the command below the README's table"
+    picture_words = {*words}
+    assert rows.keys() <= picture_words, "make it again by the command below the README's table"
     rates = [word for word in words if re.fullmatch(r"-?\d+\.\d", word)]
     for label, figures in rows.items():
         assert {*figures} <= {*rates}, label

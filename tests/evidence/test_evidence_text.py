@@ -23,12 +23,12 @@ def test_chunks_are_taken_best_first_until_the_budget_is_spent() -> None:
 
 
 def test_a_first_chunk_that_is_too_long_is_cut_at_a_word() -> None:
-    (kept,) = within_tokens((chunk("one two three four"), chunk("five")), 2)
-    assert kept.text == "one two"
+    (first_chunk,) = within_tokens((chunk("one two three four"), chunk("five")), 2)
+    assert first_chunk.text == "one two"
 
 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=8), st.integers(1, 60))
 def test_the_budget_holds_for_any_chunks(texts: list[str], tokens: int) -> None:
-    kept = within_tokens([chunk(text) for text in texts], tokens)
-    assert bool(kept) == bool(texts)
-    assert sum(-(-len(format_passage(each)) // CHARACTERS_PER_TOKEN) for each in kept) <= tokens
+    chunks = within_tokens([chunk(text) for text in texts], tokens)
+    assert bool(chunks) == bool(texts)
+    assert sum(-(-len(format_passage(each)) // CHARACTERS_PER_TOKEN) for each in chunks) <= tokens

@@ -22,10 +22,10 @@ _SHOWS_EVIDENCE = re.compile(r"{[{%][^}]*\b(evidence|documents?|entries|entry|ch
 def stages_that_show_evidence() -> list[str]:
     """Return the stages one of whose prompts has a place for evidence."""
     prompts = PromptLibrary(PROMPTS)
-    asked = {name: stage_class(name)().list_asks() for name in stage_names()}
+    asks_by_stage = {name: stage_class(name)().list_asks() for name in stage_names()}
     return [
         name
-        for name, asks in asked.items()
+        for name, asks in asks_by_stage.items()
         if any(_SHOWS_EVIDENCE.search(prompts[ask.prompt].path.read_text(encoding="utf-8")) for ask in asks)
     ]
 
@@ -48,12 +48,12 @@ def test_the_table_names_every_stage_that_shows_evidence() -> None:
     ],
 )
 def test_no_other_module_cuts_evidence_to_a_budget(name: str, users: set[str]) -> None:
-    found = {
+    modules = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "agents").rglob("*.py")
         if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8"))
     }
-    assert found == users | {"agents/evidence/shown.py"}
+    assert modules == users | {"agents/evidence/shown.py"}
 
 
 def test_k_limits_ranked_chunks_and_the_budget_limits_all_chunks() -> None:

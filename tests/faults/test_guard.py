@@ -33,7 +33,7 @@ from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Deadlin
 from agents.time_limits.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.time_limits.worker import EscapedError, HungError, Worker, where
 from agents.turn import Evidence, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, pipeline_of, run, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, build_pipeline, context, run, turn
 from tests.support.fault_plan import Plan as FaultPlan
 from tests.support.hostile_files import Panic
 from tests.support.scripted_clock import ScriptedClock, ScriptedWorker
@@ -379,7 +379,7 @@ def test_with_less_time_fewer_pairs_are_scored(stage: type[Stage], preset: str) 
 def test_with_less_time_replies_are_half_as_long_and_searches_fewer() -> None:
     chat = ScriptedChat(lambda _: "a tower")
     parts = context(load_settings("best", "gpu"), chat=chat)
-    pipeline = pipeline_of(parts, ParametricAnswer, Answer)
+    pipeline = build_pipeline(parts, ParametricAnswer, Answer)
     pipeline.run([turn("What?")])
     pipeline.run([turn("What?")], Deadline(2.5))  # of which the answer's least is kept; 2 are wanted
     assert chat.requests[2].max_tokens == math.ceil(0.5 * chat.requests[0].max_tokens)

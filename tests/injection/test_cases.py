@@ -21,7 +21,7 @@ from mini_crag_mm.loader import read_pages
 from tests.support.injections import Case, load_cases, mini_entities, mini_pages, poisoned_entity, poisoned_page
 
 CASES = load_cases()
-FOUND = [case for case in CASES if not case.gap]
+RECOGNISED = [case for case in CASES if not case.gap]
 PAGES = mini_pages()[:60:20]
 ENTITIES = [entity for entity in mini_entities() if len(entity["entity_attributes"]) > 4][:60:20]
 SETTINGS = ChunkOptions()
@@ -44,32 +44,34 @@ def words(chunks: list[Evidence]) -> str:
     return " ".join(f"{chunk.title} {chunk.text} {chunk.key or ''}" for chunk in chunks)
 
 
-def hold_no_marks(seen: str) -> None:
+def hold_no_marks(words: str) -> None:
     for mark in ("<|", "|>", "<｜", "[Info", "[Document", "=== ", "\nuser:", "\nassistant:", "\u200b", "\u202e"):
-        assert mark not in seen
+        assert mark not in words
 
 
-def are_still_read(honest: str, seen: str) -> None:
-    lost = set(honest.split()) - set(seen.split())
+def are_still_read(honest: str, poisoned: str) -> None:
+    lost = set(honest.split()) - set(poisoned.split())
     assert len(lost) <= 2, lost  # a line of the page's own may stand on one with an order
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page["page_url"].rsplit("/", 1)[-1])
-@pytest.mark.parametrize("case", [case for case in FOUND if case.where in ("page", "name")], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [case for case in RECOGNISED if case.where in ("page", "name")], ids=lambda case: case.name
+)
 def test_pages(page: dict[str, str], case: Case) -> None:
-    seen = page_words(poisoned_page(page, case))
-    assert case.target not in seen
-    hold_no_marks(seen)
-    are_still_read(page_words(page), seen)
+    words = page_words(poisoned_page(page, case))
+    assert case.target not in words
+    hold_no_marks(words)
+    are_still_read(page_words(page), words)
 
 
 @pytest.mark.parametrize("entity", ENTITIES, ids=range(len(ENTITIES)))
-@pytest.mark.parametrize("case", [case for case in FOUND if case.where != "page"], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in RECOGNISED if case.where != "page"], ids=lambda case: case.name)
 def test_entities(entity: dict[str, Any], case: Case) -> None:
-    seen = entity_words(poisoned_entity(entity, case))
-    assert case.target not in seen
-    hold_no_marks(seen)
-    are_still_read(entity_words(entity), seen)
+    words = entity_words(poisoned_entity(entity, case))
+    assert case.target not in words
+    hold_no_marks(words)
+    are_still_read(entity_words(entity), words)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.gap], ids=lambda case: case.name)
@@ -87,7 +89,7 @@ def test_without_the_guard_each_case_reaches_the_evidence_or_is_hidden(case: Cas
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(FOUND) >= 60
+    assert len(RECOGNISED) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
     assert {case.where for case in CASES} == {"page", "attribute", "nested", "key", "name"}
 

@@ -66,13 +66,13 @@ def test_another_package_than_the_locked_one_is_not_installed(wheel: Path, tmp_p
 def test_uv_looks_where_pip_is_told_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS"):
         monkeypatch.delenv(name, raising=False)
-    written = tmp_path / "pip.conf"
-    written.write_text(
+    config_file = tmp_path / "pip.conf"
+    config_file.write_text(
         "[global]\nindex-url = https://one.example/simple\nextra-index-url = https://file.example/simple\n"
         "[install]\nindex-url = https://two.example/simple\n",
         encoding="utf-8",
     )
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(written))
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config_file))
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://three.example/a https://three.example/b")
     options = install.uv_options(install.pip_settings())
     places = list(zip(options[3::2], options[4::2], strict=True))

@@ -35,7 +35,7 @@ def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> N
 
 def test_no_two_packages_of_the_agent_import_each_other(graph: grimp.ImportGraph) -> None:
     packages = sorted(graph.find_children("agents"))
-    imported = {package: _imported(graph, package) for package in packages}
+    imported = {package: _list_imports(graph, package) for package in packages}
     assert sum(map(len, imported.values())) > 50, "the graph is empty"
     assert [
         pair for pair in combinations(packages, 2) if pair[0] in imported[pair[1]] and pair[1] in imported[pair[0]]
@@ -53,7 +53,7 @@ def test_the_product_and_its_tests_do_without_the_lab() -> None:
     assert [str(file) for file in files if importing.search(file.read_text(encoding="utf-8"))] == []
 
 
-def _imported(graph: grimp.ImportGraph, package: str) -> set[str]:
+def _list_imports(graph: grimp.ImportGraph, package: str) -> set[str]:
     """Return the packages of ``agents`` that a package imports, as ``agents.NAME``."""
     own = {package, *graph.find_descendants(package)}
     modules = set().union(*(graph.find_modules_directly_imported_by(module) for module in own)) - own

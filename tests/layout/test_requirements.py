@@ -33,12 +33,12 @@ def entries(name: str) -> dict[str, Entry]:
     """Read a requirements file: version and hashes by package."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line.split("#")[0].split() for line in text.splitlines() if not line.startswith("-r ")]
-    found = {}
+    entries_by_name = {}
     for words in filter(None, lines):
         hashes = frozenset(word.removeprefix("--hash=sha256:") for word in words if word.startswith("--hash="))
         entry = Requirement(" ".join(word for word in words if not word.startswith("--hash=")))
-        found[canonicalize_name(entry.name)] = Entry(str(entry.specifier), hashes)
-    return found
+        entries_by_name[canonicalize_name(entry.name)] = Entry(str(entry.specifier), hashes)
+    return entries_by_name
 
 
 def pins(name: str) -> dict[str, str]:
@@ -72,9 +72,9 @@ def test_a_lock_holds_what_is_asked_for_by_name(name: str, source: str) -> None:
 
 
 def test_both_builds_of_torch_are_the_version_that_is_asked_for() -> None:
-    asked = pins("requirements/cpu.in")["torch"]
+    version = pins("requirements/cpu.in")["torch"]
     pypi, cpu = (entries(f"requirements/torch-{build}.txt")["torch"] for build in ("pypi", "cpu"))
-    assert (pypi.version, cpu.version) == (asked, f"{asked}+cpu") and not pypi.hashes & cpu.hashes
+    assert (pypi.version, cpu.version) == (version, f"{version}+cpu") and not pypi.hashes & cpu.hashes
     assert "torch" not in pins("requirements-cpu.txt"), "pip would take PyPI's build first"
 
 

@@ -13,7 +13,7 @@ from agents.settings.presets import parse_assignment
 from agents.stage import stage_class, stage_names
 from evaluation.studies.variants import MORE_PARTS, PARTS
 
-KEPT = {
+NEEDED_UNSET = {
     "cite.threshold": "a score of the profile's reranker, and rerankers have scales of their own",
     "coherence.k": "how many are kept: the paper has 5, a model with a longer context takes more",
     "documents.k": "how many are kept: the paper has 5, a model with a longer context takes more",
@@ -34,45 +34,45 @@ _SELECT = re.compile(r"--select ([a-z_]+=\S+?)[\s`]")
 Setting = tuple[str, str, Any]  # stage, option, value
 
 
-def in_tables(table: Mapping[str, Any]) -> Iterator[Setting]:
+def flatten_tables(table: Mapping[str, Any]) -> Iterator[Setting]:
     """Yield what a preset, or one of its tables for a profile or a model, sets."""
     for overlays in ("profiles", "models"):
         for overlay in table.get(overlays, {}).values():
-            yield from in_tables(overlay)
+            yield from flatten_tables(overlay)
     for stage, options in table.items():
         if isinstance(options, Mapping) and stage not in ("profiles", "models"):
             yield from ((stage, option, value) for option, value in options.items())
 
 
-def in_words(text: str) -> Iterator[Setting]:
+def find_settings(text: str) -> Iterator[Setting]:
     """Yield what `stage.option=value` in a text sets."""
-    found = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
-    for setting in found:
+    settings = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
+    for setting in settings:
         try:
-            yield from in_tables(parse_assignment(setting.rstrip(".")))
+            yield from flatten_tables(parse_assignment(setting.rstrip(".")))
         except SettingsError:
             continue  # prose that looks like one
 
 
-def settings_of_the_repository() -> Iterator[Setting]:
+def find_all_settings() -> Iterator[Setting]:
     """Yield all settings of presets, profiles, examples, pages and the parts that an ablation leaves out."""
     files: list[Path] = [path for folder in (PRESETS, PROFILES, ROOT / "examples") for path in folder.rglob("*.toml")]
     for path in files:
         text = path.read_text(encoding="utf-8")
-        yield from in_tables(tomllib.loads(text))
-        yield from in_words(text)  # the comments, which name variants
+        yield from flatten_tables(tomllib.loads(text))
+        yield from find_settings(text)  # the comments, which name variants
     for page in (
         ROOT / "README.md",
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "lab" / "notes").glob("*.md"),
         *(ROOT / "examples").glob("*.*"),
     ):
-        yield from in_words(page.read_text(encoding="utf-8"))
+        yield from find_settings(page.read_text(encoding="utf-8"))
     for part in (*PARTS, *MORE_PARTS):
         if part.switch is not None:
             key, off = part.switch
             yield (*key.split("."), off)  # type: ignore[misc]
-        yield from (setting for text in part.besides for setting in in_words(text))
+        yield from (setting for text in part.besides for setting in find_settings(text))
 
 
 def never_set() -> set[str]:
@@ -81,7 +81,7 @@ def never_set() -> set[str]:
     for name in stage_names():
         options = stage_class(name).Options
         unset |= {f"{name}.{option}": (options, field.get_default()) for option, field in options.model_fields.items()}
-    for stage, option, value in settings_of_the_repository():
+    for stage, option, value in find_all_settings():
         options, default = unset.get(key := f"{stage}.{option}", (None, None))
         if options is not None and _value(options, option, value) != default:
             del unset[key]
@@ -98,16 +98,16 @@ def _value(options: type[Any], option: str, value: Any) -> Any:
 
 def test_every_option_is_set_by_something_or_kept_for_a_reason() -> None:
     unset = never_set()
-    needless = sorted(unset - KEPT.keys())
+    needless = sorted(unset - NEEDED_UNSET.keys())
     assert not needless, f"make constants of these, with their source: {', '.join(needless)}"
-    assert sorted(KEPT.keys() - unset) == [], "these are set, or are gone: KEPT need not name them"
+    assert sorted(NEEDED_UNSET.keys() - unset) == [], "these are set, or are gone: NEEDED_UNSET need not name them"
 
 
 def test_a_setting_is_found_in_each_place() -> None:
     table = {"rerank": {"k": 3}, "models": {"a": {"rerank": {"threshold": 0.2}}}, "stages": ["rerank"]}
-    assert set(in_tables(table)) == {("rerank", "k", 3), ("rerank", "threshold", 0.2)}
+    assert set(flatten_tables(table)) == {("rerank", "k", 3), ("rerank", "threshold", 0.2)}
     text = '`--set coherence.metric=l1,look.read=false`; route.trained = "x.json" and `--select size_weight=0`.'
-    assert set(in_words(text)) == {
+    assert set(find_settings(text)) == {
         ("coherence", "metric", "l1"),
         ("look", "read", False),
         ("route", "trained", "x.json"),

@@ -82,14 +82,18 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_the_check_by_hand() -> None:
     sentences = [CitedSentence("a", (1, 2, 9)), CitedSentence("b", (2,)), CitedSentence("c")]
     support = [{1: 0.9, 2: 0.4}, {1: 0.7, 2: 0.1}, {1: 0.2, 2: 0.3}]
-    kept = check_citations(sentences, support, threshold=0.5, attribute=False)
-    assert [sentence.citations for sentence in kept] == [(1,), (), ()]
-    assert [(item.number, item.fault) for item in kept[0].dropped] == [
+    checked_sentences = check_citations(sentences, support, threshold=0.5, attribute=False)
+    assert [sentence.citations for sentence in checked_sentences] == [(1,), (), ()]
+    assert [(item.number, item.fault) for item in checked_sentences[0].dropped] == [
         (2, "not supported"),
         (9, "no such document"),
     ]
-    found = check_citations(sentences, support, threshold=0.5, attribute=True)
-    assert [(sentence.citations, sentence.found) for sentence in found] == [((1,), False), ((1,), True), ((), False)]
+    attributed_sentences = check_citations(sentences, support, threshold=0.5, attribute=True)
+    assert [(sentence.citations, sentence.found) for sentence in attributed_sentences] == [
+        ((1,), False),
+        ((1,), True),
+        ((), False),
+    ]
 
 
 def test_support_that_is_no_number_supports_nothing() -> None:
@@ -132,19 +136,23 @@ def document(text: str, source: Any = "web", title: str = "T", **fields: Any) ->
 TOWER = (document("The tower is 330 m tall. Soup is hot."), document("height 330 m", "kg", url="u"), document("soup"))
 
 
-def cited(answer: str, **cite: Any) -> Turn:
-    asked = turn("How tall is it?", evidence=TOWER, candidate=Candidate(answer, None))
+def cite_answer(answer: str, **cite: Any) -> Turn:
+    dialog_turn = turn("How tall is it?", evidence=TOWER, candidate=Candidate(answer, None))
     reranker = WordOverlapReranker()
-    run(Cite, [asked], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
+    run(Cite, [dialog_turn], context(settings(cite={"threshold": 0.6, **cite}), reranker=reranker))
     assert reranker.calls == 1
-    return asked
+    return dialog_turn
 
 
 def test_citations_that_do_not_exist_or_do_not_support_are_dropped() -> None:
-    asked = cited("The tower is 330 m tall. [1][3][8] Soup is cold. [3]", attribute=False, unsupported="drop")
-    assert asked.cited is not None
-    assert [(sentence.text, sentence.citations) for sentence in asked.cited] == [("The tower is 330 m tall.", (1,))]
-    notes = asked._notes
+    dialog_turn = cite_answer(
+        "The tower is 330 m tall. [1][3][8] Soup is cold. [3]", attribute=False, unsupported="drop"
+    )
+    assert dialog_turn.cited is not None
+    assert [(sentence.text, sentence.citations) for sentence in dialog_turn.cited] == [
+        ("The tower is 330 m tall.", (1,))
+    ]
+    notes = dialog_turn._notes
     assert notes["sentences"][0]["dropped"] == ["[3] not supported", "[8] no such document"]
     assert [sentence["given"] for sentence in notes["sentences"]] == [True, False]
     assert notes["abstained"] == 1
@@ -152,44 +160,44 @@ def test_citations_that_do_not_exist_or_do_not_support_are_dropped() -> None:
 
 
 def test_a_wrong_figure_is_not_supported_however_alike_the_words() -> None:
-    asked = cited("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
-    assert asked.cited == ()
-    asked.route = "rag"
-    run(Finalise, [asked], context(settings()))
-    assert asked.answer == IDK
-    assert "no sentence" in str(asked._findings["decision"])
+    dialog_turn = cite_answer("The tower is 331 m tall. [1]", attribute=False, unsupported="drop")
+    assert dialog_turn.cited == ()
+    dialog_turn.route = "rag"
+    run(Finalise, [dialog_turn], context(settings()))
+    assert dialog_turn.answer == IDK
+    assert "no sentence" in str(dialog_turn._findings["decision"])
 
 
 def test_without_markers_wanted_the_answer_is_plain_and_with_them_marked() -> None:
-    asked = cited("The tower is 330 m tall. Nobody knows why.")
-    run(Finalise, [asked], context(settings()))
-    assert asked.answer == "The tower is 330 m tall. Nobody knows why."
-    run(Finalise, [asked], context(settings(finalise={"cite": True})))
-    assert asked.answer == "The tower is 330 m tall [1]. Nobody knows why."
+    dialog_turn = cite_answer("The tower is 330 m tall. Nobody knows why.")
+    run(Finalise, [dialog_turn], context(settings()))
+    assert dialog_turn.answer == "The tower is 330 m tall. Nobody knows why."
+    run(Finalise, [dialog_turn], context(settings(finalise={"cite": True})))
+    assert dialog_turn.answer == "The tower is 330 m tall [1]. Nobody knows why."
 
 
 def test_who_does_not_know_cites_nothing() -> None:
-    asked = turn("q", evidence=TOWER, candidate=Candidate("I don't know", None))
-    run(Cite, [asked, turn("q")], context(settings(), reranker=WordOverlapReranker()))
-    assert asked.cited is None
+    dialog_turn = turn("q", evidence=TOWER, candidate=Candidate("I don't know", None))
+    run(Cite, [dialog_turn, turn("q")], context(settings(), reranker=WordOverlapReranker()))
+    assert dialog_turn.cited is None
 
 
 @pytest.mark.parametrize("preset", ["best", "direct_rag", "cruise", "core_mmrag", "coherence", "vlm_only", "mavis"])
 @pytest.mark.filterwarnings("error")
 def test_the_switch_works_with_every_preset(preset: str) -> None:
-    made = load_settings(preset, "embedded", overrides=["finalise.cite=true"])
-    assert made.stages[-1] == "finalise" and "cite" in made.stages[-3:]
-    assert "cite" not in made.without(["cite"]).stages
+    run_settings = load_settings(preset, "embedded", overrides=["finalise.cite=true"])
+    assert run_settings.stages[-1] == "finalise" and "cite" in run_settings.stages[-3:]
+    assert "cite" not in run_settings.without(["cite"]).stages
     if preset != "mavis":
         assert "cite" not in load_settings(preset, "embedded").stages
 
 
 def test_queries_may_be_the_models_alone() -> None:
     chat = ScriptedChat(lambda _: '{"queries": ["height of the Eiffel Tower", "who built it"]}')
-    asked, silent = turn("How tall is this?"), turn("Why?")
+    dialog_turn, silent = turn("How tall is this?"), turn("Why?")
     table = {"split": "model", "prompt": "search_queries", "keep_question": False, "k": 1}
-    run(Queries, [asked], context(settings(queries=table), chat=chat))
-    assert asked.queries == ("height of the Eiffel Tower",)
+    run(Queries, [dialog_turn], context(settings(queries=table), chat=chat))
+    assert dialog_turn.queries == ("height of the Eiffel Tower",)
     run(Queries, [silent], context(settings(queries=table), chat=ScriptedChat(lambda _: '{"queries": []}')))
     assert silent.queries == ("Why?",)
 
@@ -198,18 +206,18 @@ def test_documents_are_the_top_k_of_each_query_over_both_modalities() -> None:
     evidence = (
         document("tall tower"), document("tall tall hat"), document("old stone", "kg"), document("old tall tower", "kg"),
     )  # fmt: skip
-    asked = turn("q", evidence=evidence, queries=("tall tower", "old stone"))
+    dialog_turn = turn("q", evidence=evidence, queries=("tall tower", "old stone"))
     reranker = WordOverlapReranker()
-    run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
+    run(DocumentsStage, [dialog_turn], context(settings(documents={"k": 1}), reranker=reranker))
     assert reranker.calls == 1
-    assert [chunk.text for chunk in asked.evidence] == ["tall tower", "old stone"]
-    assert asked._notes["ranking"] == [""]  # each address once
-    asked.evidence = tuple(replace(chunk, url=chunk.text) for chunk in evidence)
-    run(DocumentsStage, [asked], context(settings(documents={"k": 1}), reranker=reranker))
-    assert asked._notes["ranking"] == ["tall tower", "old tall tower", "old stone", "tall tall hat"]
-    asked.evidence = evidence
-    run(DocumentsStage, [asked], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
-    assert {chunk.source for chunk in asked.evidence} == {"kg"}
+    assert [chunk.text for chunk in dialog_turn.evidence] == ["tall tower", "old stone"]
+    assert dialog_turn._notes["ranking"] == [""]  # each address once
+    dialog_turn.evidence = tuple(replace(chunk, url=chunk.text) for chunk in evidence)
+    run(DocumentsStage, [dialog_turn], context(settings(documents={"k": 1}), reranker=reranker))
+    assert dialog_turn._notes["ranking"] == ["tall tower", "old tall tower", "old stone", "tall tall hat"]
+    dialog_turn.evidence = evidence
+    run(DocumentsStage, [dialog_turn], context(settings(documents={"k": 4, "modality": "image"}), reranker=reranker))
+    assert {chunk.source for chunk in dialog_turn.evidence} == {"kg"}
 
 
 class Pictures(ScriptedPipeline):
@@ -220,7 +228,7 @@ class Pictures(ScriptedPipeline):
         self.picture_folder = folder
 
 
-def pictured(tmp_path: Any, url: str) -> Pictures:
+def cache_picture(tmp_path: Any, url: str) -> Pictures:
     from agents.search.pages.web_cache import cache_name
 
     Image.new("RGB", (5, 7), "red").save(tmp_path / cache_name(url), "PNG")
@@ -232,11 +240,11 @@ def test_knowledge_is_extracted_without_question_or_photo_and_each_document_once
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url), document("soup"))
     first, second = turn("A very particular question?", evidence=ranked), turn("Another?", evidence=ranked[:1])
-    run(KnowledgeStage, [first, second], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [first, second], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert chat.batches == [3]
     assert not any("particular" in message.content for request in chat.requests for message in request.messages)
-    shown = [picture.size for request in chat.requests for message in request.messages for picture in message.images]
-    assert shown == [(5, 7)]  # the document's own picture, never that of the question
+    sizes = [picture.size for request in chat.requests for message in request.messages for picture in message.images]
+    assert sizes == [(5, 7)]  # the document's own picture, never that of the question
     assert first.knowledge == {ranked[0]: "It is 330 m tall.", ranked[1]: "It is 330 m tall."}
     assert second.knowledge == {ranked[0]: "It is 330 m tall."}
 
@@ -245,34 +253,34 @@ def test_a_model_is_not_asked_about_a_picture_that_it_cannot_see(tmp_path: Any) 
     chat = ScriptedChat(lambda _: "A fact.")
     url = "https://i.example/t.png"
     ranked = (document("height 330 m", "kg", url="https://i.example/elsewhere.png"), document("opened 1889"))
-    asked = turn("q", evidence=ranked)
-    run(KnowledgeStage, [asked], context(settings(), pictured(tmp_path, url), chat=chat))
+    dialog_turn = turn("q", evidence=ranked)
+    run(KnowledgeStage, [dialog_turn], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert ["opened 1889" in request.messages[-1].content for request in chat.requests] == [True]
-    assert asked.knowledge == {ranked[1]: "A fact."}
+    assert dialog_turn.knowledge == {ranked[1]: "A fact."}
     without = turn("q", evidence=ranked[:1])
-    run(KnowledgeStage, [without], context(settings(), pictured(tmp_path, url), chat=chat))
+    run(KnowledgeStage, [without], context(settings(), cache_picture(tmp_path, url), chat=chat))
     assert (chat.batches, dict(without.knowledge)) == ([1], {})
 
 
 def test_extraction_leaves_the_answer_its_time() -> None:
     chat = ScriptedChat(lambda _: "A fact.")
-    asked = turn("q", evidence=TOWER)
-    run(KnowledgeStage, [asked], context(settings(), seconds=2.5, chat=chat))
-    assert (chat.batches, dict(asked.knowledge)) == ([], {})
+    dialog_turn = turn("q", evidence=TOWER)
+    run(KnowledgeStage, [dialog_turn], context(settings(), seconds=2.5, chat=chat))
+    assert (chat.batches, dict(dialog_turn.knowledge)) == ([], {})
 
 
 def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictures(tmp_path: Any) -> None:
     url = "https://i.example/t.png"
     ranked = (TOWER[0], document("height 330 m", "kg", url=url))
-    search = pictured(tmp_path, url)
+    search = cache_picture(tmp_path, url)
 
     def ask(method: str, limits: dict[str, int] | None = None, **fields: Any) -> ChatRequest:
         chat = ScriptedChat(lambda _: "It is 330 m tall [1].")
-        asked = turn("How tall?", evidence=ranked, **fields)
-        made = settings(cited_answer={"method": method}, limits=limits or {})
-        run(CitedAnswer, [asked], context(made, search, chat=chat))
-        assert asked.candidate is not None
-        assert asked.candidate.text == "It is 330 m tall [1]."
+        dialog_turn = turn("How tall?", evidence=ranked, **fields)
+        run_settings = settings(cited_answer={"method": method}, limits=limits or {})
+        run(CitedAnswer, [dialog_turn], context(run_settings, search, chat=chat))
+        assert dialog_turn.candidate is not None
+        assert dialog_turn.candidate.text == "It is 330 m tall [1]."
         return chat.requests[0]
 
     plain = ask("vanilla")
@@ -283,9 +291,9 @@ def test_the_answer_sees_extracted_knowledge_in_the_place_of_documents_and_pictu
     assert [picture.size for picture in sheet.messages[-1].images] == [(1120, 1120)]
     assert "labelled [n] belongs to document [n]" in sheet.messages[-1].content
     assert "after the photo" not in sheet.messages[-1].content
-    known = ask("vanilla", knowledge={ranked[1]: "A red square."})
-    assert [picture.size for picture in known.messages[-1].images] == [(64, 48)]
-    assert '[2] "T": "A red square."' in known.messages[-1].content
+    knowledge_request = ask("vanilla", knowledge={ranked[1]: "A red square."})
+    assert [picture.size for picture in knowledge_request.messages[-1].images] == [(64, 48)]
+    assert '[2] "T": "A red square."' in knowledge_request.messages[-1].content
     assert "Relevant documents:" in ask("chain_of_thought").messages[-1].content
 
 
@@ -316,12 +324,14 @@ def test_mavis_from_end_to_end_with_a_model_that_can(tmp_path: Any) -> None:
         return "The tower is 330 m tall [1]. It was sold twice [2]. Soup is hot [7]."
 
     chat = ScriptedChat(say)
-    asked = turn("How tall is this?", evidence=TOWER)
-    made = load_settings("mavis", "gpu")
-    made = made.without(["understand", "image_search", "web_search", "evidence"])
-    run_stages([asked], context(made, ScriptedPipeline({}, {}), chat=chat, reranker=WordOverlapReranker()))
-    assert asked.error is None
-    assert asked.answer == "The tower is 330 m tall [1]."
+    dialog_turn = turn("How tall is this?", evidence=TOWER)
+    run_settings = load_settings("mavis", "gpu")
+    run_settings = run_settings.without(["understand", "image_search", "web_search", "evidence"])
+    run_stages(
+        [dialog_turn], context(run_settings, ScriptedPipeline({}, {}), chat=chat, reranker=WordOverlapReranker())
+    )
+    assert dialog_turn.error is None
+    assert dialog_turn.answer == "The tower is 330 m tall [1]."
     assert chat.batches == [1, 2, 1]  # the document of the graph came without its picture: nobody is asked about it
 
 
@@ -332,10 +342,10 @@ def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
         def score(self, pairs: Any) -> Any:
             return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
 
-    asked = turn("q", evidence=TOWER, candidate=Candidate("Soups are hot [1].", None))
-    run(Cite, [asked], context(settings(cite={"attribute": False}), reranker=Exact()))
-    assert asked.cited is not None
-    assert asked.cited[0].citations == (1,)
+    dialog_turn = turn("q", evidence=TOWER, candidate=Candidate("Soups are hot [1].", None))
+    run(Cite, [dialog_turn], context(settings(cite={"attribute": False}), reranker=Exact()))
+    assert dialog_turn.cited is not None
+    assert dialog_turn.cited[0].citations == (1,)
 
 
 def test_repeated_sentences_are_merged_with_all_their_citations() -> None:

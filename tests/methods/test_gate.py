@@ -67,12 +67,12 @@ def test_a_gate_survives_its_file(tmp_path: Path) -> None:
 
 def test_the_file_names_each_weight_by_its_signal(tmp_path: Path) -> None:
     GATE.save(tmp_path / "x.json")
-    written = json.loads((tmp_path / "x.json").read_text())
-    assert written["signals"] == {
+    fields = json.loads((tmp_path / "x.json").read_text())
+    assert fields["signals"] == {
         "p_idk": {"weight": -1.0, "mean": 0.2, "scale": 0.1},
         "p_yes": {"weight": 2.0, "mean": 0.5, "scale": 0.25},
     }
-    assert (written["intercept"], written["threshold"]) == (0.5, 0.6)
+    assert (fields["intercept"], fields["threshold"]) == (0.5, 0.6)
 
 
 COMMITTED = PRESETS / "gates" / "best_embedded_batch.json"
@@ -114,7 +114,7 @@ def _table(**fields: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "malformed"),
         (_with(features=[]), "malformed"),
@@ -137,9 +137,9 @@ def _table(**fields: Any) -> str:
         (_table(mean=[0.5]), "signals and mean say the same"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "gate.json").write_text(text)
-    with pytest.raises(HeadError, match=said) as caught:
+    with pytest.raises(HeadError, match=message) as caught:
         Gate.load(tmp_path / "gate.json")
     assert "evaluation.studies.calibrate" in str(caught.value)
 
@@ -175,10 +175,10 @@ def test_a_signal_of_a_stage_that_is_left_out_counts_as_its_mean(
     path = _gate_file(tmp_path, "p_yes", name)
     settings = settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={path}"])
     assert f"no stage of this preset declares: {name}; each counts as its mean" in caplog.text
-    asked = turn("How tall?", candidate=Candidate("330 m", None), verification=Verification(p_yes=0.7))
-    run(Finalise, [asked], context(settings))
-    asked.close_stage("finalise", 0.0)
-    assert asked.records[-1].checks["gate"] == Gate.load(path).probability({"p_yes": 0.7, name: 0.5})
+    dialog_turn = turn("How tall?", candidate=Candidate("330 m", None), verification=Verification(p_yes=0.7))
+    run(Finalise, [dialog_turn], context(settings))
+    dialog_turn.close_stage("finalise", 0.0)
+    assert dialog_turn.records[-1].checks["gate"] == Gate.load(path).probability({"p_yes": 0.7, name: 0.5})
 
 
 def test_the_handbook_explains_each_declared_signal() -> None:
@@ -192,7 +192,7 @@ def test_the_signals_of_a_turn() -> None:
     def hit(name: str, score: float) -> ImageHit:
         return ImageHit(0, score, "", (Entity(name),))
 
-    asked = turn(
+    dialog_turn = turn(
         "How tall?",
         candidate=Candidate("330 m", None, (math.log(0.5), 0.0), idk=0.1),
         verification=Verification(p_yes=0.7),
@@ -203,15 +203,15 @@ def test_the_signals_of_a_turn() -> None:
         entity_score=0.6,
         image_hits=(hit("Eiffel Tower", 0.6), hit("Tokyo Tower", 0.45), hit("Big Ben", 0.3)),
     )
-    assert {name: round(value, 6) for name, value in read_signals(asked).items()} == {
+    assert {name: round(value, 6) for name, value in read_signals(dialog_turn).items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
         "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
-    asked.queries = ("How tall?", "How tall? (Eiffel Tower)")
-    assert read_signals(asked)["entity_named"] == 1.0
-    asked.queries = ("How tall?",)
-    assert read_signals(asked)["entity_named"] == 0.0
+    dialog_turn.queries = ("How tall?", "How tall? (Eiffel Tower)")
+    assert read_signals(dialog_turn)["entity_named"] == 1.0
+    dialog_turn.queries = ("How tall?",)
+    assert read_signals(dialog_turn)["entity_named"] == 0.0
     assert read_signals(turn("Who?")) == {"no_evidence": 1.0, "no_entity": 1.0, "provided_evidence": 0.0}
     assert read_signals(turn("Who?", needs_image=False))["no_entity"] == 0.0
     assert "no_entity" not in read_signals(turn("Who?", tools=Tools(image=False)))  # nobody looked for one
@@ -220,11 +220,12 @@ def test_the_signals_of_a_turn() -> None:
 def test_a_sum_that_code_read_off_the_photo_needs_no_gate(tmp_path: Path) -> None:
     GATE.save(tmp_path / "gate.json")
     settings = FinaliseOptions(gate=str(tmp_path / "gate.json"))
-    said, computed = (
-        turn("What does it come to?", candidate=Candidate("200", 0.9, idk=0.3, computed=by)) for by in (False, True)
+    model_turn, computed = (
+        turn("What does it come to?", candidate=Candidate("200", 0.9, idk=0.3, computed=is_computed))
+        for is_computed in (False, True)
     )
-    run(Finalise, [said, computed], context(settings_from({"stages": ("finalise",), "finalise": settings})))
-    assert (said.answer, computed.answer) == (IDK, "200")
+    run(Finalise, [model_turn, computed], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    assert (model_turn.answer, computed.answer) == (IDK, "200")
 
 
 def test_provided_evidence_tells_no_cosines() -> None:
@@ -232,61 +233,63 @@ def test_provided_evidence_tells_no_cosines() -> None:
     text = format_evidence(
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
-    asked = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
+    dialog_turn = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
     parts = context(settings_from({"stages": ("select_entity", "finalise"), "select_entity": {"by": "rules"}}))
-    run_stages([asked], parts, ImageSearch, SelectEntity, Finalise)
-    assert asked.entity_name == "Eiffel Tower"
-    signals = asked.records[-1].signals
+    run_stages([dialog_turn], parts, ImageSearch, SelectEntity, Finalise)
+    assert dialog_turn.entity_name == "Eiffel Tower"
+    signals = dialog_turn.records[-1].signals
     assert signals["provided_evidence"].value == 1.0
     assert signals["no_entity"].value == 0.0
     assert signals.keys().isdisjoint({"entity_score", "entity_margin", "entity_named"})
 
 
-@pytest.mark.parametrize(("idk", "given"), [(0.2, "330 m"), (0.3, IDK)])
-def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, given: str) -> None:
+@pytest.mark.parametrize(("idk", "answer"), [(0.2, "330 m"), (0.3, IDK)])
+def test_the_last_stage_gives_what_the_gate_lets_through(tmp_path: Path, idk: float, answer: str) -> None:
     """Without a verdict the probability is 0.62 at an idk of 0.2 and 0.38 at 0.3; the threshold lies at 0.6."""
     GATE.save(tmp_path / "gate.json")
     settings = FinaliseOptions(gate=str(tmp_path / "gate.json"), max_idk=0.0)  # which a gate takes the place of
-    asked = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
-    run(Finalise, [asked, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
-    asked.close_stage("finalise", 0.0)
-    assert asked.answer == given
-    decision = asked.records[0].decision
+    dialog_turn = turn("How tall?", candidate=Candidate("330 m", None, idk=idk))
+    run(Finalise, [dialog_turn, turn("Who?")], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    dialog_turn.close_stage("finalise", 0.0)
+    assert dialog_turn.answer == answer
+    decision = dialog_turn.records[0].decision
     assert decision is not None
-    assert decision.probability == asked.records[0].checks["gate"] == pytest.approx(GATE.probability({"p_idk": idk}))
+    assert (
+        decision.probability == dialog_turn.records[0].checks["gate"] == pytest.approx(GATE.probability({"p_idk": idk}))
+    )
     assert decision.candidate == "330 m"
-    assert ("sure, 60% needed" in str(decision)) == (given == IDK)
+    assert ("sure, 60% needed" in str(decision)) == (answer == IDK)
 
 
 @pytest.mark.parametrize(
-    ("size", "own", "given"),
+    ("size", "own", "answer"),
     [((960, 1280), 0.7, IDK), ((960, 1280), 0.6, "330 m"), ((960, 1280), None, "330 m"), ((1280, 960), 0.7, "330 m")],
 )
 def test_photos_of_glasses_may_have_a_threshold_of_their_own(
-    tmp_path: Path, size: tuple[int, int], own: float | None, given: str
+    tmp_path: Path, size: tuple[int, int], own: float | None, answer: str
 ) -> None:
     """The probability is 0.62 and the threshold of other photos 0.6."""
     GATE.model_copy(update={"threshold_egocentric": own}).save(tmp_path / "gate.json")
     settings = FinaliseOptions(gate=str(tmp_path / "gate.json"))
-    asked = turn("How tall?", size, candidate=Candidate("330 m", None, idk=0.2))
-    run(Finalise, [asked], context(settings_from({"stages": ("finalise",), "finalise": settings})))
-    asked.close_stage("finalise", 0.0)
-    assert asked.answer == given
-    assert asked.records[0].decision is not None
-    assert asked.records[0].decision.egocentric is (size == (960, 1280))
+    dialog_turn = turn("How tall?", size, candidate=Candidate("330 m", None, idk=0.2))
+    run(Finalise, [dialog_turn], context(settings_from({"stages": ("finalise",), "finalise": settings})))
+    dialog_turn.close_stage("finalise", 0.0)
+    assert dialog_turn.answer == answer
+    assert dialog_turn.records[0].decision is not None
+    assert dialog_turn.records[0].decision.egocentric is (size == (960, 1280))
 
 
 def test_a_probability_that_is_no_number_is_a_doubt(tmp_path: Path) -> None:
     huge = Gate.model_validate_json(_with(coefficients=[[1e308, -1e308]], mean=[-9.0, -9.0]))
     assert math.isnan(huge.probability({"p_idk": 1.0, "p_yes": 1.0}))
     huge.save(tmp_path / "gate.json")
-    asked = turn("How high is it?")
-    asked.candidate = Candidate("330 metres", 0.9, idk=1.0)
-    asked.verification = Verification(p_yes=1.0)
+    dialog_turn = turn("How high is it?")
+    dialog_turn.candidate = Candidate("330 metres", 0.9, idk=1.0)
+    dialog_turn.verification = Verification(p_yes=1.0)
     settings = settings_from({"stages": ["finalise"], "finalise": {"gate": str(tmp_path / "gate.json")}})
-    run(Finalise, [asked], context(settings))
-    asked.close_stage("finalise", 0.0)
-    assert asked.answer == IDK
-    decision = asked.records[-1].decision
+    run(Finalise, [dialog_turn], context(settings))
+    dialog_turn.close_stage("finalise", 0.0)
+    assert dialog_turn.answer == IDK
+    decision = dialog_turn.records[-1].decision
     assert decision is not None and "nan" in str(decision)
     assert decision.probability is None

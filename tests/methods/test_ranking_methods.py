@@ -65,7 +65,7 @@ def test_padding_grows_by_the_box_and_stays_in_the_image() -> None:
 
 
 def test_doubles_tiny_and_whole_image_boxes_are_dropped() -> None:
-    found = [
+    detections = [
         detection(0, 0, 50, 50, 0.9),
         detection(2, 2, 52, 52, 0.8),
         detection(60, 60, 90, 90, 0.7),
@@ -73,8 +73,10 @@ def test_doubles_tiny_and_whole_image_boxes_are_dropped() -> None:
         detection(0, 0, 100, 100, 0.99),
     ]
     rules = {"padding": 0.0, "max_overlap": 0.5, "min_side": 16, "max_area": 0.9, "limit": 8}
-    assert [round(box.score, 2) for box in usable(found, 100, 100, **rules)] == [0.9, 0.7]
-    assert [round(box.score, 2) for box in usable(found, 100, 100, min_area=0.1, **rules)] == [0.9]  # 0.25 and 0.09
+    assert [round(box.score, 2) for box in usable(detections, 100, 100, **rules)] == [0.9, 0.7]
+    assert [round(box.score, 2) for box in usable(detections, 100, 100, min_area=0.1, **rules)] == [
+        0.9
+    ]  # 0.25 and 0.09
 
 
 def test_two_objects_of_one_name_are_both_kept() -> None:

@@ -196,7 +196,7 @@ def test_questions_that_pages_can_answer_point_at_none(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "query", "pointing"),
+    ("questions", "query", "pointing"),
     [
         (
             ["Which planet is on the poster on the left?"],
@@ -222,8 +222,8 @@ def test_questions_that_pages_can_answer_point_at_none(query: str) -> None:
         (["What bird is on the left?"], "What is the capital of France?", ""),
     ],
 )
-def test_it_is_where_an_earlier_question_pointed(asked: list[str], query: str, pointing: str) -> None:
-    history = dialog(*(each for question in asked for each in (question, "I don't know")))
+def test_it_is_where_an_earlier_question_pointed(questions: list[str], query: str, pointing: str) -> None:
+    history = dialog(*(each for question in questions for each in (question, "I don't know")))
     assert resolve(query, history).pointing == pointing
 
 

@@ -26,7 +26,7 @@ def online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServ
     httpserver.expect_request("/", method="HEAD").respond_with_data("")
 
 
-def asked(profile: Profile, *roles: str, servers: bool = True) -> str | None:
+def check_reach(profile: Profile, *roles: str, servers: bool = True) -> str | None:
     return unreachable(profile, roles, [INDEX], [ENCODER], servers=servers)
 
 
@@ -36,33 +36,35 @@ def test_a_hub_is_asked_only_for_what_the_cache_lacks(
     reranker, encoder = {"path": "BAAI/bge-reranker-v2-m3"}, {"path": "BAAI/bge-large-en-v1.5"}
     models = {"reranker": {"kind": "flag-reranker", **reranker}, "text_encoder": {"kind": "text-encoder", **encoder}}
     gpu = Profile(name="gpu", models=models)
-    assert asked(gpu, "reranker") is None and len(httpserver.log) == 1
-    with HTTPServer() as gone:
-        monkeypatch.setattr(constants, "ENDPOINT", gone.url_for("").rstrip("/"))
-    said = asked(gpu, "reranker")
+    assert check_reach(gpu, "reranker") is None and len(httpserver.log) == 1
+    with HTTPServer() as dead_server:
+        monkeypatch.setattr(constants, "ENDPOINT", dead_server.url_for("").rstrip("/"))
+    message = check_reach(gpu, "reranker")
     lacking = "the cache of the hub lacks org/encoder, BAAI/bge-reranker-v2-m3, org/index, and http://"
-    assert said is not None and said.startswith(lacking) and "cannot be reached" in said
+    assert message is not None and message.startswith(lacking) and "cannot be reached" in message
     for folder in ("models--org--encoder", "models--BAAI--bge-reranker-v2-m3", "datasets--org--index"):
         (tmp_path / folder / "snapshots" / ("a" * 40)).mkdir(parents=True)
-    assert asked(gpu, "reranker") is None
+    assert check_reach(gpu, "reranker") is None
     models["reranker"]["revision"] = "b" * 40  # the cache has another commit
-    assert f"lacks BAAI/bge-reranker-v2-m3@{'b' * 40}, and" in str(asked(Profile(name="p", models=models), "reranker"))
-    assert "lacks BAAI/bge-large-en-v1.5, and" in str(asked(gpu, "text_encoder"))
+    assert f"lacks BAAI/bge-reranker-v2-m3@{'b' * 40}, and" in str(
+        check_reach(Profile(name="p", models=models), "reranker")
+    )
+    assert "lacks BAAI/bge-large-en-v1.5, and" in str(check_reach(gpu, "text_encoder"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in str(asked(gpu, "text_encoder"))
+    assert "HF_HUB_OFFLINE is set" in str(check_reach(gpu, "text_encoder"))
 
 
 def test_where_nothing_is_served_no_client_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "agents.models.chat.openai_probe", None)  # importing it fails
     profile = Profile(name="p", models={"chat": {"kind": "composed", "text": {"kind": "llama-cpp"}}, "unused": SERVED})
-    assert asked(profile, "chat") is None
+    assert check_reach(profile, "chat") is None
 
 
 def test_each_server_is_asked_once_wherever_its_model_stands(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: "x")
+    bodies = serve_chat(httpserver, lambda _: "x")
     spec = {"kind": "openai", "model": "m", "base_url": httpserver.url_for("/v1")}
     models = {"chat": {"kind": "composed", "text": spec}, "small_chat": spec, "unused": {**spec, "model": "other"}}
     profile = Profile(name="p", models=models)
-    assert asked(profile, "chat", "small_chat", servers=False) is None and seen == []
-    assert asked(profile, "chat", "small_chat") is None
-    assert [body["model"] for body in seen] == ["m"]
+    assert check_reach(profile, "chat", "small_chat", servers=False) is None and bodies == []
+    assert check_reach(profile, "chat", "small_chat") is None
+    assert [body["model"] for body in bodies] == ["m"]

@@ -45,9 +45,9 @@ class Expression:
 
 def expressions(package: ModuleType) -> Iterator[Expression]:
     """Yield each compiled expression that a module of the package defines, those in tuples and mappings too."""
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not found.name.endswith("__main__"):
-            module = importlib.import_module(found.name)
+    for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module_info.name.endswith("__main__"):
+            module = importlib.import_module(module_info.name)
             source = Path(str(module.__file__)).read_text(encoding="utf-8")
             for name, value in vars(module).items():
                 if f"{name}:" in source or f"{name} =" in source:  # defined here, not imported
@@ -56,14 +56,14 @@ def expressions(package: ModuleType) -> Iterator[Expression]:
                     for number, each in enumerate(_members(value)):
                         if isinstance(each, re.Pattern):
                             yield Expression(
-                                f"{found.name}.{name}" + f"[{number}]" * (each is not value), each, methods
+                                f"{module_info.name}.{name}" + f"[{number}]" * (each is not value), each, methods
                             )
 
 
 def _loop_variable(name: str, source: str) -> str:
     """Return the variable by which a loop applies the members of a collection."""
-    found = re.search(rf"for (?:\w+, )?(\w+) in {name}\b", source)
-    return found[1] if found else name
+    match = re.search(rf"for (?:\w+, )?(\w+) in {name}\b", source)
+    return match[1] if match else name
 
 
 def _members(value: Any) -> list[Any]:
@@ -74,13 +74,13 @@ def _members(value: Any) -> list[Any]:
 
 def heads(pattern: re.Pattern[str]) -> set[str]:
     """Return texts that lead an expression up to each of its unlimited repetitions; the empty text is one."""
-    found = {""}
-    _shortest(_parser.parse(pattern.pattern, pattern.flags), "", found)
-    return found
+    beginnings = {""}
+    _shortest(_parser.parse(pattern.pattern, pattern.flags), "", beginnings)
+    return beginnings
 
 
-def _shortest(tree: Any, before: str, found: set[str]) -> str:
-    """Return the shortest text that a part of an expression matches, and add the texts before its repetitions to ``found``."""
+def _shortest(tree: Any, before: str, beginnings: set[str]) -> str:
+    """Return the shortest text that a part of an expression matches, and add the texts before its repetitions to ``beginnings``."""
     text = ""
     for operation, argument in tree:
         kind = str(operation)
@@ -93,17 +93,17 @@ def _shortest(tree: Any, before: str, found: set[str]) -> str:
         elif kind == "IN":
             text += _character(argument)
         elif kind == "SUBPATTERN":
-            text += _shortest(argument[3], before + text, found)
+            text += _shortest(argument[3], before + text, beginnings)
         elif kind == "ATOMIC_GROUP":
-            text += _shortest(argument, before + text, found)
+            text += _shortest(argument, before + text, beginnings)
         elif kind == "BRANCH":
-            first, *_ = [_shortest(each, before + text, found) for each in argument[1]]  # every branch is walked
+            first, *_ = [_shortest(each, before + text, beginnings) for each in argument[1]]  # every branch is walked
             text += first
         elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             least, most, inner = argument
             if most > 20:
-                found.add(before + text)
-            once = _shortest(inner, before + text, found)
+                beginnings.add(before + text)
+            once = _shortest(inner, before + text, beginnings)
             text += once * least
     return text
 

@@ -31,8 +31,8 @@ linear = pytest.mark.hostile("long texts against expressions and readers")
 
 def forms() -> Iterator[ReplyForm[Any]]:
     """Yield every form that a module of readers defines, and one of each function that makes forms."""
-    for found in pkgutil.iter_modules(agents.asking.readers.__path__):
-        module = importlib.import_module(f"{agents.asking.readers.__name__}.{found.name}")
+    for module_info in pkgutil.iter_modules(agents.asking.readers.__path__):
+        module = importlib.import_module(f"{agents.asking.readers.__name__}.{module_info.name}")
         for value in vars(module).values():
             if isinstance(value, ReplyForm):
                 yield value
@@ -85,16 +85,16 @@ def test_time_of_a_reader_grows_with_the_reply(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_reader_sees_the_beginning_of_a_reply(name: str) -> None:
-    seen: list[ChatReply] = []
+    replies: list[ChatReply] = []
     form = FORMS[name]
 
     def see(reply: ChatReply) -> Any:
-        seen.append(reply)
+        replies.append(reply)
         return form.read(reply)
 
     answer = read(dataclasses.replace(form, read=see), ChatReply("a " * 50_000, "stop"))
-    assert len(seen[0].text) == MAX_READ
-    assert seen[0].finish_reason == "length", "the rest may have said the opposite"
+    assert len(replies[0].text) == MAX_READ
+    assert replies[0].finish_reason == "length", "the rest may have said the opposite"
     assert answer.reply.finish_reason == "stop" and len(answer.text) == 100_000, "the record keeps what came"
 
 

@@ -42,11 +42,11 @@ def _whole(text: str) -> str:
 @fuzzed(200)
 @given(texts)
 def test_texts_become_well_formed_and_stay_so(text: str) -> None:
-    made = well_formed(text)
-    assert made == _whole(text) == well_formed(made)
-    assert parse_json(json.dumps({text: [text, {"a": text}]})) == {made: [made, {"a": made}]}
-    if made == text:
-        assert made is text
+    clean_text = well_formed(text)
+    assert clean_text == _whole(text) == well_formed(clean_text)
+    assert parse_json(json.dumps({text: [text, {"a": text}]})) == {clean_text: [clean_text, {"a": clean_text}]}
+    if clean_text == text:
+        assert clean_text is text
 
 
 @fuzzed(40)
@@ -56,8 +56,8 @@ def test_saved_answers_are_judged_written_and_read_again(lines: list[dict[str, s
     records: list[dict[str, Any]] = [
         line | {"interaction_id": f"{number}{line['interaction_id']}"} for number, line in enumerate(lines)
     ]
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory() as folder_name:
+        folder = Path(folder_name)
         (folder / RESPONSES).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="ascii")
         cost = {"batch": 0, "turn": 0, "batch_size": 1, "seconds": 1, "batch_seconds": 1}
         with JsonLinesWriter(folder / RUN_LOG) as log, JsonLinesWriter(folder / TRACE) as traces:

@@ -42,14 +42,14 @@ def says_no_order(text: str) -> bool:
 @fuzzed(80)
 @given(hostile_text)
 def test_replies(reply: str) -> None:
-    found = replies.json_object(reply)
-    assert found is None or isinstance(found, dict)
+    fields = replies.json_object(reply)
+    assert fields is None or isinstance(fields, dict)
     assert replies.yes_or_no(reply) in (None, True, False)
     value = replies.read_label(reply, "Answer")
     assert value is None or (value == value.strip() and value)
     number = replies.number(reply, 0.0, 1.0)
     assert number is None or 0.0 <= number <= 1.0
-    assert len(replies.strings(found, 3)) <= 3
+    assert len(replies.strings(fields, 3)) <= 3
     assert whole_sentences(reply) in without_controls(reply)
     ChatReply(reply, "stop").text.encode()
 

@@ -103,18 +103,18 @@ def test_whatever_a_record_holds_survives_the_file(stages: list[StageRecord], te
     assert read_record(line).as_json() == record.as_json()
 
 
-def written(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, TurnRecord]:
+def write_and_read(turn: Turn, settings: TraceSettings, **options: Any) -> tuple[str, TurnRecord]:
     """The line of a turn in a trace, and what is read from it."""
-    told: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.jsonl"
-        TraceWriter(path, settings, told.extend, **options).write([turn], 0.5)
+        TraceWriter(path, settings, records.extend, **options).write([turn], 0.5)
         text = path.read_text(encoding="utf-8")
-    assert json.loads(text) == told[0]
+    assert json.loads(text) == records[0]
     return text, read_record(text)
 
 
-def asked(stages: list[StageRecord]) -> Turn:
+def make_turn(stages: list[StageRecord]) -> Turn:
     return Turn(
         MARKER, None, question=MARKER, answer=MARKER, error=f"answer: ValueError: {MARKER}", records=list(stages)
     )
@@ -123,7 +123,7 @@ def asked(stages: list[StageRecord]) -> Turn:
 @fuzzed(150)
 @given(stages=st.lists(stage_records(marked_text, marked_reason), min_size=1, max_size=3))
 def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: list[StageRecord]) -> None:
-    text, record = written(asked(stages), TraceSettings(queries=False))
+    text, record = write_and_read(make_turn(stages), TraceSettings(queries=False))
     assert MARKER not in text
     for before, after in zip(stages, record.stages, strict=True):  # numbers, names and what kind of fault it was stay
         assert (after.stage, after.status, after.cause) == (before.stage, before.status, before.cause)
@@ -131,7 +131,7 @@ def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: 
         assert after.signals == before.signals
         assert [box.left for box in after.boxes] == [box.left for box in before.boxes]
         assert [each.score for each in after.evidence] == [each.score for each in before.evidence]
-        assert after.checks == {name: said for name, said in before.checks.items() if not isinstance(said, str)}
+        assert after.checks == {name: value for name, value in before.checks.items() if not isinstance(value, str)}
         assert (after.decision is None) == (before.decision is None)
         if before.decision is not None and after.decision is not None:
             assert replace(after.decision, candidate=None) == after.decision
@@ -143,7 +143,7 @@ def test_without_texts_no_text_of_user_reply_evidence_or_answer_is_left(stages: 
 @fuzzed(150)
 @given(stages=st.lists(stage_records(marked_text, marked_reason), min_size=1, max_size=3))
 def test_without_pictures_nothing_that_describes_one_is_left(stages: list[StageRecord]) -> None:
-    text, record = written(asked(stages), TraceSettings(images=False), of_the_picture={"a", "b"})
+    text, record = write_and_read(make_turn(stages), TraceSettings(images=False), of_the_picture={"a", "b"})
     for stage in json.loads(text)["stages"]:
         assert stage.keys().isdisjoint(PICTURE_FIELDS)
         assert stage.get("notes", {}).keys().isdisjoint({"a", "b"})
@@ -157,7 +157,7 @@ def test_without_pictures_nothing_that_describes_one_is_left(stages: list[StageR
 def test_hostile_texts_leave_a_line_that_can_be_read(stages: list[StageRecord], query: str) -> None:
     """Half surrogate pairs among them, which JSON can write and no reader takes."""
     turn = Turn(query, None, question=query, answer="a", records=list(stages))
-    _, record = written(turn, TraceSettings())
+    _, record = write_and_read(turn, TraceSettings())
     assert len(record.stages) == len(stages)
 
 
@@ -166,14 +166,14 @@ def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
     turn.note(reply="x" * 5_000, lock=object(), deep={"a": (1, {2})})
     turn.record(evidence=[EvidenceFound("y" * 5_000)])
     turn.close_stage("odd", 0.1)
-    _, record = written(turn, TraceSettings())
+    _, record = write_and_read(turn, TraceSettings())
     [stage] = record.stages
     assert len(stage.notes["reply"]) == len(stage.evidence[0].text) == 2_001
     assert stage.notes["lock"].startswith("<object object") and stage.notes["deep"] == {"a": [1, "{2}"]}
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"query": "a", "stages": [{"stage": "x", "skipped": null}]}', "it has version 1 of the record, this program reads 2"),
         (f'{{"version": {VERSION + 1}}}', "it has version 3 of the record, this program reads 2"),
@@ -186,10 +186,10 @@ def test_what_is_no_json_costs_its_own_text_and_no_line() -> None:
         ('{"version": 2, "stages": [{"seconds": 1}]}', "stages.0.stage: Field required"),
     ],
 )  # fmt: skip
-def test_a_line_that_is_no_record_is_refused_in_one_line(line: str, said: str) -> None:
+def test_a_line_that_is_no_record_is_refused_in_one_line(line: str, message: str) -> None:
     with pytest.raises(RecordError) as caught:
         read_record(line)
-    assert str(caught.value).startswith(said) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
 def test_fields_of_a_later_program_are_passed_over() -> None:
@@ -214,7 +214,7 @@ def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("hits", (), "hits: no finding; known: answers, boxes"),
         ("signals", {"x.y": 0.5}, "signals: Signal is wanted, not float"),
@@ -227,8 +227,8 @@ def test_findings_add_up_within_a_stage_and_are_checked_at_once() -> None:
         ("decision", "answered", "decision: Decision is wanted, not str"),
     ],
 )
-def test_what_is_no_finding_fails_the_stage_that_tells_it(name: str, value: Any, said: str) -> None:
+def test_what_is_no_finding_fails_the_stage_that_tells_it(name: str, value: Any, message: str) -> None:
     with pytest.raises(TypeError) as caught:
         Turn("q", None).record(**{name: value})
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert {"entity", "boxes", "signals"} <= FINDINGS and finding("queries", ["a"]) == ("a",)

@@ -68,8 +68,8 @@ def test_a_search_is_recorded_and_all_else_is_passed_on() -> None:
     calls: list[BatchCall] = []
     search = observe_search(SearchGateway(red_tower()), calls)
     assert search.image_enabled and search.can_search_web(None)
-    (found,) = search.search_web(["tower"], 3)
-    assert found.hits and [(call.kind, call.name, call.size) for call in calls] == [("retriever", "search_web", 1)]
+    (result,) = search.search_web(["tower"], 3)
+    assert result.hits and [(call.kind, call.name, call.size) for call in calls] == [("retriever", "search_web", 1)]
 
 
 def test_a_traced_turn_has_its_calls_in_the_order_of_time(tmp_path: Path) -> None:

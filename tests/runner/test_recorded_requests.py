@@ -24,7 +24,7 @@ KEY = "k3y-0123456789-abcdefghij"
 REQUESTS = TraceSettings(requests=True)
 
 
-def asked(photo: Image.Image, *others: Image.Image, **more: Any) -> Turn:
+def make_turn(photo: Image.Image, *others: Image.Image, **more: Any) -> Turn:
     """A turn with an exchange that shows the photo and others, and a note that holds them."""
     turn = Turn(
         "How high?", photo, ({"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "A tower."})
@@ -35,7 +35,7 @@ def asked(photo: Image.Image, *others: Image.Image, **more: Any) -> Turn:
     return turn
 
 
-def written(folder: Path, settings: TraceSettings, *turns: Turn) -> list[TurnRecord]:
+def write_traces(folder: Path, settings: TraceSettings, *turns: Turn) -> list[TurnRecord]:
     TraceWriter(folder / "trace.jsonl", settings).write(turns, 0.5)
     return [read_record(line) for line in (folder / "trace.jsonl").read_text().splitlines()]
 
@@ -43,8 +43,8 @@ def written(folder: Path, settings: TraceSettings, *turns: Turn) -> list[TurnRec
 def test_an_exchange_is_held_whole_and_names_its_pictures(tmp_path: Path) -> None:
     photo, crop = Image.new("RGB", (64, 48), "red"), Image.new("RGBA", (9, 7), "blue")
     schema = {"type": "object", "properties": {"b": {}, "a": {}}}
-    turn = asked(photo, crop, reply="y" * 5_000, schema=schema, max_tokens=8, seed=3)
-    [record] = written(tmp_path, REQUESTS, turn)
+    turn = make_turn(photo, crop, reply="y" * 5_000, schema=schema, max_tokens=8, seed=3)
+    [record] = write_traces(tmp_path, REQUESTS, turn)
     [exchange] = record.exchanges
     names = pixels_digest(photo), pixels_digest(crop)
     assert exchange.messages == (SentMessage("user", "How high?", names),)
@@ -54,22 +54,22 @@ def test_an_exchange_is_held_whole_and_names_its_pictures(tmp_path: Path) -> Non
     assert record.history == (SentMessage("user", "What is it?"), SentMessage("assistant", "A tower."))
     assert record.get_note("entries") == [{"name": "Tower", "image": names[1]}]
     for name, image in zip(names, (photo, crop), strict=True):
-        with Image.open(tmp_path / REQUEST_IMAGES / f"{name}.png") as kept:
-            assert kept.mode == "RGB" and kept.tobytes() == image.convert("RGB").tobytes()
+        with Image.open(tmp_path / REQUEST_IMAGES / f"{name}.png") as saved_image:
+            assert saved_image.mode == "RGB" and saved_image.tobytes() == image.convert("RGB").tobytes()
 
 
 def test_a_picture_that_several_turns_show_is_written_once(tmp_path: Path) -> None:
     photo = Image.new("RGB", (64, 48), "red")
-    written(tmp_path, REQUESTS, asked(photo, photo), asked(photo.copy()))
+    write_traces(tmp_path, REQUESTS, make_turn(photo, photo), make_turn(photo.copy()))
     [path] = (tmp_path / REQUEST_IMAGES).iterdir()
     before = path.stat().st_mtime_ns
-    written(tmp_path, REQUESTS, asked(photo))  # another batch
+    write_traces(tmp_path, REQUESTS, make_turn(photo))  # another batch
     assert [each.stat().st_mtime_ns for each in (tmp_path / REQUEST_IMAGES).iterdir()] == [before]
 
 
 def test_a_trace_holds_no_requests_by_default(tmp_path: Path) -> None:
-    [record] = written(
-        tmp_path, TraceSettings(), asked(Image.new("RGB", (64, 48)), Image.new("RGB", (9, 7)), schema={"a": 1})
+    [record] = write_traces(
+        tmp_path, TraceSettings(), make_turn(Image.new("RGB", (64, 48)), Image.new("RGB", (9, 7)), schema={"a": 1})
     )
     [exchange] = record.exchanges
     assert (exchange.messages, exchange.schema, record.photo, record.history) == ((), None, None, ())
@@ -89,10 +89,10 @@ def test_requests_are_refused_where_a_trace_may_not_show_what_they_show(off: str
 
 def test_requests_hold_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_told", {KEY})
-    turn = asked(Image.new("RGB", (64, 48)), reply=f"{'x' * 2_000}{KEY}", schema={"description": KEY})
+    turn = make_turn(Image.new("RGB", (64, 48)), reply=f"{'x' * 2_000}{KEY}", schema={"description": KEY})
     turn.keep(Exchange("p", "answer", "m", messages=(SentMessage("system", f"Bearer {KEY} http://u:{KEY}@h.example"),)))
     turn.close_stage("other", 0.1)
-    written(tmp_path, REQUESTS, turn)
+    write_traces(tmp_path, REQUESTS, turn)
     text = (tmp_path / "trace.jsonl").read_text()
     assert KEY not in text and "***@h.example" in text
 
@@ -103,15 +103,15 @@ def test_a_full_disk_costs_the_record_and_no_answer(tmp_path: Path, caplog: pyte
     models = ModelSet(Profile(name="x", models={}), tmp_path, ready={"chat": ScriptedChat(lambda _: "a lion")})
     settings = settings_from({"stages": ("answer", "finalise"), "trace": {"requests": True}})
     agent = CragAgent(None, settings=settings, models=models)
-    told: list[list[dict[str, Any]]] = []
-    agent.trace_to(tmp_path / "trace.jsonl", told.append, tmp_path / "full" / "images")
+    batches: list[list[dict[str, Any]]] = []
+    agent.trace_to(tmp_path / "trace.jsonl", batches.append, tmp_path / "full" / "images")
     assert agent.batch_generate_response(["What is it?"], [Image.new("RGB", (64, 48))], [[]]) == ["a lion"]
-    assert told == [[]] and not (tmp_path / "trace.jsonl").exists()
+    assert batches == [[]] and not (tmp_path / "trace.jsonl").exists()
     assert "could not be written" in caplog.text
-    agent.trace_to(None, told.append, tmp_path / "images")
+    agent.trace_to(None, batches.append, tmp_path / "images")
     agent.batch_generate_response(["What is it?"], [Image.new("RGB", (64, 48))], [[]])
-    [record] = map(read_record, told[1])
+    [record] = map(read_record, batches[1])
     [exchange] = record.exchanges
     assert exchange.messages[-1].images == (record.photo,)
     assert (tmp_path / "images" / f"{record.photo}.png").is_file()
-    assert json.loads(json.dumps(told[1])) == told[1]
+    assert json.loads(json.dumps(batches[1])) == batches[1]

@@ -36,9 +36,9 @@ class Ordered(ModelSet):
 def test_an_engine_is_loaded_after_all_others(caplog: pytest.LogCaptureFixture) -> None:
     models = Ordered({"chat": {"kind": "vllm", "path": "x"}, "ocr": {"kind": "rapidocr"}, "detector": {"kind": "y"}})
     with caplog.at_level("INFO"):
-        done = start_up(models, ["chat", "ocr", "detector", "not in the profile"])
+        report = start_up(models, ["chat", "ocr", "detector", "not in the profile"])
     assert models.order == ["ocr", "detector", "chat"]
-    assert [step.name for step in done.steps] == ["load ocr", "load detector", "load chat"] and not done.failures
+    assert [step.name for step in report.steps] == ["load ocr", "load detector", "load chat"] and not report.failures
     assert "1 of 3: load ocr" in caplog.text and "start-up took" in caplog.text
 
 
@@ -49,11 +49,11 @@ def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
     )
     settings = Settings(stages=("ground", "rerank", "answer", "finalise"))
     models = ModelSet(profile, Path("unused"), ready={"chat": ScriptedChat(lambda _: "hello")})
-    done = CragAgent(None, settings=settings, models=models).warm_up()
-    assert done.in_time
-    assert [step.name for step in done.failures] == ["load detector"]
-    assert "there is no model kind 'nothing'" in str(done.failures[0].error)
-    assert {"load reranker", "blank turn: answer"} <= {step.name for step in done.steps}
+    report = CragAgent(None, settings=settings, models=models).warm_up()
+    assert report.in_time
+    assert [step.name for step in report.failures] == ["load detector"]
+    assert "there is no model kind 'nothing'" in str(report.failures[0].error)
+    assert {"load reranker", "blank turn: answer"} <= {step.name for step in report.steps}
 
 
 def submit(models: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> CragAgent:
@@ -67,10 +67,10 @@ def submit(models: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_without_its_chat_model_an_agent_is_not_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = {"kind": "transformers", "path": "nowhere/model"}
+    missing_model = {"kind": "transformers", "path": "nowhere/model"}
     with pytest.raises(ModelError, match=r"load chat: .*nowhere/model.*I don't know.*apps\.preflight"):
-        submit({"chat": gone}, monkeypatch)
-    submit({"chat": {"kind": "ready"}, "detector": gone}, monkeypatch)
+        submit({"chat": missing_model}, monkeypatch)
+    submit({"chat": {"kind": "ready"}, "detector": missing_model}, monkeypatch)
 
 
 def test_only_roles_that_are_required_are_missed() -> None:
@@ -84,7 +84,7 @@ def test_the_limit_is_ten_minutes() -> None:
     assert StartUp((), LIMIT_SECONDS).in_time and not StartUp((), LIMIT_SECONDS + 1).in_time
 
 
-def loaded(ready: dict[str, Any]) -> StartUp:
+def load_models(ready: dict[str, Any]) -> StartUp:
     """A start-up of models that are there already."""
     profile = Profile(name="p", models={role: {"kind": "ready"} for role in ready})
     return start_up(ModelSet(profile, Path("unused"), ready=ready), list(ready))
@@ -103,25 +103,25 @@ class Encoder:
 
 class Ocr:
     name = "ocr"
-    seen = 0
+    num_images = 0
 
     def read(self, images: Sequence[Any]) -> list[list[Any]]:
-        self.seen += len([image.size for image in images])
+        self.num_images += len([image.size for image in images])
         return [[] for _ in images]
 
 
 def test_each_kind_of_model_is_exercised_by_its_own_method() -> None:
     encoder, reranker, ocr = Encoder(), WordOverlapReranker(), Ocr()
     chat = ScriptedChat(lambda _: pytest.fail("a chat model is not asked here"))
-    assert not loaded({"a": encoder, "b": reranker, "c": ocr, "d": chat}).failures
-    assert len(encoder.texts) == 1 and reranker.calls == 1 and ocr.seen == 1
+    assert not load_models({"a": encoder, "b": reranker, "c": ocr, "d": chat}).failures
+    assert len(encoder.texts) == 1 and reranker.calls == 1 and ocr.num_images == 1
 
 
 def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
     chat = TransformersChat.load(save_mllama(tmp_path), max_image_side=56)
-    assert not loaded({"chat": chat}).failures
+    assert not load_models({"chat": chat}).failures
     chat._checkpoint.model.forward = None  # as if the device had failed
-    (failure,) = loaded({"chat": chat}).failures
+    (failure,) = load_models({"chat": chat}).failures
     assert "loads, but cannot answer" in str(failure.error)
 
 

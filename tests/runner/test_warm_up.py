@@ -25,13 +25,13 @@ def agent(chat: ScriptedChat, trace: Path | None = None) -> CragAgent:
 
 def test_warming_up_asks_each_model_for_little_and_only_once(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: "warm")
-    made = agent(chat, tmp_path / "trace.jsonl")
-    made.warm_up()
-    made.warm_up()
+    crag_agent = agent(chat, tmp_path / "trace.jsonl")
+    crag_agent.warm_up()
+    crag_agent.warm_up()
     assert chat.batches == [1]
     assert chat.requests[0].max_tokens <= 2
     assert not (tmp_path / "trace.jsonl").exists()
-    made.batch_generate_response(["Who made it?"], [Image.new("RGB", (64, 48))], [[]])
+    crag_agent.batch_generate_response(["Who made it?"], [Image.new("RGB", (64, 48))], [[]])
     assert chat.requests[1].max_tokens > 2
 
 
@@ -41,12 +41,12 @@ def test_warming_up_survives_a_model_that_is_not_there() -> None:
 
 
 def test_traces_go_where_they_are_sent_and_calls_count_anew(tmp_path: Path) -> None:
-    made = agent(ScriptedChat(lambda _: "a lion"), tmp_path / "one.jsonl")
+    crag_agent = agent(ScriptedChat(lambda _: "a lion"), tmp_path / "one.jsonl")
     image = Image.new("RGB", (64, 48))
     for _ in range(2):
-        made.batch_generate_response(["What?"], [image], [[]])
-    made.trace_to(tmp_path / "two" / "trace.jsonl")
-    made.batch_generate_response(["What?"], [image], [[]])
+        crag_agent.batch_generate_response(["What?"], [image], [[]])
+    crag_agent.trace_to(tmp_path / "two" / "trace.jsonl")
+    crag_agent.batch_generate_response(["What?"], [image], [[]])
     lines = [json.loads(line) for line in (tmp_path / "one.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == [0, 1]
     other = json.loads((tmp_path / "two" / "trace.jsonl").read_text())

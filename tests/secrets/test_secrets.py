@@ -54,7 +54,7 @@ def server() -> Iterator[HTTPServer]:
         yield server
 
 
-def refusing(server: HTTPServer, status: int) -> None:
+def refuse(server: HTTPServer, status: int) -> None:
     """A server that repeats the key, and the header that it came in, in its complaint."""
     body = {
         "error": {
@@ -132,11 +132,11 @@ def test_a_key_that_begins_like_another_is_taken_out_whole() -> None:
 
 
 def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:
-    refusing(server, 401)
+    refuse(server, 401)
     with pytest.raises(ModelError) as caught:
         OpenAIChat("m", with_password(server)).chat([REQUEST])
     server.clear()
-    refusing(server, 500)
+    refuse(server, 500)
     failed = OpenAIChat("m", with_password(server), attempts=2, max_pause=0.01).chat([REQUEST])
     try:
         try:
@@ -145,10 +145,10 @@ def test_logs_hold_no_key(server: HTTPServer, logged: io.StringIO) -> None:
             raise RuntimeError("outer") from inner
     except RuntimeError:
         logging.getLogger("agents").exception("failed with %s", KEY)
-    told = logged.getvalue()
-    assert "httpx" in told and "openai" in told  # they were asked to tell all
-    assert "inner ***" in told and "failed with ***" in told
-    holds_no_secret(told)
+    log_text = logged.getvalue()
+    assert "httpx" in log_text and "openai" in log_text  # they were asked to tell all
+    assert "inner ***" in log_text and "failed with ***" in log_text
+    holds_no_secret(log_text)
     holds_no_secret("".join(traceback.format_exception(caught.value)) + repr(failed))
 
 
@@ -167,13 +167,13 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
     item = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
     for status in (401, 403, 404):
         server.clear()
-        refusing(server, status)
+        refuse(server, status)
         with pytest.raises(JudgeError) as caught:
             judge.judge(item)
         holds_no_secret("".join(traceback.format_exception(caught.value)))
     for status in (500, 400):
         server.clear()
-        refusing(server, status)
+        refuse(server, status)
         assert judge.judge(item).failed
         holds_no_secret(judge.judge(item).reason)
     server.clear()
@@ -182,15 +182,15 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
         {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
     )
     assert judge.judge(item).correct
-    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert kept
-    for path in kept:
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
         holds_no_secret(path.read_bytes().decode(errors="replace") + path.name)
     holds_no_secret(logged.getvalue() + judge.name)
 
 
 def test_an_agent_whose_server_repeats_the_key(server: HTTPServer, logged: io.StringIO, tmp_path: Path) -> None:
-    refusing(server, 401)
+    refuse(server, 401)
     models = ready(chat=OpenAIChat("m", with_password(server)))
     agent = CragAgent(
         Search(),
@@ -211,17 +211,17 @@ def test_an_error_is_scrubbed_before_it_is_cut() -> None:
         def run(self, turns: Any, context: Context) -> None:
             raise RuntimeError("x" * 475 + KEY)
 
-    asked = turn("What?")
+    dialog_turn = turn("What?")
     parts = context(load_settings("vlm_only", "gpu"))
-    Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=[Loud()]).run([asked])
-    holds_no_secret(repr(asked.records) + str(asked.error))
+    Pipeline(parts.settings, parts.models, parts.search, parts.prompts, stages=[Loud()]).run([dialog_turn])
+    holds_no_secret(repr(dialog_turn.records) + str(dialog_turn.error))
 
 
 def test_traces_are_scrubbed_before_they_are_cut(tmp_path: Path) -> None:
-    asked = Turn(query="What?", image=None)
-    asked.note(reply="x" * 1_990 + KEY, other={"deep": [KEY]}, path=Path(KEY))
-    asked.close_stage("draft", 0.1)
-    TraceWriter(tmp_path / "trace.jsonl").write([asked], 0.1)
+    dialog_turn = Turn(query="What?", image=None)
+    dialog_turn.note(reply="x" * 1_990 + KEY, other={"deep": [KEY]}, path=Path(KEY))
+    dialog_turn.close_stage("draft", 0.1)
+    TraceWriter(tmp_path / "trace.jsonl").write([dialog_turn], 0.1)
     holds_no_secret((tmp_path / "trace.jsonl").read_text())
 
 
@@ -241,7 +241,7 @@ def test_run_logs_and_manifests_hold_no_key(tmp_path: Path, logged: io.StringIO)
     holds_no_secret(logged.getvalue())
 
 
-def traced(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
+def write_trace(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
     """The trace of a turn whose question, picture and search results hold words that stand nowhere else."""
     settings = load_settings(preset, "embedded")
     settings = settings.model_copy(update={"trace": trace})
@@ -254,14 +254,14 @@ def traced(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[
 
 
 def test_traces_hold_questions_and_pictures_by_default(tmp_path: Path) -> None:
-    text, _ = traced(tmp_path, TraceSettings())
+    text, _ = write_trace(tmp_path, TraceSettings())
     assert "Zarquon" in text
     assert "Eiffel Tower" in text
 
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_traces_can_leave_out_the_questions(tmp_path: Path, preset: str) -> None:
-    text, records = traced(tmp_path, TraceSettings(queries=False), preset)
+    text, records = write_trace(tmp_path, TraceSettings(queries=False), preset)
     untimed = re.sub(r'"(seconds|began)": [\d.e-]+', "", text)  # a stage may take 0.00330 s
     for word in ("Zarquon", ANSWER, "Eiffel", "EIFFEL", "330", "https://"):
         assert word not in untimed
@@ -271,10 +271,10 @@ def test_traces_can_leave_out_the_questions(tmp_path: Path, preset: str) -> None
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_traces_can_leave_out_the_pictures(tmp_path: Path, preset: str) -> None:
-    _, records = traced(tmp_path, TraceSettings(images=False), preset)
+    _, records = write_trace(tmp_path, TraceSettings(images=False), preset)
     assert records[0]["query"] == "How high is the Zarquon?"
     stages = json.dumps(records[0]["stages"])
     for word in ("Eiffel", "EIFFEL", "i.example", "tower"):
         assert word not in stages
-    kept = {key for entry in records[0]["stages"] for key in entry}
-    assert kept.isdisjoint({"hits", "boxes", "entity", "entities"})
+    keys = {key for entry in records[0]["stages"] for key in entry}
+    assert keys.isdisjoint({"hits", "boxes", "entity", "entities"})

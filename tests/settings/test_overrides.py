@@ -47,7 +47,7 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignment", "said"),
+    ("assignment", "message"),
     [
         ("queries.splt=none", "no setting 'queries.splt'; did you mean 'split'? known in queries: fuse_entity, "),
         ("querys.split=none", "no setting 'querys.split'; did you mean 'queries.split'? known: description, stages, "),
@@ -60,10 +60,10 @@ def test_the_last_of_two_assignments_wins_and_stages_can_be_named() -> None:
         ("=3", "is no assignment"),
     ],
 )
-def test_what_does_not_fit_is_said(assignment: str, said: str) -> None:
+def test_what_does_not_fit_is_said(assignment: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         settings_from(BASE, overrides=[assignment])
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,25 +99,25 @@ REFUSED = [  # preset, key, what is meant
 ]
 
 
-@pytest.mark.parametrize(("preset", "key", "meant"), REFUSED)
-def test_a_setting_of_a_stage_that_the_preset_does_not_have_is_refused(preset: str, key: str, meant: str) -> None:
+@pytest.mark.parametrize(("preset", "key", "suggestion"), REFUSED)
+def test_a_setting_of_a_stage_that_the_preset_does_not_have_is_refused(preset: str, key: str, suggestion: str) -> None:
     with pytest.raises(SettingsError) as error:
         RunConfig.read(preset, "embedded", overrides=[f"{key}=3"])
-    assert f"there is no setting '{key}'" in str(error.value) and meant in str(error.value)
+    assert f"there is no setting '{key}'" in str(error.value) and suggestion in str(error.value)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("preset", "key", "meant"), REFUSED)
+@pytest.mark.parametrize(("preset", "key", "suggestion"), REFUSED)
 def test_an_environment_variable_that_names_nothing_is_refused(
-    preset: str, key: str, meant: str, monkeypatch: pytest.MonkeyPatch
+    preset: str, key: str, suggestion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variable = "CRAG_" + key.replace(".", "__").upper()
     monkeypatch.setenv(variable, "3")
     with pytest.raises(SettingsError) as error:
         RunConfig.read(preset, "embedded")
     assert f"environment variable {variable} names no setting" in str(error.value)
-    if "did you mean" in meant:
-        offered = meant.partition("did you mean '")[2].rstrip("'?").replace(".", "__").upper()
+    if "did you mean" in suggestion:
+        offered = suggestion.partition("did you mean '")[2].rstrip("'?").replace(".", "__").upper()
         assert f"did you mean 'CRAG_{offered}" in str(error.value)
 
 
@@ -146,15 +146,15 @@ def test_every_variable_of_the_repository_is_known(monkeypatch: pytest.MonkeyPat
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     made_up = {"CRAG_NAME", "CRAG_SHORTEN__MAX_WORDS", "CRAG_MOCK_API_URL"}
     made_up |= {"CRAG_BACKEND", "CRAG_TASK_MODE"}  # of other repositories' agents
-    found = {
+    variables = {
         name
         for file in files
         if file and not file.startswith("tests/") and (ROOT / file).suffix in {"", ".py", ".md", ".toml", ".cpu"}
         for name in re.findall(r"\bCRAG_[A-Z][A-Z0-9_]*\b", (ROOT / file).read_text(encoding="utf-8"))
     }
-    assert len(found) >= len(VARIABLES), "the files were read"
-    settings = {name for name in found - VARIABLES - made_up if "__" in name}
-    assert found - made_up == VARIABLES | settings
+    assert len(variables) >= len(VARIABLES), "the files were read"
+    settings = {name for name in variables - VARIABLES - made_up if "__" in name}
+    assert variables - made_up == VARIABLES | settings
     for name in settings:
         monkeypatch.setenv(name, "3")
         RunConfig.read("best", "embedded")
@@ -185,7 +185,7 @@ def test_a_stage_that_another_needs_can_be_set_where_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "said"),
+    ("tables", "message"),
     [
         ("[rerank]\nk = 3", r"\[rerank\] changes nothing: there is no setting 'rerank'"),
         ("[profiles.other.rerank]\nk = 3", r'\[profiles\."other"\.rerank\] changes nothing'),
@@ -193,11 +193,11 @@ def test_a_stage_that_another_needs_can_be_set_where_it_is_needed() -> None:
         ("[profiles.other.rerankk]\nk = 3", r"\[profiles\.\"other\"\] there is no setting 'rerankk'"),
     ],
 )
-def test_a_preset_has_no_table_for_a_stage_that_it_lacks(tmp_path: Path, tables: str, said: str) -> None:
+def test_a_preset_has_no_table_for_a_stage_that_it_lacks(tmp_path: Path, tables: str, message: str) -> None:
     """Whether or not the table holds under the profile at hand."""
     stages = 'stages = ["two_stage_rerank", "answer", "finalise"]\n'
     (tmp_path / "p.toml").write_text(f"{stages}[two_stage_rerank]\nk2 = 2\n{tables}\n")
-    with pytest.raises(SettingsError, match=f"preset 'p' is malformed: {said}") as error:
+    with pytest.raises(SettingsError, match=f"preset 'p' is malformed: {message}") as error:
         load_settings("p", "embedded", tmp_path)
     assert "\n" not in str(error.value)
 

@@ -108,19 +108,23 @@ def test_tables_fitted_to_a_model_apply_to_profiles_that_name_it(tmp_path: Path)
     write(tmp_path, "big.toml", '[models.chat]\nkind = "vllm"\npath = "org/big"\n[search]\nimage_model = "own"')
     write(tmp_path, "both.toml", '[models.chat]\nkind = "openai"\nmodel = "org/big"\n[search]\nimage_model = "clip"')
     write(tmp_path, "other.toml", '[models.chat]\nkind = "vllm"\npath = "org/other"\n[search]\nimage_model = "clip"')
-    found = {name: load_settings("p", name, tmp_path, tmp_path) for name in ("big", "both", "other")}
-    assert {name: each.finalise.max_idk for name, each in found.items()} == {"big": 0.2, "both": 0.3, "other": None}
-    searches = {name: (each.image_search.min_score, each.image_search.k) for name, each in found.items()}
+    settings_by_profile = {name: load_settings("p", name, tmp_path, tmp_path) for name in ("big", "both", "other")}
+    assert {name: each.finalise.max_idk for name, each in settings_by_profile.items()} == {
+        "big": 0.2,
+        "both": 0.3,
+        "other": None,
+    }
+    searches = {name: (each.image_search.min_score, each.image_search.k) for name, each in settings_by_profile.items()}
     assert searches == {"big": (0.0, 5), "both": (0.7, 3), "other": (0.7, 4)}
 
 
 def test_another_chat_model_inherits_no_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The published cut belongs to one team's weights, the fitted gate to the embedded model, whichever engine runs its file."""
     cuts = {profile: RunConfig.read("best", profile).settings.finalise for profile in names(PROFILES)}
-    assert [profile for profile, found in cuts.items() if found.max_idk is not None] == ["gpu_tuned"]
+    assert [profile for profile, cut in cuts.items() if cut.max_idk is not None] == ["gpu_tuned"]
     embedded = load_profile("embedded").gate_models
     fitted = [profile for profile in names(PROFILES) if load_profile(profile).gate_models == embedded]
-    assert [profile for profile, found in cuts.items() if found.gate is not None] == fitted
+    assert [profile for profile, cut in cuts.items() if cut.gate is not None] == fitted
     assert {"embedded", "embedded_batch"} <= set(fitted)
     llama, qwen = (RunConfig.read("mavis", profile).settings.limits.reply_tokens for profile in ("gpu", "gpu_qwen"))
     assert llama and not qwen, "limits of replies on the L40S are for a model of 11B"
@@ -143,10 +147,10 @@ def test_an_agent_says_that_no_gate_is_fitted_for_its_models(caplog: pytest.LogC
 
 
 def test_presets_name_models_that_some_profile_has() -> None:
-    known = {name for profile in names(PROFILES) for name in load_profile(profile).model_names}
+    model_names = {name for profile in names(PROFILES) for name in load_profile(profile).model_names}
     for preset in names(PRESETS):
         table = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
-        assert {name for key in table.get("models", {}) for name in key.split(MODELS)} <= known
+        assert {name for key in table.get("models", {}) for name in key.split(MODELS)} <= model_names
 
 
 def test_a_laptop_takes_two_files_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,11 +266,11 @@ def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: 
 
 def test_a_replaced_model_or_server_applies_to_every_role_that_uses_it() -> None:
     server = load_profile("server")
-    made = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server("http://localhost:8000/v1")
+    new_profile = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server("http://localhost:8000/v1")
     for role in ("chat", "small_chat"):
-        wanted = {"kind": "openai", "model": "Qwen/Qwen3-VL-8B-Instruct", "base_url": "http://localhost:8000/v1"}
-        assert made.models[role] == wanted
-    assert {**made.models, "chat": 0, "small_chat": 0} == {**server.models, "chat": 0, "small_chat": 0}
+        expected = {"kind": "openai", "model": "Qwen/Qwen3-VL-8B-Instruct", "base_url": "http://localhost:8000/v1"}
+        assert new_profile.models[role] == expected
+    assert {**new_profile.models, "chat": 0, "small_chat": 0} == {**server.models, "chat": 0, "small_chat": 0}
     assert load_profile("gpu").with_chat_model("x").models["small_chat"] == load_profile("gpu").models["small_chat"]
     with pytest.raises(SettingsError, match="profile 'gpu' has no model behind a server"):
         load_profile("gpu").with_server("http://localhost:8000/v1")
@@ -281,18 +285,20 @@ def test_a_profile_of_the_same_machine_has_its_options_and_what_presets_say_for_
     same = 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n[presets.q.chat]\nimages = 5\n'
     write(tmp_path, "same.toml", same)
     write(tmp_path, "other.toml", 'extends = "base"\n')
-    made, other = load_profile("same", tmp_path), load_profile("other", tmp_path)
-    assert made.limits == {"seconds_per_turn": 7.0, "batch_size": 2}
+    profile, other = load_profile("same", tmp_path), load_profile("other", tmp_path)
+    assert profile.limits == {"seconds_per_turn": 7.0, "batch_size": 2}
     assert other.limits == {"seconds_per_turn": 7.0, "batch_size": 4}, "limits are taken in any case"
-    assert (made.under("p").models["chat"]["images"], made.under("q").models["chat"]["images"]) == (3, 5)
+    assert (profile.under("p").models["chat"]["images"], profile.under("q").models["chat"]["images"]) == (3, 5)
     assert other.under("p").models["chat"] == {"kind": "a"}
     preset = (
         'stages = ["understand", "image_search", "answer", "finalise"]\n[profiles.base.image_search]\nk = 2\nmin_score = 0.5\n'
         "[profiles.same.image_search]\nk = 3\n"
     )
     write(tmp_path, "p.toml", preset)
-    found = {name: load_settings("p", name, tmp_path, tmp_path).image_search for name in ("base", "same", "other")}
-    assert [(each.k, each.min_score) for each in found.values()] == [(2, 0.5), (3, 0.5), (5, 0.0)]
+    image_searches = {
+        name: load_settings("p", name, tmp_path, tmp_path).image_search for name in ("base", "same", "other")
+    }
+    assert [(each.k, each.min_score) for each in image_searches.values()] == [(2, 0.5), (3, 0.5), (5, 0.0)]
 
 
 LIMITS = {  # seconds a turn, seconds a dialog, turns a call, tokens of evidence, pictures
@@ -317,14 +323,14 @@ def test_every_profile_has_the_limits_of_its_machine() -> None:
     A test of the handbook (`test_the_table_of_limits_is_that_of_the_profiles`) misses a profile that is new.
     """
     for preset in ("best", "direct_rag", "mavis"):
-        found = {profile: load_settings(preset, profile).limits for profile in LIMITS}
+        limits_by_profile = {profile: load_settings(preset, profile).limits for profile in LIMITS}
         assert {
             name: (
                 limits.seconds_per_turn, limits.seconds_per_dialog, limits.batch_size, limits.evidence_tokens, limits.pictures,
             )
-            for name, limits in found.items()
+            for name, limits in limits_by_profile.items()
         } == LIMITS  # fmt: skip
-        assert {(limits.margin_seconds, limits.answer_tokens) for limits in found.values()} == {(1.0, 74)}
+        assert {(limits.margin_seconds, limits.answer_tokens) for limits in limits_by_profile.values()} == {(1.0, 74)}
 
 
 def test_a_profile_that_names_no_limits_has_those_of_the_challenge(tmp_path: Path) -> None:
@@ -337,13 +343,13 @@ def test_a_profile_that_names_no_limits_has_those_of_the_challenge(tmp_path: Pat
 
 def test_scores_of_one_encoder_are_not_multiplied_wherever_it_is_both_rerankers() -> None:
     """By token vectors and by sentences: what was measured of these models holds under every profile that has them."""
-    found = {name: load_settings("best", name).two_stage_rerank.rank_by for name in names(PROFILES)}
+    rankings = {name: load_settings("best", name).two_stage_rerank.rank_by for name in names(PROFILES)}
     one_encoder = {
         name
         for name in names(PROFILES)
         if load_profile(name).model_names[2:4] == ("token-maxsim minilm", "cosine minilm")
     }
-    assert {name for name, rank_by in found.items() if rank_by == "fine"} == one_encoder
+    assert {name for name, rank_by in rankings.items() if rank_by == "fine"} == one_encoder
     assert {"embedded", "laptop", "server_embedded", "gpu_current"} <= one_encoder
     assert one_encoder.isdisjoint({"gpu", "gpu_fp8", "gpu_qwen", "gpu_tuned", "server"})
 
@@ -375,7 +381,7 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("stages = [", "not valid TOML"),
         ('stages = ["rerankk"]', "no stage 'rerankk'; did you mean 'rerank'"),
@@ -392,11 +398,11 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
         ),
     ],
 )
-def test_a_malformed_preset_says_so(tmp_path: Path, text: str, said: str) -> None:
+def test_a_malformed_preset_says_so(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, "p.toml", text)
     with pytest.raises(SettingsError) as error:
         load_settings("p", "embedded", tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 class Deciding(Stage):
@@ -412,9 +418,9 @@ def test_a_stage_of_ones_own_may_give_the_answer_and_some_stage_must(tmp_path: P
     own = f"{__name__}:Deciding"
     write(tmp_path, "p.toml", f'stages = ["answer", "{own}"]')
     assert load_settings("p", "embedded", tmp_path).stages[-1] == own
-    for left in ("[]", '["answer"]'):
+    for stage_list in ("[]", '["answer"]'):
         with pytest.raises(SettingsError, match="stages: no stage gives the answer"):
-            load_settings("direct_rag", "embedded", overrides=[f"stages={left}"])
+            load_settings("direct_rag", "embedded", overrides=[f"stages={stage_list}"])
 
 
 def test_an_unknown_preset_lists_the_known_ones() -> None:
@@ -460,7 +466,7 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "add one, with the question below it"),
         (b"---\nmodel: chat\n---\n", "add one, with the question below it"),
@@ -474,9 +480,9 @@ def test_a_prompt_that_continues_nothing_is_an_error(tmp_path: Path) -> None:
         (b"=== user\n{% if %}\n", r"malformed: .* \(line 1\)"),
     ],
 )
-def test_what_is_wrong_with_a_prompt_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_wrong_with_a_prompt_is_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "p.j2").write_bytes(content)
-    with pytest.raises(PromptError, match=said) as raised:
+    with pytest.raises(PromptError, match=message) as raised:
         Prompt(tmp_path / "p.j2")
     assert "\n" not in str(raised.value) and str(tmp_path / "p.j2") in str(raised.value)
 
@@ -488,7 +494,7 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
         (b"a = " + b"[" * 100_000, "nested too deep"),
@@ -497,9 +503,9 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
         (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
     ],
 )
-def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "x.toml").write_bytes(content)
-    with pytest.raises(SettingsError, match=said) as raised:
+    with pytest.raises(SettingsError, match=message) as raised:
         load_settings("x", "gpu", folder=tmp_path)
     assert "\n" not in str(raised.value)
 

@@ -50,8 +50,8 @@ def test_an_old_name_works_in_a_preset_an_environment_variable_and_an_override(
     monkeypatch.setenv(f"CRAG_{stage}__{old}".upper(), "5")
     assert value() == value("new") == 5
     assert value(overrides=[f"{stage}.{new}=6"]) == 6
-    said = f"the setting {stage}.{old} is called {stage}.{new} now"
-    assert caplog.text.count(said) == 1
+    warning = f"the setting {stage}.{old} is called {stage}.{new} now"
+    assert caplog.text.count(warning) == 1
 
 
 def test_both_names_in_one_table_are_refused() -> None:

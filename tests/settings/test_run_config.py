@@ -32,17 +32,17 @@ def test_a_run_reads_preset_profile_and_prompts_once(
     read: Counter[str | tuple[str, str]] = Counter()
     original, library = profiles.read_table, PromptLibrary.__init__
 
-    def counted(path: Path, what: str) -> dict[str, Any]:
-        read[what, path.stem] += 1
-        return original(path, what)
+    def count_table(path: Path, noun: str) -> dict[str, Any]:
+        read[noun, path.stem] += 1
+        return original(path, noun)
 
-    def made(self: PromptLibrary, *arguments: Any, **options: Any) -> None:
+    def count_library(self: PromptLibrary, *arguments: Any, **options: Any) -> None:
         read["prompts"] += 1
         library(self, *arguments, **options)
 
     for reader in (presets, profiles):
-        monkeypatch.setattr(reader, "read_table", counted)
-    monkeypatch.setattr(PromptLibrary, "__init__", made)
+        monkeypatch.setattr(reader, "read_table", count_table)
+    monkeypatch.setattr(PromptLibrary, "__init__", count_library)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     write_dataset(tmp_path, [row("a", 2, "v0.1.2", picture(), None)], "v0.1.2")
@@ -93,8 +93,8 @@ def test_a_profile_may_have_other_options_for_a_preset() -> None:
 @pytest.mark.parametrize("module", ["agents.user_config", "agents.stage", "agents.asking.ask"])
 def test_the_import_loads_no_heavy_library(module: str) -> None:
     code = f"import {module}, sys; print({{'torch', 'transformers', 'scipy', 'trafilatura'}} & {{*sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "set()"
 
 
 def test_full_pages_are_counted_in_both_caches_and_a_missing_folder_holds_none(

@@ -16,9 +16,9 @@ OPTIONS = {"concurrency": 2, "attempts": 1, "max_wait": 90.0, "reasoning_tokens"
 
 
 def test_flags_become_options_of_every_model_behind_a_server() -> None:
-    given = ModelOptions.parse(FLAGS).server
-    assert given == OPTIONS
-    models = RunConfig.of_profile("server_embedded", server=given).profile.models
+    options = ModelOptions.parse(FLAGS).server
+    assert options == OPTIONS
+    models = RunConfig.of_profile("server_embedded", server=options).profile.models
     assert all(models[role].items() >= OPTIONS.items() for role in ("chat", "small_chat"))
     assert "max_wait" not in models["reranker"]
 

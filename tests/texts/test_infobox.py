@@ -49,11 +49,11 @@ def test_facts_of_a_building_without_layout() -> None:
 
 
 def test_layout_makes_no_chunks_and_takes_no_places() -> None:
-    asked = turn("How tall is it?")
-    asked.entity = Entity("8 Spruce Street", BUILDING)
-    asked.image_hits = (ImageHit(0, 0.8, "u", (asked.entity,)),)
-    run(EvidenceStage, [asked], context(Settings(stages=("finalise",))))
-    texts = " ".join(chunk.text for chunk in asked.evidence)
+    dialog_turn = turn("How tall is it?")
+    dialog_turn.entity = Entity("8 Spruce Street", BUILDING)
+    dialog_turn.image_hits = (ImageHit(0, 0.8, "u", (dialog_turn.entity,)),)
+    run(EvidenceStage, [dialog_turn], context(Settings(stages=("finalise",))))
+    texts = " ".join(chunk.text for chunk in dialog_turn.evidence)
     assert "870 ft" in texts
     assert "Brooklyn Bridge" in texts
     for word in ("250px", "jpg", "svg", "png", "8spruceny", "inline", "silver tower", "Location in New York"):

@@ -95,24 +95,24 @@ def test_what_a_miss_rule_takes_for_a_miss_is_a_refusal(before: str, after: str)
         assert refuses(f"{before} {miss} {after}")
 
 
-def finalised(text: str) -> str:
-    asked = turn("How high is it?")
-    asked.candidate = Candidate(text, 0.9)
-    run(Finalise, [asked], context(Settings(stages=("finalise",))))
-    return asked.answer
+def finalise(text: str) -> str:
+    dialog_turn = turn("How high is it?")
+    dialog_turn.candidate = Candidate(text, 0.9)
+    run(Finalise, [dialog_turn], context(Settings(stages=("finalise",))))
+    return dialog_turn.answer
 
 
 def test_what_is_given_is_spelt_as_every_miss_rule_reads_it() -> None:
     for refusal in REFUSALS:
-        assert finalised(refusal) == IDK == "I don't know"
-    assert finalised(ANSWERS[0]) == ANSWERS[0]
+        assert finalise(refusal) == IDK == "I don't know"
+    assert finalise(ANSWERS[0]) == ANSWERS[0]
 
 
 def test_a_refusal_is_not_verified() -> None:
     chat = ScriptedChat(lambda _: "Response: Correct Answer")
-    asked = turn("How high is it?")
-    asked.candidate = Candidate("I cannot determine its height.", 0.9)
-    run(Verify, [asked], context(Settings(stages=("finalise",)), chat=chat))
+    dialog_turn = turn("How high is it?")
+    dialog_turn.candidate = Candidate("I cannot determine its height.", 0.9)
+    run(Verify, [dialog_turn], context(Settings(stages=("finalise",)), chat=chat))
     assert chat.requests == []
 
 

@@ -10,7 +10,7 @@ from agents.texts.replies import json_object, number, read_label, strings, yes_o
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("reply", "fields"),
     [
         ('{"object": "red car"}', {"object": "red car"}),
         ('Sure!\n```json\n{"object": "car"}\n```', {"object": "car"}),
@@ -22,12 +22,12 @@ from agents.texts.replies import json_object, number, read_label, strings, yes_o
         ("[1, 2]", None),
     ],
 )
-def test_json_is_found_and_mended(reply: str, found: dict[str, Any] | None) -> None:
-    assert json_object(reply) == found
+def test_json_is_found_and_mended(reply: str, fields: dict[str, Any] | None) -> None:
+    assert json_object(reply) == fields
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "verdict"),
     [
         ("Yes.", True),
         ("**No**, because", False),
@@ -47,8 +47,8 @@ def test_json_is_found_and_mended(reply: str, found: dict[str, Any] | None) -> N
         ("- No", False),
     ],
 )
-def test_yes_and_no(reply: str, said: bool | None) -> None:
-    assert yes_or_no(reply) is said
+def test_yes_and_no(reply: str, verdict: bool | None) -> None:
+    assert yes_or_no(reply) is verdict
 
 
 def test_labelled_lines() -> None:
