@@ -23,30 +23,30 @@ def said(verdicts: str) -> dict[Key, bool]:
 
 def test_kappa_by_hand() -> None:
     # 20 both right, 5 right by the first alone, 10 by the second alone, 15 both wrong: the textbook's 0.4
-    found = measure_agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
-    assert found is not None
-    assert (found.turns, found.share, found.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
-    assert found.confusion == ((15, 10), (5, 20))
-    assert found.interval is not None and -0.05 < found.interval[0] < 0.4 < found.interval[1] < 0.75
+    agreement = measure_agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
+    assert agreement is not None
+    assert (agreement.turns, agreement.share, agreement.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
+    assert agreement.confusion == ((15, 10), (5, 20))
+    assert agreement.interval is not None and -0.05 < agreement.interval[0] < 0.4 < agreement.interval[1] < 0.75
 
 
 def test_only_turns_that_both_decided_count() -> None:
-    found = measure_agreement("a", "b", said("rrw-"), said("r-ww"))
-    assert found is not None and (found.turns, found.share, found.kappa) == (2, 1.0, pytest.approx(1.0))
+    agreement = measure_agreement("a", "b", said("rrw-"), said("r-ww"))
+    assert agreement is not None and (agreement.turns, agreement.share, agreement.kappa) == (2, 1.0, pytest.approx(1.0))
     assert measure_agreement("a", "b", said("r-"), said("-r")) is None
 
 
 def test_raters_who_never_vary_have_no_kappa() -> None:
-    found = measure_agreement("a", "b", said("rrr"), said("rrr"))
-    assert found is not None and (found.share, found.kappa, found.interval) == (1.0, None, None)
+    agreement = measure_agreement("a", "b", said("rrr"), said("rrr"))
+    assert agreement is not None and (agreement.share, agreement.kappa, agreement.interval) == (1.0, None, None)
     one_varies = measure_agreement("a", "b", said("rrr"), said("rrw"))
     assert one_varies is not None and one_varies.kappa == pytest.approx(0.0)
 
 
 def test_turns_of_a_dialog_are_one_observation() -> None:
     first = {("s", str(n)): n % 2 == 0 for n in range(10)}
-    found = measure_agreement("a", "b", first, first | {("s", "0"): False})
-    assert found is not None and found.interval is None
+    agreement = measure_agreement("a", "b", first, first | {("s", "0"): False})
+    assert agreement is not None and agreement.interval is None
 
 
 def test_misses_exact_answers_and_failures_are_not_decided() -> None:

@@ -92,10 +92,12 @@ def test_who_writes_into_a_folder_is_told(
     with held(tmp_path / "out") as holder:
         before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         assert _commands(world, tmp_path / "out")[name]() == 2
-        said = capsys.readouterr().out
-        assert said.count("\n") == 1 and said.startswith(f"error: {tmp_path / 'out'} is being written into by process")
-        assert f"process {holder.pid} on {socket.gethostname()} since 20" in said
-        assert "-c" in said and "wait for its end" in said
+        output = capsys.readouterr().out
+        assert output.count("\n") == 1 and output.startswith(
+            f"error: {tmp_path / 'out'} is being written into by process"
+        )
+        assert f"process {holder.pid} on {socket.gethostname()} since 20" in output
+        assert "-c" in output and "wait for its end" in output
         assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
@@ -123,10 +125,10 @@ def test_what_runs_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sys, "orig_argv", ["python3", "local_evaluation.py", "--set", "a=correct-horse-battery", "b\nc"]
     )
     with lock_folders(tmp_path):
-        said = json.loads((tmp_path / WRITER).read_text())
-        assert (said["process"], said["host"]) == (os.getpid(), socket.gethostname())
-        assert said["command"].endswith(" local_evaluation.py --set a=*** 'b c'")
-        assert "correct-horse" not in (tmp_path / WRITER).read_text() and "\n" not in said["command"]
+        writer = json.loads((tmp_path / WRITER).read_text())
+        assert (writer["process"], writer["host"]) == (os.getpid(), socket.gethostname())
+        assert writer["command"].endswith(" local_evaluation.py --set a=*** 'b c'")
+        assert "correct-horse" not in (tmp_path / WRITER).read_text() and "\n" not in writer["command"]
         with pytest.raises(EvaluationError, match="written into by process"), lock_folders(tmp_path):
             pass
         (tmp_path / WRITER).write_text("[" * 100_000)

@@ -40,13 +40,13 @@ class ScriptedYes(YesOrNo):
 
     def __init__(
         self,
-        said: Mapping[str, float | None] | None = None,
+        probabilities: Mapping[str, float | None] | None = None,
         *,
         name: str = "a model",
         prompt: str = "p1",
         batch: int = 3,
     ) -> None:
-        self.said, self.calls = dict(said or {}), list[list[str]]()
+        self.said, self.calls = dict(probabilities or {}), list[list[str]]()
         self.digest = prompt
         chat = SimpleNamespace(name=name, chat=self._reply)
         super().__init__("tiny", PromptLibrary(PROMPTS), lambda _: chat, batch)
@@ -91,8 +91,8 @@ def test_the_model_is_asked_only_where_the_rule_is_not_sure() -> None:
     judge = LocalJudge(model, cut())
     assert [verdict.correct for verdict in judge.judge_batch(sure)] == [True, False, True, False, True]
     assert model.calls == []
-    said = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
-    assert [verdict.correct for verdict in said] == [True, True, False]  # from the cut on
+    verdicts = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
+    assert [verdict.correct for verdict in verdicts] == [True, True, False]  # from the cut on
     assert model.calls == [["Smith, Ann", "Bob Jones"]]
 
 
@@ -123,17 +123,17 @@ def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
     model = ScriptedYes(batch=3)
     judge = LocalJudge(model, cut())
     assert isinstance(judge, Judge)
-    said = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
-    model.said = dict(said)
+    probabilities = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
+    model.said = dict(probabilities)
     numbered = [
         turn
         if turn.agent_response == "I don't know"
         else type(turn)(**{**turn.to_dict(), "agent_response": f"answer {n}"})
         for n, turn in enumerate(turns)
     ]
-    found = judge_turns(numbered, judge, workers=8)
+    judged_turns = judge_turns(numbered, judge, workers=8)
     assert [len(call) for call in model.calls] == [3, 3, 1]
-    assert [turn.verdict[0] for turn in found] == ["h", "c", "h", "h", "m", "h", "c", "h"]
+    assert [turn.verdict[0] for turn in judged_turns] == ["h", "c", "h", "h", "m", "h", "c", "h"]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatReply) -> tuple[YesOrNo, ScriptedChat]:
@@ -173,15 +173,15 @@ def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
-    asked: list[tuple[str, Path]] = []
+    calls: list[tuple[str, Path]] = []
 
     def local(profile: str, cache: Path) -> LocalJudge:
-        asked.append((profile, cache))
+        calls.append((profile, cache))
         return LocalJudge(ScriptedYes(), cut())
 
     for name in ("local", "local:gpu"):
         choose_judge(name, cache=tmp_path, local=local)
-    assert asked == [("embedded", tmp_path), ("gpu", tmp_path)]
+    assert calls == [("embedded", tmp_path), ("gpu", tmp_path)]
     with pytest.raises(JudgeError, match="judge there"):
         choose_judge("local", cache=tmp_path)
     with pytest.raises(JudgeError, match="judge_fit --profile gpu"):
@@ -203,8 +203,8 @@ def test_the_best_cut_by_hand() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
 def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
-    found = judge_fit.choose_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
-    assert max(wrong) < found <= min(right)
+    best_cut = judge_fit.choose_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
+    assert max(wrong) < best_cut <= min(right)
 
 
 def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
@@ -224,32 +224,34 @@ def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Pat
     right, wrong = {"alpha": 0.9, "bravo": 0.7}, {"charlie": 0.5, "delta": 0.1}
     held_right, held_wrong = {"echo": 0.8, "foxtrot": 0.55}, {"golf": 0.65, "hotel": 0.2}
     rows = [
-        *(("validation", said, "correct") for said in right),
-        *(("validation", said, "wrong") for said in wrong),
-        *(("public_test", said, "correct") for said in (*held_right, "It was built by Ann Smith")),
-        *(("public_test", said, "wrong") for said in held_wrong),
+        *(("validation", text, "correct") for text in right),
+        *(("validation", text, "wrong") for text in wrong),
+        *(("public_test", text, "correct") for text in (*held_right, "It was built by Ann Smith")),
+        *(("public_test", text, "wrong") for text in held_wrong),
     ]
     model = ScriptedYes({**right, **wrong, **held_right, **held_wrong})
     arguments = ["--profile", "tiny", "--labels", str(labelled(tmp_path / "l.jsonl", rows)), "--no-progress"]
     with (tmp_path / "said.txt").open("w+") as file:
         status = judge_fit.main([*arguments, "--out", str(tmp_path)], Console(file=file, width=200), model)
         file.seek(0)
-        said = file.read()
-    assert status == 0, said
-    made = load_cut("tiny", tmp_path)
-    assert made.cut == pytest.approx(0.6)
-    assert made.fitted == Tally(answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0)
+        text = file.read()
+    assert status == 0, text
+    fitted_cut = load_cut("tiny", tmp_path)
+    assert fitted_cut.cut == pytest.approx(0.6)
+    assert fitted_cut.fitted == Tally(
+        answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0
+    )
     # echo and the sure one right, hotel wrong for both; golf right for the judge alone, foxtrot for the hand alone:
     # agreement 3/5, by chance 3/5 * 3/5 + 2/5 * 2/5 = 0.52
-    assert made.held_out.model_dump() == {
+    assert fitted_cut.held_out.model_dump() == {
         "answers": 5, "kappa": pytest.approx((0.6 - 0.52) / 0.48), "both_right": 2, "both_wrong": 1,
         "right_by_judge": 1, "right_by_hand": 1,
     }  # fmt: skip
-    assert made.auroc == pytest.approx(
+    assert fitted_cut.auroc == pytest.approx(
         15 / 16
     )  # of 16 pairs of a right and a wrong answer foxtrot and golf stand the wrong way
-    assert "on 5 answers labelled by hand kappa 0.17" in said
-    judge = LocalJudge(model, made)
+    assert "on 5 answers labelled by hand kappa 0.17" in text
+    judge = LocalJudge(model, fitted_cut)
     assert [judge.judge(about(response)).correct for response in ("echo", "foxtrot", "golf", "hotel")] == [
         True,
         False,
@@ -274,11 +276,11 @@ def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
         arguments = [str(path), "--eval-model", "local:tiny", "--no-progress", "--out", str(out)]
         assert leaderboard.main(arguments, Console(file=file, width=400)) == 0
         file.seek(0)
-        said = file.read()
+        output = file.read()
     agreement = (
         "on 40 answers labelled by hand kappa 0.75: 15 right and 20 wrong for both, 2 right for the judge alone, 3 for"
     )
-    assert agreement in said
+    assert agreement in output
     assert agreement in (out / "leaderboard.html").read_text()
     assert agreement in json.loads((out / "leaderboard.json").read_text())["judge"]
 
@@ -294,5 +296,5 @@ def test_the_labelled_answers_can_be_read_and_no_session_is_of_two_splits() -> N
     }
     assert sum(map(len, sessions.values())) == len({row["session_id"] for row in rows})
     for split in sessions:  # enough of both for a cut and for its measure
-        said = [row["label"] for row in rows if row["split"] == split]
-        assert min(said.count("correct"), said.count("wrong")) >= 25
+        split_labels = [row["label"] for row in rows if row["split"] == split]
+        assert min(split_labels.count("correct"), split_labels.count("wrong")) >= 25

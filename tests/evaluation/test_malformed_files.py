@@ -104,7 +104,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
 
 def _trace(record: dict[str, Any], place: int) -> dict[str, Any]:
     values = {"p_idk": 0.1 * place, "p_yes": 0.9, "entity_score": 0.5 + 0.05 * place}
-    made = TurnRecord(
+    turn_record = TurnRecord(
         query=record["query"],
         question=record["query"],
         answer=record["agent_response"],
@@ -124,7 +124,7 @@ def _trace(record: dict[str, Any], place: int) -> dict[str, Any]:
         session_id=record["session_id"],
         interaction_id=record["interaction_id"],
     )
-    return made.as_json()
+    return turn_record.as_json()
 
 
 @pytest.fixture(scope="module")
@@ -349,10 +349,10 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def profiles(name: str) -> Any:
         return real_profile(name, folder / "profiles") if name == "profile" else real_profile(name)
 
-    def build(made: RunConfig, *_: Any, **__: Any) -> ScriptedCragAgent:
+    def build(config: RunConfig, *_: Any, **__: Any) -> ScriptedCragAgent:
         for path in sorted((folder / "prompts").glob("*.j2")):
             if not path.is_file() or path.read_bytes() != (PROMPTS / path.name).read_bytes():
-                made.prompts[path.stem]
+                config.prompts[path.stem]
         return ScriptedCragAgent()
 
     monkeypatch.setattr(run_config, "load_settings", presets)
@@ -387,13 +387,13 @@ def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]
     except TOLD as error:
         assert "\n" not in str(error).strip() or isinstance(error, SourceError), error
         return str(error)
-    said = capsys.readouterr().out
-    assert "Traceback" not in said
-    errors = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert (status, len(errors)) in ((0, 0), (2, 1), (1, 1)), said
+    output = capsys.readouterr().out
+    assert "Traceback" not in output
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert (status, len(errors)) in ((0, 0), (2, 1), (1, 1)), output
     if errors:
-        assert said.rstrip().endswith(errors[0].rstrip()) or status == 1, said
-    return said
+        assert output.rstrip().endswith(errors[0].rstrip()) or status == 1, output
+    return output
 
 
 def test_the_files_as_they_are_can_be_read(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -490,8 +490,8 @@ def test_a_manifest_that_cannot_be_read_keeps_nobody_from_resuming_unawares(
     shutil.copytree(world / "run", tmp_path / "out")
     (tmp_path / "out" / MADE_WITH).write_text("[" * DEEP)
     assert run_it(world, tmp_path / "out", "--resume") == 2
-    said = capsys.readouterr().out
-    assert "what the answers beside it were made with is not known; remove it to go on all the same" in said
+    output = capsys.readouterr().out
+    assert "what the answers beside it were made with is not known; remove it to go on all the same" in output
     (tmp_path / "out" / MADE_WITH).unlink()
     assert run_it(world, tmp_path / "out", "--resume") == 0
 
@@ -499,5 +499,5 @@ def test_a_manifest_that_cannot_be_read_keeps_nobody_from_resuming_unawares(
 @pytest.mark.parametrize("name", ["preset", "profile"])
 def test_a_name_of_5000_characters(name: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_it(world, tmp_path / "out", f"--{name}", "x" * 5000) == 2
-    said = capsys.readouterr().out
-    assert said.startswith(f"error: there is no {name} 'xxx") and "known: " in said and len(said) < 600
+    output = capsys.readouterr().out
+    assert output.startswith(f"error: there is no {name} 'xxx") and "known: " in output and len(output) < 600

@@ -287,8 +287,8 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
 
 
 def test_the_help_says_when_a_judge_is_given_up() -> None:
-    said = RunOptions.model_fields["eval_model"].description or ""
-    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in said
+    description = RunOptions.model_fields["eval_model"].description or ""
+    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in description
 
 
 def test_patience_begins_with_a_question_that_is_not_answered(
@@ -458,8 +458,8 @@ def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path
     [("gpt-4o-mini", 0.15), ("openai/gpt-4o", 2.5), ("gpt-4o-2024-11-20", 2.5), ("gpt-4o-audio", None)],
 )
 def test_prices_are_those_of_the_table(model: str, read: float | None) -> None:
-    found = look_up_price(model)
-    assert (found.read if found else None) == read
+    price = look_up_price(model)
+    assert (price.read if price else None) == read
 
 
 @pytest.mark.parametrize("text", ["1", "a,b", "1,2,3", "-1,2", "nan,1"])
@@ -578,11 +578,11 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
             file.seek(0)
             return status, file.read()
 
-    status, said = evaluate("--max-cost", "0.0003")
-    assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in said
+    status, output = evaluate("--max-cost", "0.0003")
+    assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in output
     assert not (tmp_path / "out" / "scores_dictionary.json").exists()  # scores of a part would mislead
-    status, said = evaluate()
-    assert status == 0 and "1 answers are not judged" in said and "--resume" in said
+    status, output = evaluate()
+    assert status == 0 and "1 answers are not judged" in output and "--resume" in output
     about = json.loads((tmp_path / "out" / "scores_dictionary.json").read_text())["about"]
     assert about["judge_failures"] == 1 and about["judge"] == "gpt-4o-mini (structured; our words)"
     assert about["judge_cost"]["dollars_of_kept_judgements"] == pytest.approx(2 * 0.000156)
@@ -590,6 +590,8 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     assert "Not judged, counted as wrong" in (tmp_path / "out" / "report.html").read_text()
     mended.append(True)
     before = len(server.requests)
-    status, said = evaluate("--resume")
-    assert status == 0 and "not judged" not in said and "$0.0002; judgements kept from before had cost $0.0005" in said
+    status, output = evaluate("--resume")
+    assert (
+        status == 0 and "not judged" not in output and "$0.0002; judgements kept from before had cost $0.0005" in output
+    )
     assert len(server.requests) - before == 1

@@ -107,19 +107,19 @@ class BrightWhereEven:
 def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
     folder.mkdir()
     listen = partial(agent.trace_to, None)
-    asked = sessions([1] * 16)
-    return generate(agent, asked, BrightWhereEven(), PLAIN, folder, progress=False, listen=listen).turns
+    dialogs = sessions([1] * 16)
+    return generate(agent, dialogs, BrightWhereEven(), PLAIN, folder, progress=False, listen=listen).turns
 
 
 def test_page_and_server_show_it(presets: Path) -> None:
     [outcome] = Answerer(agent_of(presets)).answer([Question("question 0 of 2?", PHOTO)])
-    shown = render_details(outcome, PHOTO)
-    for wanted in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
-        assert wanted in shown
-    said = build_reply("id", 0, "model", outcome)["crag"]
-    assert said["checks"]["outside.sharpness"] == 1.0 and said["checks"]["in focus"] is True
-    assert [*said["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
-    assert said["sources"][0]["text"] == "Words on the sign."
+    details = render_details(outcome, PHOTO)
+    for phrase in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
+        assert phrase in details
+    reply = build_reply("id", 0, "model", outcome)["crag"]
+    assert reply["checks"]["outside.sharpness"] == 1.0 and reply["checks"]["in focus"] is True
+    assert [*reply["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
+    assert reply["sources"][0]["text"] == "Words on the sign."
 
 
 def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
@@ -131,16 +131,24 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     photos = {turn.session_id: lambda: PHOTO for turn in turns}
     part = ReportPart("demo", judged, photos, read_traces(folder / TRACE))
     report = write_report(presets / "report.html", [part], {}).read_text()
-    for wanted in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
-        assert wanted in report
+    for phrase in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
+        assert phrase in report
     assert report.count('class="crops"') == 16
 
-    known = Turns.from_decisions(read_decisions(folder, RuleJudge()))
+    turn_table = Turns.from_decisions(read_decisions(folder, RuleJudge()))
     names = ["outside.blur", "outside.sharpness"]
-    assert [name for name in select_usable(known) if "." in name] == names
-    assert "outside.blur" in known.negative_signals and "outside.sharpness" not in known.negative_signals
-    assert [signal_auroc(known, name) for name in names] == [(1.0, 16)] * 2
-    fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, negative_signals=known.negative_signals)
+    assert [name for name in select_usable(turn_table) if "." in name] == names
+    assert "outside.blur" in turn_table.negative_signals and "outside.sharpness" not in turn_table.negative_signals
+    assert [signal_auroc(turn_table, name) for name in names] == [(1.0, 16)] * 2
+    fitted = fit(
+        turn_table.matrix(names),
+        turn_table.right,
+        turn_table.groups,
+        names,
+        3,
+        0,
+        negative_signals=turn_table.negative_signals,
+    )
     blur, sharpness = fitted.model["regress"].coef_[0]
     assert blur < 0 < sharpness
     make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")

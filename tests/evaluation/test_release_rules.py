@@ -35,14 +35,14 @@ ANSWERS = [
 def lines(seed: int) -> Rows:
     """response.jsonl of a run: 1 to 12 sessions of 1 to 6 turns, in any order; in every fourth run none is egocentric."""
     chance = random.Random(seed)
-    found = []
+    rows = []
     for number in range(chance.randint(1, 12)):
         session, ego, count = (
             f"{chance.choice('abcXYZ0_')}{number}",
             seed % 4 > 0 and chance.random() < 0.4,
             chance.randint(1, 6),
         )
-        found += [
+        rows += [
             {
                 "session_id": session,
                 "interaction_id": f"{session}-{turn}",
@@ -60,8 +60,8 @@ def lines(seed: int) -> Rows:
             }
             for turn in range(count)
         ]
-    chance.shuffle(found)
-    return found
+    chance.shuffle(rows)
+    return rows
 
 
 class Says:
@@ -80,8 +80,8 @@ def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
     """Build the turn table of a release; without a judge exact answers alone are correct."""
     rows = []
     for line in sorted(answers, key=lambda line: (line["session_id"], line["turn_idx"])):
-        said = line["agent_response"]
-        low = said.lower()
+        response = line["agent_response"]
+        low = response.lower()
         plain = "".join(c for c in low if c in LETTERS_AND_DIGITS or c.isspace())
         miss = "i dont know" in plain or "i do not know" in plain
         if rules is STARTER_KIT:
@@ -89,9 +89,9 @@ def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
         exact = low.strip() == line["ground_truth"].lower().strip()
         reply = None
         if judged and not miss and not exact:
-            reply = {"accuracy": said.startswith("right")}
+            reply = {"accuracy": response.startswith("right")}
             if rules is RESEARCH_RELEASE:
-                reply["eval_result"] = f"It says {said}."
+                reply["eval_result"] = f"It says {response}."
         correct = exact or (reply is not None and reply["accuracy"])
         verdicts = {"is_exact_match": exact, "is_correct": correct, "is_miss": miss, "is_semantically_correct": correct}
         rows.append({**line, **verdicts, "api_response": reply})
@@ -197,9 +197,9 @@ def test_an_answer_that_was_not_judged_is_never_read_as_a_wrong_one(rules: Rules
     assert scores["unjudged"] == {"all": 1, "ego": 1}
     assert (scores["all"]["correct"], scores["all"]["hallucination"]) == (1, 2), "as the organiser counts it"
     assert pd.read_csv(tmp_path / ALL_TURNS)["judge_failed"].tolist() == [False, True, False]
-    said = io.StringIO()
-    print_scores(Console(file=said), scores)
-    assert "not judged" in said.getvalue()
+    stream = io.StringIO()
+    print_scores(Console(file=stream), scores)
+    assert "not judged" in stream.getvalue()
     judged = judge_turns(_answered(("x", "right"), ("x", "wrong")), Fails(), rules=rules)
     assert ("judge_failed" in build_turn_table(judged, rules=rules)) is not rules.organiser_tables
 
@@ -234,10 +234,10 @@ def test_a_right_i_dont_know_by_hand() -> None:
     """Correct and a miss in both releases: two points, one hallucination less than none, and a dialog that is not stopped."""
     turns = _answered(("I don't know", "I don't know"), ("x", "x"))
     for rules in (STARTER_KIT, RESEARCH_RELEASE):
-        found = _scores(turns, rules)
-        scores = found["all"]
+        score_groups = _scores(turns, rules)
+        scores = score_groups["all"]
         assert (scores["correct"], scores["miss"], scores["hallucination"]) == (2, 1, -1)
-        assert scores["truthfulness_score"] == found["domain_weighted_truthfulness"] == 1.5
+        assert scores["truthfulness_score"] == score_groups["domain_weighted_truthfulness"] == 1.5
         assert scores["mean_multi_turn_conversation_score"] == 1.0
     ours = _scores(turns, OURS)["all"]
     assert (ours["correct"], ours["miss"], ours["hallucination"], ours["truthfulness_score"]) == (1, 1, 0, 0.5)

@@ -68,9 +68,9 @@ class CutWriter(JsonLinesWriter):
 
 def _answer(query: str, history: Sequence[Message]) -> str:
     """Answer right, wrong or not at all, by all earlier messages: a run that loses one gets other scores."""
-    seen = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
+    byte = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
     number = query.split()[-1].rstrip("?")
-    return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[seen % 4]
+    return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[byte % 4]
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,10 @@ def _left_behind(output: Path) -> Left:
 def whole(folder: Path) -> Left:
     """What a run that nothing interrupts leaves behind."""
     assert _main(folder, folder / "whole") == 0
-    left = _left_behind(folder / "whole")
-    counts = [left[2]["all"][name] for name in ("correct", "miss", "hallucination")]
+    outputs = _left_behind(folder / "whole")
+    counts = [outputs[2]["all"][name] for name in ("correct", "miss", "hallucination")]
     assert all(counts) and sum(counts) == sum(TURNS), counts
-    return left
+    return outputs
 
 
 @pytest.mark.hostile("runs killed at any point, and resumed")
@@ -141,8 +141,8 @@ def test_the_cuts_do_cut(folder: Path, whole: Left, tmp_path: Path) -> None:
     for seed in range(6):
         output = tmp_path / str(seed)
         killed += _killed(Cut(seed, 2 * len(whole[0])), partial(_main, folder, output, "--mode", "generate"))
-        left = (output / "response.jsonl").read_bytes()
-        torn += bool(left) and not left.endswith(b"\n")
-        assert len(left) <= len(whole[0])
+        content = (output / "response.jsonl").read_bytes()
+        torn += bool(content) and not content.endswith(b"\n")
+        assert len(content) <= len(whole[0])
     assert killed >= 3
     assert torn >= 1

@@ -98,7 +98,7 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
 
 def test_indices_are_built_again_where_another_call_has_written_others(prepared: Callable[..., bool]) -> None:
     calls = (["1200"], ["1200"], ["-1"], ["1200"], ["1200", "--chunk-words", "20"], ["1200"], ["1200"])
-    built = [prepared("--background", *said) for said in calls]
+    built = [prepared("--background", *arguments) for arguments in calls]
     assert built == [True, False, True, True, True, True, False]
     assert prepared("--background", "7", killed=True)
     assert prepared("--background", "1200"), "the killed call may have written one of its indices"

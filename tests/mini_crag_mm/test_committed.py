@@ -85,10 +85,10 @@ def test_held_out_entities_are_missing_from_the_graph_but_similar_ones_are_there
         assert held_out and not names & {entity.name for entity in held_out}
         # As many again of each group stay in the graph, so that search has something like it to offer.
         for group in {entity.origin.split("/")[0] for entity in held_out}:
-            kept = [
+            graph_entities = [
                 e for e in content.entities.values() if e.split == split and e.in_graph and e.origin.startswith(group)
             ]
-            assert len(kept) > sum(entity.origin.startswith(group) for entity in held_out)
+            assert len(graph_entities) > sum(entity.origin.startswith(group) for entity in held_out)
         assert min(compute_held_out_share(content, split).values()) >= 1 / 6
 
 

@@ -119,8 +119,8 @@ def test_printed_text_can_be_read_by_ocr(style: TextStyle) -> None:
     canvas = Image.new("RGB", (640, 360), (120, 130, 120))
     canvas.paste(board, (90, 100), board)
     lines, _ = rapidocr.RapidOCR(intra_op_num_threads=1)(np.asarray(canvas))
-    seen = "".join(line[1] for line in lines).replace(" ", "").upper()
-    assert "CASTLETOUR" in seen and "14.50" in seen
+    text = "".join(line[1] for line in lines).replace(" ", "").upper()
+    assert "CASTLETOUR" in text and "14.50" in text
 
 
 def test_text_of_any_length_fits() -> None:

@@ -35,8 +35,8 @@ def made(built: SetPaths, tmp_path: Path) -> BuiltDatasets:
     return build_datasets(tmp_path / "out", built)
 
 
-def load(made: BuiltDatasets, task: Task, revision: Revision, split: str, cache: Path) -> Any:
-    return hf.load_dataset(str(made.folder(task, revision)), split=split, cache_dir=str(cache))
+def load(datasets: BuiltDatasets, task: Task, revision: Revision, split: str, cache: Path) -> Any:
+    return hf.load_dataset(str(datasets.folder(task, revision)), split=split, cache_dir=str(cache))
 
 
 def as_strings(row: dict[str, Any], features: Any) -> list[dict[str, Any]]:
@@ -51,9 +51,9 @@ def as_strings(row: dict[str, Any], features: Any) -> list[dict[str, Any]]:
     return turns
 
 
-def same_in_both_revisions(made: BuiltDatasets, task: Task, split: str, cache: Path) -> int:
+def same_in_both_revisions(datasets: BuiltDatasets, task: Task, split: str, cache: Path) -> int:
     """Assert that the revisions agree; the number of rows."""
-    old, new = (load(made, task, revision, split, cache) for revision in REVISIONS)
+    old, new = (load(datasets, task, revision, split, cache) for revision in REVISIONS)
     assert len(old) == len(new)
     for one, other in zip(old, new, strict=True):
         assert {key: one[key] for key in ("session_id", "image_url")} == {

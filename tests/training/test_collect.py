@@ -78,10 +78,12 @@ def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tm
 
 def test_relevance_questions_come_from_the_evidence(run: Path, tmp_path: Path) -> None:
     collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    asked = [row for row in collected(tmp_path / "out") if row.prompt == collect.RELEVANCE and row.session_id == "s0"]
-    found = {(row.interaction_id, "1889" in row.messages[-1].content): row.reply for row in asked}
-    assert found == {("s0-0", True): "Yes", ("s0-0", False): "No", ("s0-1", True): "No", ("s0-1", False): "Yes"}
-    assert all(row.images for row in asked)
+    questions = [
+        row for row in collected(tmp_path / "out") if row.prompt == collect.RELEVANCE and row.session_id == "s0"
+    ]
+    replies = {(row.interaction_id, "1889" in row.messages[-1].content): row.reply for row in questions}
+    assert replies == {("s0-0", True): "Yes", ("s0-0", False): "No", ("s0-1", True): "No", ("s0-1", False): "Yes"}
+    assert all(row.images for row in questions)
 
 
 @pytest.mark.parametrize("split", ["public_test", "", "test"])
@@ -168,8 +170,8 @@ def test_several_requests_of_a_turn_are_told_apart_by_their_prompts(data: Path, 
     agent = recorded_agent(stages=("image_search", "evidence", "dual_answer", "finalise"))
     run = recorded_run(data, tmp_path / "run", agent)
     collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    found = Counter(row.prompt for row in collected(tmp_path / "out") if row.form == "answer")
-    assert found == {"answer_with_evidence": 10, "answer_without_evidence": 10}
+    counts = Counter(row.prompt for row in collected(tmp_path / "out") if row.form == "answer")
+    assert counts == {"answer_with_evidence": 10, "answer_without_evidence": 10}
 
 
 def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) -> None:
@@ -210,19 +212,19 @@ DESIGN = "Who designed it?"
 
 def in_steps(run: Path, folder: Path, *, then_whole: bool = False) -> Path:
     """The run as if each answer had come of two steps; ``then_whole``: after which it was asked for as a whole all the same."""
-    made = shutil.copytree(run, folder)
+    target = shutil.copytree(run, folder)
     lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
     for line in lines:
         for stage in line["stages"]:
             for whole in stage.get("exchanges", []):
                 last = {**whole, "prompt": "step_answer", "form": "step answer"}
-                *before, asked = whole["messages"]
-                about = {**asked, "content": f"Information: none\n\nQuestion: {DESIGN}"}
+                *before, message = whole["messages"]
+                about = {**message, "content": f"Information: none\n\nQuestion: {DESIGN}"}
                 first = {**last, "messages": [*before, about], "reply": "Ada Stone"}
                 stage["queries"] = [DESIGN, line["query"]]
                 stage["exchanges"] = [first, last, *([whole] if then_whole else [])]
-    (made / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return made
+    (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return target
 
 
 def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path, tmp_path: Path) -> None:
@@ -277,11 +279,11 @@ def test_requests_of_turns_that_were_not_judged_are_counted(run: Path, tmp_path:
 
 def test_replies_from_the_cache_are_recorded_with_their_requests(data: Path, tmp_path: Path) -> None:
     store = ReplyStore(tmp_path / "replies")
-    found = []
+    traces = []
     for name in ("first", "second"):
         chat = CachedReplies(ScriptedChat(knowing), store)
-        found.append(read_traces(recorded_run(data, tmp_path / name, recorded_agent(chat=chat)) / TRACE))
-    first, second = ([each for record in records.values() for each in record.exchanges] for records in found)
+        traces.append(read_traces(recorded_run(data, tmp_path / name, recorded_agent(chat=chat)) / TRACE))
+    first, second = ([each for record in records.values() for each in record.exchanges] for records in traces)
     assert [each.cached for each in first] == [False] * 10 and [each.cached for each in second] == [True] * 10
     assert [each.messages for each in first] == [each.messages for each in second]
     collect.main([str(tmp_path / "second"), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
@@ -294,12 +296,12 @@ def flagged(data: Path, tmp_path: Path, *arguments: str) -> tuple[int, str]:
     def build(config: RunConfig, *_: Any, **__: Any) -> CragAgent:
         return recorded_agent(stages=("answer", "finalise"), requests=config.settings.trace.requests)
 
-    said = io.StringIO()
+    stream = io.StringIO()
     places = ["--dataset", str(data), "--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
-    asked = ["--dataset-type", "multi-turn", "--revision", REVISION, "--eval-model", "rule", "--no-progress"]
+    options = ["--dataset-type", "multi-turn", "--revision", REVISION, "--eval-model", "rule", "--no-progress"]
     searches = ["--suppress-web-search-api", "--suppress-image-search-api"]
-    command_line = [*asked, *places, *searches, *arguments]
-    return command.main(command_line, Console(file=said, width=200), build), said.getvalue()
+    command_line = [*options, *places, *searches, *arguments]
+    return command.main(command_line, Console(file=stream, width=200), build), stream.getvalue()
 
 
 def test_requests_are_recorded_beside_the_answers_and_a_resumed_run_keeps_them(data: Path, tmp_path: Path) -> None:
@@ -333,8 +335,8 @@ def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -
 def test_what_cannot_be_recorded_is_refused_in_one_line(
     data: Path, tmp_path: Path, flags: tuple[str, ...], said: str
 ) -> None:
-    status, told = flagged(data, tmp_path, *flags)
-    assert status == 2 and said in told and len(told.strip().splitlines()) == 1
+    status, output = flagged(data, tmp_path, *flags)
+    assert status == 2 and said in output and len(output.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for domain, (photos, queries) in TOLD.items():
         for photo in photos:
             image = Image.open(PHOTOS / f"{photo}.webp")
-            made = row(photo, len(queries), "v0.1.1", image, None)
-            for turn, query in zip(made["turns"], queries, strict=True):
+            data_row = row(photo, len(queries), "v0.1.1", image, None)
+            for turn, query in zip(data_row["turns"], queries, strict=True):
                 turn |= {"domain": domain, "query": query}
-            rows.append(made)
+            rows.append(data_row)
     return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.1")
 
 

@@ -63,15 +63,19 @@ def test_right_paraphrases_are_answers_to_the_requests_of_their_turn(tmp_path: P
     ]
     save_examples(tmp_path, rows, [example(2)])
     assert add() == 0
-    made = added(tmp_path)
-    assert [(row.session_id, row.reply) for row in made] == [("s0", RIGHT[0]), ("s0", RIGHT[1]), ("s1", RIGHT[0])]
-    assert made[0].messages == rows[0].messages and made[0].model == "paraphraser"
-    found = read_examples(tmp_path / TRAIN)
-    assert [row.prompt for row in found[:2]] == ["answer_with_evidence"] * 2 and len(found) == 5
+    paraphrases = added(tmp_path)
+    assert [(row.session_id, row.reply) for row in paraphrases] == [
+        ("s0", RIGHT[0]),
+        ("s0", RIGHT[1]),
+        ("s1", RIGHT[0]),
+    ]
+    assert paraphrases[0].messages == rows[0].messages and paraphrases[0].model == "paraphraser"
+    examples = read_examples(tmp_path / TRAIN)
+    assert [row.prompt for row in examples[:2]] == ["answer_with_evidence"] * 2 and len(examples) == 5
     assert [row.session_id for row in read_examples(tmp_path / HELD_OUT)] == ["s2"]
-    told = json.loads((tmp_path / COUNTS).read_text())
-    assert told["ground_truths"] == 2 and told["rows"] == {"collected": 2, PARAPHRASE: 3}
-    assert told["verdicts"] == {"correct": 4, "hallucination": 2, "miss": 2} and told["unreadable_replies"] == 0
+    counts = json.loads((tmp_path / COUNTS).read_text())
+    assert counts["ground_truths"] == 2 and counts["rows"] == {"collected": 2, PARAPHRASE: 3}
+    assert counts["verdicts"] == {"correct": 4, "hallucination": 2, "miss": 2} and counts["unreadable_replies"] == 0
 
 
 @pytest.mark.parametrize("answers", ["own", "reference"])
@@ -80,12 +84,12 @@ def test_sft_takes_them_as_answers_and_who_asks_each_question_once_does_not(
 ) -> None:
     save_examples(tmp_path, [example(0, "hallucination", reply="It is 7 metres tall."), example(1)], [])
     add()
-    found = read_examples(tmp_path / TRAIN)
+    examples = read_examples(tmp_path / TRAIN)
     data = DataTable(answers=answers)  # type: ignore[arg-type]
-    samples = select_samples(found, data)
+    samples = select_samples(examples, data)
     assert count_kinds(samples) == {"answer": 5, "refusal": 1}
     assert [sample.reply for sample in samples[2:]] == 2 * RIGHT
-    assert [row.session_id for row in select_questions(found)] == ["s0", "s1"]
+    assert [row.session_id for row in select_questions(examples)] == ["s0", "s1"]
 
 
 def test_a_question_taught_as_refusal_gets_none_where_only_right_replies_do(

@@ -25,14 +25,14 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
     """The trace of a run; its answers and its manifest stand beside it."""
     records, answers = [], []
     for number in range(times):
-        for place, (query, category, said, truth) in enumerate(kinds):
-            draft = Draft(("The exact name of the object is a thing.",), "thing", said)
+        for place, (query, category, draft_answer, truth) in enumerate(kinds):
+            draft = Draft(("The exact name of the object is a thing.",), "thing", draft_answer)
             stages = (
-                StageRecord("draft", answers={DRAFT: said}, notes={"steps": list(draft.steps)}),
+                StageRecord("draft", answers={DRAFT: draft_answer}, notes={"steps": list(draft.steps)}),
                 StageRecord("route", notes={"features": compute_features(query, draft, None).model_dump()}),
             )
-            whose = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
-            records.append(TurnRecord(query, query, "ignored", stages, **whose))
+            key = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
+            records.append(TurnRecord(query, query, "ignored", stages, **key))
             answers.append(
                 {
                     "session_id": f"s{number}", "interaction_id": f"s{number}-{place}", "query": query, "ground_truth": truth,
@@ -126,8 +126,8 @@ def _record(*stages: StageRecord) -> str:
 def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, [SIGN], times=1).write_text(trace + "\n", encoding="utf-8")
     assert main([str(tmp_path), "--eval-model", "None", "--out", str(tmp_path / "o.json")]) == 2
-    told = capsys.readouterr().err
-    assert message in told and len(told.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert message in output and len(output.splitlines()) == 1
 
 
 def test_no_run_and_the_test_split_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
