@@ -83,12 +83,12 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "header",
     [b"[]", b"{}", b'{"blobs": 1}', b'{"blobs": [-1]}', b'{"blobs": [true]}', b'{"blobs": [99999999999]}', b"[" * 99_999, b"\xff"],
 )  # fmt: skip
-def test_malformed_headers_are_refused(said: bytes) -> None:
+def test_malformed_headers_are_refused(header: bytes) -> None:
     with pytest.raises(FrameError):
-        read(struct.pack(">I", len(said)) + said)
+        read(struct.pack(">I", len(header)) + header)
 
 
 def test_a_length_that_lies_takes_no_memory() -> None:

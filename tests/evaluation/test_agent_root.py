@@ -172,7 +172,7 @@ def test_full_pages_are_those_of_our_caches(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent-root", "gone"], "is no folder; name the repository that agents.my_agent:MyAgent belongs to"),
         (["--agent", "mine"], "there is no agent 'mine'; or write package.module:ClassName"),
@@ -183,15 +183,15 @@ def test_full_pages_are_those_of_our_caches(world: World) -> None:
         (["--model-name", "x"], "--model-name cannot change agent"),
     ],
 )
-def test_slips_are_told_in_one_line(world: World, arguments: list[str], said: str) -> None:
+def test_slips_are_told_in_one_line(world: World, arguments: list[str], message: str) -> None:
     status, printed = world.run(*arguments, agent="agents.my_agent:MyAgent")
     assert status == 2
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent-python", "python"], "--agent-python, --agent-seconds and --agent-memory go with --agent-root"),
         (["--agent-root", ".", "--replicas", "2"], "--agent-root takes one agent, no --replicas"),
@@ -203,8 +203,8 @@ def test_slips_are_told_in_one_line(world: World, arguments: list[str], said: st
     ],
 )
 def test_options_that_do_not_fit_are_refused(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         RunOptions.parse(arguments)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

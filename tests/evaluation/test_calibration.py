@@ -556,15 +556,15 @@ def test_a_gate_is_better_only_with_the_thresholds_that_it_has(
     assert study.is_better(turns) is better
 
 
-@pytest.mark.parametrize("written", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
+@pytest.mark.parametrize("line", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
 def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
-    presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
+    presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
     turns = Turns.from_decisions([_checked(1, 0.7)])
     material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
     monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
-    text = f'[models."{MODEL}"]\n{written}\n'
+    text = f'[models."{MODEL}"]\n{line}\n'
     (presets / "best.toml").write_text(text)
     assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
     output = " ".join(capsys.readouterr().out.split())
@@ -721,13 +721,13 @@ def test_a_gate_that_is_worth_nothing_is_not_written(tmp_path: Path, presets: Pa
 
 
 @pytest.mark.parametrize(
-    ("preset", "note", "said"),
+    ("preset", "note", "message"),
     [("direct_rag", True, "made with preset 'direct_rag', not 'best'"), ("best", False, "holds no candidate answers")],
 )
 def test_runs_that_do_not_fit_are_refused(
-    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], preset: str, note: bool, said: str
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], preset: str, note: bool, message: str
 ) -> None:
     _write_run(tmp_path / "run", preset, note=note)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 2
-    assert said in " ".join(capsys.readouterr().out.split())
+    assert message in " ".join(capsys.readouterr().out.split())
     assert not (presets / "gates").exists()

@@ -98,7 +98,7 @@ def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("photo", "shown"),
+    ("photo", "expected"),
     [
         ("mill.png", "mill.png"),
         ("./mill.png", "mill.png"),
@@ -108,7 +108,7 @@ def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("", ""),
     ],
 )
-def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, shown: str) -> None:
+def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, expected: str) -> None:
     """Its path in the file of questions may be absolute, too."""
     (museum.parent / "other").mkdir()
     picture().save(museum.parent / "other" / "mill.png")
@@ -118,7 +118,7 @@ def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, s
     write_run(museum.parent / "run", museum, [("J. Smith", {})])
     for place in (museum, Path("museum")):
         [question] = read_judged_questions(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
-        assert question.photo == shown
+        assert question.photo == expected
 
 
 def play(

@@ -360,7 +360,7 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "said"),
+    ("command", "arguments", "message"),
     [
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
         (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
@@ -388,10 +388,10 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
     ],
 )
 def test_slips_are_told_before_anything_is_run(
-    runs: Runs, capsys: pytest.CaptureFixture[str], command: Any, arguments: list[str], said: str
+    runs: Runs, capsys: pytest.CaptureFixture[str], command: Any, arguments: list[str], message: str
 ) -> None:
     assert command(runs.arguments(*arguments)) == 2
-    assert said in " ".join(capsys.readouterr().out.split())
+    assert message in " ".join(capsys.readouterr().out.split())
     assert runs.built == []
 
 

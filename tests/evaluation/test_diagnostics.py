@@ -173,7 +173,7 @@ def test_names_that_the_graph_spells_otherwise_are_found(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--diagnostics", "original", "--dataset-type", "both"], "leave --dataset-type out"),
         (["--gold-entity", "--calls", "research-release"], "--gold-entity goes with --diagnostics"),
@@ -181,15 +181,15 @@ def test_names_that_the_graph_spells_otherwise_are_found(caplog: pytest.LogCaptu
     ],
 )
 def test_options_that_do_not_go_together_are_told(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         parse(arguments)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda row: row["metadata"].pop("target_roi_bbox"), "metadata has no 'target_roi_bbox'"),
         (lambda row: row["metadata"].update(target_roi_bbox=[9, 9, 4, 20]), "is no region of 1920 x 2560"),
@@ -197,10 +197,10 @@ def test_options_that_do_not_go_together_are_told(
         (lambda row: row.pop("answer"), "has no column answer"),
     ],
 )
-def test_a_malformed_row_is_told(tmp_path: Path, spoil: Callable[[dict[str, Any]], object], told: str) -> None:
+def test_a_malformed_row_is_told(tmp_path: Path, spoil: Callable[[dict[str, Any]], object], message: str) -> None:
     row = question("q7")
     spoil(row)
-    with pytest.raises(EvaluationError, match=told):
+    with pytest.raises(EvaluationError, match=message):
         load_diagnostics("original", "public_test", save(tmp_path, row), tmp_path / "cache")
 
 

@@ -37,7 +37,7 @@ MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "stage", "what"),
+    ("one", "other", "stage", "difference"),
     [
         ([SEARCH, ANSWER], [replace(SEARCH, seconds=9), ANSWER], "(answer)", "all stages noted the same"),
         ([SEARCH, ANSWER], [SEARCH, replace(OTHER, notes={"reply": "5", "finish": "stop"})], "answer", "finish, reply"),
@@ -57,9 +57,9 @@ MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
     ],
 )  # fmt: skip
 def test_the_first_difference_of_two_traces(
-    one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, what: str
+    one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, difference: str
 ) -> None:
-    assert asdict(find_first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
+    assert asdict(find_first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": difference}
 
 
 def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[TurnRecord]) -> Path:

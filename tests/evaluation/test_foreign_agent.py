@@ -101,7 +101,7 @@ def test_searches_go_through_the_evaluation(make: Make, kit: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("agent.search_pipeline('nothing')", "ValueError: Text input is not supported"),
         ("agent.search_pipeline('broken')", "RuntimeError: no index"),
@@ -110,9 +110,9 @@ def test_searches_go_through_the_evaluation(make: Make, kit: Path) -> None:
         ("agent.search_pipeline.text_model", "AttributeError: the search pipeline has no 'text_model' here"),
     ],
 )
-def test_a_search_that_fails_raises_in_the_agent(make: Make, query: str, said: str) -> None:
+def test_a_search_that_fails_raises_in_the_agent(make: Make, query: str, message: str) -> None:
     agent = make("Scripted", Search(), images=False)
-    with pytest.raises(ForeignAgentError, match=said):
+    with pytest.raises(ForeignAgentError, match=message):
         ask(agent, query, images=[Image.new("RGB", (2, 2))])
     assert ask(agent, "['went on']") == ["went on"]
 
@@ -184,7 +184,7 @@ def test_an_agent_that_raises_lives_on(make: Make, kit: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crash", "said"),
+    ("crash", "message"),
     [
         ("os._exit(3)", "ended with status 3; agent.log ends with: built"),
         ("[print('last words'), os._exit(0)]", "ended with status 0; agent.log ends with: last words"),
@@ -193,10 +193,10 @@ def test_an_agent_that_raises_lives_on(make: Make, kit: Path) -> None:
         ("__import__('ctypes').string_at(0)", "ended by SIGSEGV"),
     ],
 )
-def test_a_crash_costs_one_batch(make: Make, crash: str, said: str) -> None:
+def test_a_crash_costs_one_batch(make: Make, crash: str, message: str) -> None:
     agent = make("Scripted")
     before = ask(agent, PID)
-    with pytest.raises(ForeignAgentError, match=said):
+    with pytest.raises(ForeignAgentError, match=message):
         ask(agent, crash)
     assert ask(agent, PID) != before
 

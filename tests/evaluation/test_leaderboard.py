@@ -171,7 +171,7 @@ def test_judging_again_costs_no_call(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nowhere.jsonl",), "does not exist"),
         (("{empty}",), "contains no answers"),
@@ -181,12 +181,12 @@ def test_judging_again_costs_no_call(
     ],
 )
 def test_slips_are_told(
-    tmp_path: Path, run: Callable[..., tuple[int, str]], arguments: Sequence[str], said: str
+    tmp_path: Path, run: Callable[..., tuple[int, str]], arguments: Sequence[str], message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     places = {"file": save(tmp_path / "a.jsonl", answers(["c"])), "empty": tmp_path / "empty"}
     status, printed = run(*(argument.format(**places) for argument in arguments))
-    assert status == 2 and said in printed
+    assert status == 2 and message in printed
 
 
 def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> None:

@@ -359,11 +359,11 @@ def test_a_reply_that_is_no_completion_counts_as_garbage(httpserver: HTTPServer,
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
+    ("status", "message"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
 )
-def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, said: str) -> None:
+def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, message: str) -> None:
     server = Server(httpserver, _error(status))
-    with pytest.raises(JudgeError, match=said) as caught:
+    with pytest.raises(JudgeError, match=message) as caught:
         server.judge().judge(ITEM)
     assert "\n" not in str(caught.value)
     assert len(server.requests) == 1
@@ -375,7 +375,7 @@ def test_no_server_at_all_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "complaint", "reply", "gone"),
+    ("model", "complaint", "reply", "parameter"),
     [
         ("m", _error(400, "response_format is not supported"), 'Here: {"accuracy": true}', "response_format"),
         ("gpt-4o", _error(400, "Unsupported parameter: use 'max_completion_tokens'", "max_tokens"), "CORRECT", "max_tokens"),
@@ -383,14 +383,14 @@ def test_no_server_at_all_is_said() -> None:
     ],
 )  # fmt: skip
 def test_a_parameter_that_the_server_refuses_is_left_out_from_then_on(
-    httpserver: HTTPServer, model: str, complaint: Response, reply: str, gone: str
+    httpserver: HTTPServer, model: str, complaint: Response, reply: str, parameter: str
 ) -> None:
     server = Server(httpserver, complaint, reply)
     judge = server.judge(model)
     assert judge.judge(ITEM).correct and judge.judge(ITEM).correct
     first, *others = server.requests
     assert len(others) == 2
-    assert all({*first} - {*request} == {gone} for request in others)
+    assert all({*first} - {*request} == {parameter} for request in others)
 
 
 def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(httpserver: HTTPServer) -> None:

@@ -132,7 +132,7 @@ def test_an_edited_file_with_an_agent_of_another_make_is_used(world: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent", "mine"], "there is no agent 'mine'; or write package.module:ClassName"),
         (["--agent", "nowhere.mine:Agent"], "there is no agent 'nowhere.mine:Agent' (no module 'nowhere.mine' can"),
@@ -149,11 +149,11 @@ def test_an_edited_file_with_an_agent_of_another_make_is_used(world: Path, monke
     ],
 )  # fmt: skip
 def test_slips_are_told_in_one_line(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("error: ")]
-    assert len(printed) == 1 and said in printed[0]
+    assert len(printed) == 1 and message in printed[0]
 
 
 def test_names_of_models_with_a_tag_are_no_judges_of_ones_own(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

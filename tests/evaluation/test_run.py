@@ -495,7 +495,7 @@ def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--split", "public_test"], "split public_test is not in"),
         (["--revision", "v9"], "no parquet files"),
@@ -505,11 +505,11 @@ def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
     printed = capsys.readouterr().out
-    assert said in printed
+    assert message in printed
     assert "Traceback" not in printed
 
 
@@ -619,7 +619,7 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--set", "queries.splt=none"], "there is no setting 'queries.splt'"),
         (["--set", "answer.k=none"], "answer.k=none: input should be a valid integer"),
@@ -629,10 +629,10 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
     ],
 )
 def test_settings_that_do_not_exist_are_refused_before_anything_is_loaded(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_a_run_is_not_gone_on_with_after_a_setting_was_changed(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -654,7 +654,7 @@ def test_users_know_these_flags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda lines: lines, None),
         (lambda lines: [{name: line[name] for name in BARE} for line in reversed(lines)], None),
@@ -671,7 +671,7 @@ def test_users_know_these_flags() -> None:
     ],
 )
 def test_saved_answers_that_do_not_fit_the_data_set_are_told(
-    world: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[Any]], list[Any]], said: str | None
+    world: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[Any]], list[Any]], message: str | None
 ) -> None:
     """Bare ones in any order get their places, labels and kind of picture from it, and the same scores."""
     assert _main(world) == 0
@@ -683,8 +683,8 @@ def test_saved_answers_that_do_not_fit_the_data_set_are_told(
     assert _main(world, "--mode", "evaluate", "--input-file", str(saved)) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert ("answers are to" in output or "have no answer" in output or "another question" in output) is (
-        said is not None
+        message is not None
     )
-    assert said is None or said in output
-    if said is None:
+    assert message is None or message in output
+    if message is None:
         assert (_scores(world)["all"], _scores(world)["ego"]) == (whole["all"], whole["ego"])

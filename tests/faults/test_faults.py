@@ -124,7 +124,7 @@ def _too_slow(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (dataclasses.replace(FAULTS["engine dead"], one_turn=True), "answered otherwise"),
         (dataclasses.replace(FAULTS["engine dead"], says="no such reason"), "is not in its trace"),
@@ -132,10 +132,10 @@ def _too_slow(plan: Plan) -> None:
     ],
     ids=["costs all turns", "other reason", "not harmless"],
 )
-def test_a_promise_that_is_not_kept_is_seen(fault: Fault, said: str) -> None:
+def test_a_promise_that_is_not_kept_is_seen(fault: Fault, message: str) -> None:
     outcome = trial("direct_rag", fault, scripted=True)
     assert not outcome.held
-    assert said in outcome.broken[0]
+    assert message in outcome.broken[0]
 
 
 def test_a_call_that_takes_too_long_is_seen() -> None:

@@ -324,7 +324,7 @@ def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--record-requests", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
         (("--set", "trace.requests=true", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
@@ -333,10 +333,10 @@ def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_what_cannot_be_recorded_is_refused_in_one_line(
-    data: Path, tmp_path: Path, flags: tuple[str, ...], said: str
+    data: Path, tmp_path: Path, flags: tuple[str, ...], message: str
 ) -> None:
     status, output = flagged(data, tmp_path, *flags)
-    assert status == 2 and said in output and len(output.strip().splitlines()) == 1
+    assert status == 2 and message in output and len(output.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

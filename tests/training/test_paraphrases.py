@@ -136,7 +136,7 @@ def test_data_without_a_question_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("reply", "sentences"),
     [
         (ChatReply("Sure, here are 3:\n1. It is tall.\n\n- It is tall.\n* That's tall", "stop"), ["It is tall.", "That's tall"]),
         (ChatReply("It is tall.\nIt was never", "length"), ["It is tall."]),
@@ -145,6 +145,6 @@ def test_data_without_a_question_are_refused(
         (ChatReply("", "error", error="no"), []),
     ],
 )  # fmt: skip
-def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, found: list[str]) -> None:
+def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, sentences: list[str]) -> None:
     form = paraphrases_form(5)
-    assert form.read(reply) == found and form.is_valid(found, reply) is bool(found)
+    assert form.read(reply) == sentences and form.is_valid(sentences, reply) is bool(sentences)

@@ -242,7 +242,7 @@ def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "changes", "told"),
+    ("command", "changes", "message"),
     [
         (
             grpo,
@@ -253,14 +253,14 @@ def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_trainer_does_not_take_is_told(
-    command: Any, changes: dict[str, object], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: Any, changes: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = SAVE["llama"](tmp_path / "llama")
     data = save_examples(tmp_path / "data", [example(n) for n in range(3)], [])
     write_samples(tmp_path / "out" / dpo.SAMPLES, [sampled(RIGHT, WRONG)])
     write_samples(tmp_path / "out" / f"held_out_{dpo.SAMPLES}", [])
     assert command.main(options(data, model, tmp_path / "out", **changes)) == 2
-    assert told in (output := capsys.readouterr().err) and "use --set" in output
+    assert message in (output := capsys.readouterr().err) and "use --set" in output
 
 
 @pytest.mark.parametrize("kind", sorted(SAVE))

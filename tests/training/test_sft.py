@@ -254,7 +254,7 @@ def test_the_published_values_stand_in_the_recipes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "message"),
     [
         ("nothing", (), "known: "),
         ("nvidia", ("training.speed=3",), "malformed"),
@@ -262,8 +262,8 @@ def test_the_published_values_stand_in_the_recipes() -> None:
         ("nvidia", ("lora.r=0",), "malformed"),
     ],
 )
-def test_a_wrong_recipe_is_told(name: str, changes: tuple[str, ...], told: str) -> None:
-    with pytest.raises(TrainingDataError, match=told):
+def test_a_wrong_recipe_is_told(name: str, changes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(TrainingDataError, match=message):
         load_recipe(name, changes)
 
 
