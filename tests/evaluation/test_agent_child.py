@@ -41,14 +41,14 @@ class Bytes:
         return self._file.write(block[: self._piece])
 
     @property
-    def written(self) -> bytes:
+    def content(self) -> bytes:
         return self._file.getvalue()
 
 
 def frame(header: Any, *blobs: bytes) -> bytes:
     out = Bytes(b"", 7)
     Channel(out).send(header, blobs)  # type: ignore[arg-type]  # what a channel uses of a socket
-    return out.written
+    return out.content
 
 
 def read(data: bytes, piece: int = 1 << 20) -> tuple[dict[str, Any], list[bytes]]:

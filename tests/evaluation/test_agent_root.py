@@ -38,9 +38,9 @@ class World:
     def lines(self, name: str = "response.jsonl", out: str = "out") -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / out / name).read_text().splitlines()]
 
-    def noted(self, out: str = "out") -> dict[str, Any]:
-        noted: dict[str, Any] = json.loads((self.folder / out / "run.json").read_text())
-        return noted
+    def read_manifest(self, out: str = "out") -> dict[str, Any]:
+        manifest: dict[str, Any] = json.loads((self.folder / out / "run.json").read_text())
+        return manifest
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_a_fork_is_evaluated_by_one_command(world: World) -> None:
     answers = {line["interaction_id"]: line["agent_response"] for line in world.lines()}
     assert answers["a-0"] == "What is number 0? (64, 48)  the fork's own base"
     assert answers["a-1"].startswith("What is number 1? (64, 48) What is number 0?|What is number 0? (64, 48)")
-    noted = world.noted()
-    assert (noted["agent"], noted["agent_root"]) == ("agents.my_agent:MyAgent", str(world.root))
-    assert noted["agent_python"] == str(world.python) and "agent_commit" not in noted
+    manifest = world.read_manifest()
+    assert (manifest["agent"], manifest["agent_root"]) == ("agents.my_agent:MyAgent", str(world.root))
+    assert manifest["agent_python"] == str(world.python) and "agent_commit" not in manifest
     assert (world.folder / "out" / "agent.log").read_text().splitlines()[1] == "built"
     world.run(agent="agents.user_config:UserAgent", out="same")
     runs = [str(world.folder / name) for name in ("out", "same")]
@@ -79,7 +79,7 @@ def test_the_commit_of_a_fork_is_noted_and_another_one_is_not_resumed(world: Wor
     git("add", ".")
     git("commit", "-q", "-m", "first")
     assert world.run("--mode", "generate")[0] == 0
-    first = world.noted()["agent_commit"]
+    first = world.read_manifest()["agent_commit"]
     assert first and not first.endswith("-dirty")
     (world.root / "agents" / "helpers.py").write_text("changed = True\n")
     status, output = world.run("--mode", "generate", "--resume")
@@ -137,7 +137,7 @@ def test_the_research_release_is_called_in_its_way(world: World) -> None:
     assert world.run(*more, "--model-name", "org/Echo", agent=agent)[0] == 0
     assert world.lines()[0]["agent_response"].startswith("org/Echo True ")
     assert world.lines()[0]["agent_response"].endswith(" animal")
-    assert world.noted()["model_name"] == "org/Echo"
+    assert world.read_manifest()["model_name"] == "org/Echo"
     status, output = world.run(*more, "--model-name", "org/Echo-2", "--resume", agent=agent)
     assert status == 2 and "model_name: org/Echo then, org/Echo-2 now" in output
 

@@ -144,17 +144,17 @@ class Runs:
         monkeypatch.setattr(RunConfig, "read", self.reading(RunConfig.read))
 
     def reading(self, read: Callable[..., RunConfig]) -> Callable[..., RunConfig]:
-        """``RunConfig.read``, with what it was last asked for in ``asked``."""
+        """``RunConfig.read``, with what it was last asked for in ``last_read``."""
 
         def reader(preset: str, profile: str, *, without: Any = (), overrides: Any = (), **options: Any) -> RunConfig:
-            self.asked = (tuple(without), tuple(overrides))
+            self.last_read = (tuple(without), tuple(overrides))
             return read(preset, profile, without=without, overrides=overrides, **options)
 
         return reader
 
     def build(self, config: RunConfig, *_: Any, **__: Any) -> ScriptedAgent:
-        self.built.append(self.asked)
-        preset, without = config.preset, self.asked[0]
+        self.built.append(self.last_read)
+        preset, without = config.preset, self.last_read[0]
         if without == self.broken:
             raise ModelError("there are no weights")
 
@@ -235,15 +235,15 @@ def test_a_killed_comparison_pays_only_for_what_is_new(runs: Runs, monkeypatch: 
     calls = [len(agent.calls) for agent in runs.agents]
     assert calls == [4, 4]  # three questions in one call, and a dialog of three turns
     runs.agents.clear()
-    answering = ScriptedAgent.batch_generate_response
+    respond = ScriptedAgent.batch_generate_response
 
-    def dying(agent: ScriptedAgent, *arguments: Any, **named: Any) -> list[str]:
+    def respond_or_die(agent: ScriptedAgent, *arguments: Any, **named: Any) -> list[str]:
         if len(runs.agents) == 2 and len(agent.calls) == 2:
             raise Killed
-        return answering(agent, *arguments, **named)
+        return respond(agent, *arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScriptedAgent, "batch_generate_response", dying)
+        patch.setattr(ScriptedAgent, "batch_generate_response", respond_or_die)
         with pytest.raises(Killed):
             compare.main(arguments)
     runs.agents.clear()

@@ -122,25 +122,25 @@ def test_a_file_that_cannot_be_written_is_told(
         if refusing and Path(path) == out / name:
             raise OSError(number, os.strerror(number), str(path))
 
-    def refused(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
+    def refuse_open(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
         if "r" not in mode:
             refuse(path)
         return real(path, mode, *more, **named)
 
     real_replace, real_open = Path.replace, os.open
 
-    def replaced(path: Path, target: Path) -> Path:
+    def refuse_replace(path: Path, target: Path) -> Path:
         refuse(target)
         return real_replace(path, target)
 
-    def opened(path: Any, *more: Any, **named: Any) -> int:
+    def refuse_os_open(path: Any, *more: Any, **named: Any) -> int:
         refuse(path)
         return real_open(path, *more, **named)
 
     refusing = True
-    monkeypatch.setattr(Path, "open", refused)
-    monkeypatch.setattr(Path, "replace", replaced)
-    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(Path, "open", refuse_open)
+    monkeypatch.setattr(Path, "replace", refuse_replace)
+    monkeypatch.setattr(os, "open", refuse_os_open)
     assert run_it(world, out) == 2
     error = _error(capsys.readouterr().out)
     assert os.strerror(number) in error and str(out) in error, error

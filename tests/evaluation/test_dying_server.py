@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     rows = [row(f"s{number}", 1, "v0.1.2", picture(), None) for number in range(SESSIONS)]
     write_dataset(tmp_path, rows, "v0.1.2")
 
-    def made(*more: str) -> tuple[int, str]:
+    def run_preset(*more: str) -> tuple[int, str]:
         options = [
             "--preset",
             "vlm_only",
@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         console = Console(record=True, width=1000, quiet=False)
         return command.main([*options, *places, *more], console), console.export_text()
 
-    return made
+    return run_preset
 
 
 def answers(folder: Path) -> list[dict[str, Any]]:

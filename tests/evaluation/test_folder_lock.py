@@ -42,7 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def hold_folder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that writes into a folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -89,7 +89,7 @@ COMMANDS = tuple(_commands(Path(), Path()))
 def test_who_writes_into_a_folder_is_told(
     name: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held(tmp_path / "out") as holder:
+    with hold_folder(tmp_path / "out") as holder:
         before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         assert _commands(world, tmp_path / "out")[name]() == 2
         output = capsys.readouterr().out
@@ -104,14 +104,14 @@ def test_who_writes_into_a_folder_is_told(
 def test_a_folder_of_one_data_set_is_part_of_a_run_over_both(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held(tmp_path / "multi-turn"):
+    with hold_folder(tmp_path / "multi-turn"):
         assert run_it(world, tmp_path, "--dataset-type", "both") == 2
     assert f"{tmp_path / 'multi-turn'} is being written into" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_a_killed_process_locks_nothing(resume: list[str], world: Path, tmp_path: Path) -> None:
-    with held(tmp_path) as holder:
+    with hold_folder(tmp_path) as holder:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
         assert (tmp_path / WRITER).exists()  # nobody has tidied up

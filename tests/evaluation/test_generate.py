@@ -252,7 +252,7 @@ def test_answers_of_a_dying_agent_are_not_kept_where_ctrl_c_comes_first(tmp_path
     assert (tmp_path / RESPONSES).read_bytes() == b"".join(whole.splitlines(keepends=True)[:4])
 
 
-def _asked(*finished: str, status: str = "ran") -> dict[str, Any]:
+def _make_record(*finished: str, status: str = "ran") -> dict[str, Any]:
     exchanges = [{"finish_reason": each, "error": f"{each}!" if each == "error" else None} for each in finished]
     return {"stages": [{"stage": "answer", "status": status, "reason": "no key", "exchanges": exchanges}]}
 
@@ -261,14 +261,14 @@ def _asked(*finished: str, status: str = "ran") -> dict[str, Any]:
     ("records", "failure"),
     [
         ([], None),
-        ([_asked()], None),  # nothing was asked of a model
-        ([_asked("error", "error")], "error!"),
-        ([_asked("error", "stop")], None),
-        ([_asked("error"), _asked("length")], None),
-        ([_asked("error"), _asked("abort")], "error!"),
-        ([_asked("abort")], "no reply in time"),
-        ([_asked(status="failed")], "no key"),
-        ([_asked("stop", status="failed")], None),
+        ([_make_record()], None),  # nothing was asked of a model
+        ([_make_record("error", "error")], "error!"),
+        ([_make_record("error", "stop")], None),
+        ([_make_record("error"), _make_record("length")], None),
+        ([_make_record("error"), _make_record("abort")], "error!"),
+        ([_make_record("abort")], "no reply in time"),
+        ([_make_record(status="failed")], "no key"),
+        ([_make_record("stop", status="failed")], None),
     ],
 )
 def test_a_call_failed_where_no_model_replied_to_any_turn(records: list[dict[str, Any]], failure: str | None) -> None:

@@ -265,8 +265,8 @@ def test_both_pools_questions_and_dialogs_and_resamples_sessions(
     """By hand: ours has 3 + 1 - 1 of 7 turns, theirs 1 - 1 + 0; sessions are the units of interval and test."""
     verdicts = {"ours": ["c", "c", "c", "cmhm"], "theirs": ["c", "m", "h", "mmmm"]}
     paths = [save(tmp_path / f"{name}.jsonl", answers(letters)) for name, letters in verdicts.items()]
-    assert list(_written(tmp_path, run, *paths)["tasks"]) == ["single-turn", "multi-turn"]
-    board = _written(tmp_path, run, *paths, "--both", "--against", "ours")
+    assert list(_write_board(tmp_path, run, *paths)["tasks"]) == ["single-turn", "multi-turn"]
+    board = _write_board(tmp_path, run, *paths, "--both", "--against", "ours")
     assert list(board["tasks"]) == ["single-turn", "multi-turn", BOTH]
     pooled = board["tasks"][BOTH]
     ours, theirs = pooled["entries"]
@@ -285,10 +285,10 @@ def test_both_pools_questions_and_dialogs_and_resamples_sessions(
 
 def test_both_adds_nothing_to_questions_alone(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
     path = save(tmp_path / "a.jsonl", answers(["c", "m"]))
-    assert list(_written(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
+    assert list(_write_board(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
 
 
-def _written(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
+def _write_board(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
     assert run(*arguments, "--out", tmp_path / "out")[0] == 0
     return dict(json.loads((tmp_path / "out" / "leaderboard.json").read_text()))
 

@@ -46,7 +46,7 @@ class ScriptedYes(YesOrNo):
         prompt: str = "p1",
         batch: int = 3,
     ) -> None:
-        self.said, self.calls = dict(probabilities or {}), list[list[str]]()
+        self.probability_by_response, self.calls = dict(probabilities or {}), list[list[str]]()
         self.digest = prompt
         chat = SimpleNamespace(name=name, chat=self._reply)
         super().__init__("tiny", PromptLibrary(PROMPTS), lambda _: chat, batch)
@@ -56,21 +56,21 @@ class ScriptedYes(YesOrNo):
         return self.digest
 
     def _reply(self, requests: Sequence[ChatRequest], _: Deadline) -> list[ChatReply]:
-        self.calls.append([_response_of(request) for request in requests])
-        return [_said(self.said.get(response, 0.0)) for response in self.calls[-1]]
+        self.calls.append([_find_response(request) for request in requests])
+        return [_make_reply(self.probability_by_response.get(response, 0.0)) for response in self.calls[-1]]
 
 
-def _response_of(request: ChatRequest) -> str:
+def _find_response(request: ChatRequest) -> str:
     return request.messages[-1].content.split("\nAnswer: ")[1].split("\n")[0]
 
 
-def _said(probability: float | None) -> ChatReply:
+def _make_reply(probability: float | None) -> ChatReply:
     if probability is None:
         return ChatReply("It", "length", first_token_probs={"It": 1.0})
     return ChatReply("no", "length", first_token_probs={"yes": probability, "no": 1 - probability})
 
 
-def cut(value: float = 0.6, **changed: str) -> FittedCut:
+def make_cut(value: float = 0.6, **changed: str) -> FittedCut:
     names = {"profile": "tiny", "model": "a model", "prompt": "p1", **changed}
     return FittedCut(cut=value, auroc=0.9, labels="labels.jsonl", fitted=TALLY, held_out=TALLY, **names)
 
@@ -88,7 +88,7 @@ def test_the_model_is_asked_only_where_the_rule_is_not_sure() -> None:
         about("Bob", accept=("Ann",)),
         JudgeItem("How tall is it?", "It is 330 m tall.", "It is 0.33 km tall."),
     ]
-    judge = LocalJudge(model, cut())
+    judge = LocalJudge(model, make_cut())
     assert [verdict.correct for verdict in judge.judge_batch(sure)] == [True, False, True, False, True]
     assert model.calls == []
     verdicts = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
@@ -105,14 +105,14 @@ def test_what_the_rule_is_sure_of_it_says_in_these_words() -> None:
 
 
 def test_neither_yes_nor_no_is_a_failed_judgement() -> None:
-    verdict = LocalJudge(ScriptedYes({"odd": None}), cut()).judge(about("odd"))
+    verdict = LocalJudge(ScriptedYes({"odd": None}), make_cut()).judge(about("odd"))
     assert (verdict.correct, verdict.failed) == (False, True)
 
 
 def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
     with pytest.raises(JudgeError, match="another prompt"):
-        LocalJudge(ScriptedYes(prompt="p2"), cut())
-    judge = LocalJudge(ScriptedYes(name="its successor"), cut())
+        LocalJudge(ScriptedYes(prompt="p2"), make_cut())
+    judge = LocalJudge(ScriptedYes(name="its successor"), make_cut())
     assert judge.judge(about("it was built by ann smith")).correct  # nothing is loaded for what the rule knows
     with pytest.raises(JudgeError, match=r"fitted for a model.*judge_fit --profile tiny"):
         judge.judge(about("Bob"))
@@ -121,10 +121,10 @@ def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
 def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
     turns = answers(["h"] * 4 + ["m"] + ["h"] * 3)
     model = ScriptedYes(batch=3)
-    judge = LocalJudge(model, cut())
+    judge = LocalJudge(model, make_cut())
     assert isinstance(judge, Judge)
     probabilities = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
-    model.said = dict(probabilities)
+    model.probability_by_response = dict(probabilities)
     numbered = [
         turn
         if turn.agent_response == "I don't know"
@@ -177,7 +177,7 @@ def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
 
     def local(profile: str, cache: Path) -> LocalJudge:
         calls.append((profile, cache))
-        return LocalJudge(ScriptedYes(), cut())
+        return LocalJudge(ScriptedYes(), make_cut())
 
     for name in ("local", "local:gpu"):
         choose_judge(name, cache=tmp_path, local=local)
@@ -207,7 +207,7 @@ def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[floa
     assert max(wrong) < best_cut <= min(right)
 
 
-def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
+def write_labels(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
     """Write rows of split, response and label, each in a session of its own."""
     lines = [
         {
@@ -230,7 +230,7 @@ def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Pat
         *(("public_test", text, "wrong") for text in held_wrong),
     ]
     model = ScriptedYes({**right, **wrong, **held_right, **held_wrong})
-    arguments = ["--profile", "tiny", "--labels", str(labelled(tmp_path / "l.jsonl", rows)), "--no-progress"]
+    arguments = ["--profile", "tiny", "--labels", str(write_labels(tmp_path / "l.jsonl", rows)), "--no-progress"]
     with (tmp_path / "said.txt").open("w+") as file:
         status = judge_fit.main([*arguments, "--out", str(tmp_path)], Console(file=file, width=200), model)
         file.seek(0)
@@ -261,7 +261,7 @@ def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Pat
 
 
 def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
-    path = labelled(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
+    path = write_labels(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
     with pytest.raises(EvaluationError, match="another split than validation"):
         judge_fit.fit(ScriptedYes({"alpha": 1.0}), path, Console(quiet=True))
 
@@ -269,7 +269,7 @@ def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
 def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = LocalJudge(ScriptedYes({"something else": 0.1}), cut())
+    judge = LocalJudge(ScriptedYes({"something else": 0.1}), make_cut())
     monkeypatch.setattr(judged_entries, "make_local_judge", lambda profile, cache: judge)
     path, out = save(tmp_path / "ours.jsonl", answers(["h", "m"])), tmp_path / "board"
     with (tmp_path / "said.txt").open("w+") as file:

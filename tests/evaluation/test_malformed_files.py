@@ -260,7 +260,7 @@ def _agent(world: Path, out: Path) -> int:
     return run_it(world, out, "--preset", "vlm_only", "--mode", "generate")
 
 
-def _asked(world: Path, _: Path) -> int:
+def _start(world: Path, _: Path) -> int:
     start(AnswererOptions(preset="vlm_only", no_web=True, no_images=True))
     return 0
 
@@ -268,11 +268,11 @@ def _asked(world: Path, _: Path) -> int:
 def _plainly(read: Callable[[Path], object]) -> Read:
     """For what is tested below its command, whose errors are those that the command tells."""
 
-    def made(world: Path, _: Path) -> int:
+    def call_reader(world: Path, _: Path) -> int:
         read(world)
         return 0
 
-    return made
+    return call_reader
 
 
 ANSWERS, TABLE, SCORES = RESPONSES, "turn_evaluation_results_all.csv", "scores_dictionary.json"
@@ -302,7 +302,7 @@ READERS |= {
     "compare: preset": ("presets/preset.toml", _compared),
     "generate: profile": ("profiles/profile.toml", _profile),
     "generate: prompt": ("prompts/answer_without_evidence.j2", _agent),
-    "ask: prompt": ("prompts/answer_without_evidence.j2", _asked),
+    "ask: prompt": ("prompts/answer_without_evidence.j2", _start),
     "domains": ("domains/domain.toml", _plainly(lambda _: domains.load_domains.__wrapped__())),
     "local judge: prompt": ("judges/structured.j2", _plainly(lambda _: asking.judge_prompts()["structured"])),
     "local judge: cut": ("cut.json", _plainly(lambda world: load_cut("cut", world))),
@@ -321,7 +321,7 @@ READERS |= {
     "training: recipe": ("recipe.toml", _plainly(lambda world: load_recipe(str(world / "recipe.toml")))),
     "training: examples": ("examples.jsonl", _plainly(lambda world: read_examples(world / "examples.jsonl"))),
 }  # fmt: skip
-TOLD = (SettingsError, SourceError, JudgeError, CannotStartError, TrainingDataError, prompts.PromptError)
+EXPECTED_ERRORS = (SettingsError, SourceError, JudgeError, CannotStartError, TrainingDataError, prompts.PromptError)
 """What the commands of ``_plainly`` print in one line."""
 
 
@@ -376,7 +376,7 @@ def _link(prompts: Path, folder: Path, but: str) -> None:
     shutil.copy(prompts / but, folder / but)
 
 
-def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def _collect_output(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What was printed; fails where an exception passes, or an error is told in several lines or with another status than 2."""
     capsys.readouterr()
     try:
@@ -384,7 +384,7 @@ def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]
     except OSError as error:  # below a command, which tells it
         assert is_file_error(error) and "\n" not in format_os_error(error)
         return format_os_error(error)
-    except TOLD as error:
+    except EXPECTED_ERRORS as error:
         assert "\n" not in str(error).strip() or isinstance(error, SourceError), error
         return str(error)
     output = capsys.readouterr().out
@@ -426,7 +426,7 @@ def test_malformed(reader: str, kind: str, world: Path, tmp_path: Path, capsys: 
     file, read = READERS[reader]
     content = (world / file).read_bytes()
     (world / file).write_bytes(KINDS[kind](content))
-    _told(read, world, tmp_path / "out", capsys)
+    _collect_output(read, world, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -437,7 +437,7 @@ def test_no_file_at_all(
     file, read = READERS[reader]
     (world / file).unlink()
     PLACES[place](world / file)
-    _told(read, world, tmp_path / "out", capsys)
+    _collect_output(read, world, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_values_of_other_types(
         (world / "copy").mkdir(exist_ok=True)
         (world / file).write_text("\n".join([*lines[:number], changed, *lines[number + 1 :]]) + "\n")
         shutil.rmtree(world / "damaged", ignore_errors=True)
-        _told(read, world, tmp_path / "out", capsys)
+        _collect_output(read, world, tmp_path / "out", capsys)
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

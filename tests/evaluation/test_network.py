@@ -28,7 +28,7 @@ def _png(size: tuple[int, int]) -> bytes:
 
 
 @pytest.fixture(params=["online", "offline"])
-def ran(
+def profile_runs(
     request: pytest.FixtureRequest, tmp_path: Path, httpserver: HTTPServer
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Every profile run with a hub and pictures in reach: whether the switch was set, what came of it, what was asked of them."""
@@ -47,9 +47,11 @@ def ran(
     return request.param, json.loads(process.stdout.splitlines()[-1]), [call.path for call, _ in httpserver.log]
 
 
-def test_the_user_alone_decides_whether_the_network_is_asked(ran: tuple[str, dict[str, Any], list[str]]) -> None:
+def test_the_user_alone_decides_whether_the_network_is_asked(
+    profile_runs: tuple[str, dict[str, Any], list[str]],
+) -> None:
     """In either case the public set is not there (status 2); a local copy with pictures by URL gets them where the network may be asked."""
-    switch, outcomes, paths = ran
+    switch, outcomes, paths = profile_runs
     assert set(outcomes) == set(profile_names())
     assert {profile: (each["public"], each["local"]) for profile, each in outcomes.items()} == dict.fromkeys(
         outcomes, (2, 0)

@@ -34,7 +34,7 @@ from evaluation.run.provided_evidence import PAGES, PICTURES, format_evidence
 from evaluation.scores.scoring import score, select_ego
 from mini_crag_mm.content_models import Content, Dialog, Question, load_content
 from mini_crag_mm.loader import SET, read_kg, read_pages
-from tests.evaluation.test_release_rules import Rows, Says, ego_of, official_rows, official_scores
+from tests.evaluation.test_release_rules import Rows, Says, official_rows, official_scores, select_ego_rows
 from tests.evaluation.worlds import PLAIN
 from tests.support.scripted_parts import Chat, ready
 
@@ -148,7 +148,7 @@ def world() -> MiniWorld:
     return MiniWorld()
 
 
-def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
+def make_agent(world: MiniWorld, pipeline: Any) -> BaseAgent:
     """Build ``direct_rag`` under the competition's profile, with unchanged questions."""
     settings = load_settings("direct_rag", "gpu", overrides=OVERRIDES).without(["understand"])
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready(chat=Reader(world)))
@@ -158,7 +158,7 @@ def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
 def official_run(world: MiniWorld, rules: Rules) -> Rows:
     """Return what the evaluator of a release records of each turn, in the order in which it asks."""
     release = rules is RESEARCH_RELEASE
-    agent = agent_of(world, None if release else world)
+    agent = make_agent(world, None if release else world)
     size = int(np.clip(agent.get_batch_size(), 1, 16))
     waiting = deque((number, 0) for number in range(len(world.rows)))
     responses: dict[str, str] = {}
@@ -244,11 +244,11 @@ def test_our_evaluation_gives_each_evaluators_scores(
     """With the pipeline, as our evaluation calls the agent under the rules of either."""
     sessions = [to_session(row, number, {}, rules) for number, row in enumerate(world.rows)]
     result = generate(
-        agent_of(world, world), sessions, Resized(world, rules), PLAIN, tmp_path, rules=rules, progress=False
+        make_agent(world, world), sessions, Resized(world, rules), PLAIN, tmp_path, rules=rules, progress=False
     )
     official = runs[rules.name]
     assert [turn.to_dict() for turn in result.turns] == [AnsweredTurn(**line).to_dict() for line in official]
     rows = official_rows(official, rules)
     turns = judge_turns(result.turns, Says(), rules=rules)
     np.testing.assert_equal(score(turns, rules).to_dict(), official_scores(rows, rules))
-    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(select_ego_rows(rows), rules))

@@ -88,7 +88,7 @@ def knows_even_ones(request: ChatRequest) -> str:
     return f"truth {number} 0" if number % 2 == 0 else "something else"
 
 
-def agent_of(presets: Path, *overrides: str) -> CragAgent:
+def make_agent(presets: Path, *overrides: str) -> CragAgent:
     models = ModelSet(
         Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(knows_even_ones)}
     )
@@ -104,7 +104,7 @@ class BrightWhereEven:
         return LoadedImage(Image.new("RGB", (64, 48), (shade, shade, shade)))
 
 
-def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
+def generate_answers(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
     folder.mkdir()
     listen = partial(agent.trace_to, None)
     dialogs = sessions([1] * 16)
@@ -112,7 +112,7 @@ def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
 
 
 def test_page_and_server_show_it(presets: Path) -> None:
-    [outcome] = Answerer(agent_of(presets)).answer([Question("question 0 of 2?", PHOTO)])
+    [outcome] = Answerer(make_agent(presets)).answer([Question("question 0 of 2?", PHOTO)])
     details = render_details(outcome, PHOTO)
     for phrase in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
         assert phrase in details
@@ -124,7 +124,7 @@ def test_page_and_server_show_it(presets: Path) -> None:
 
 def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     folder = presets / "run"
-    turns = answered(agent_of(presets), folder)
+    turns = generate_answers(make_agent(presets), folder)
     judged = judge_turns(turns, RuleJudge())
     assert [turn.correct for turn in judged] == [True, False] * 8
     write_outputs(folder, judged, {"judge": "rule"})
@@ -154,7 +154,7 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")
     assert Gate.load(presets / "gate.json").features == tuple(names)
 
-    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    again = generate_answers(make_agent(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
     assert [turn.agent_response for turn in again] == [
         f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
     ]
@@ -166,7 +166,7 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
     """A name without a dot is as good as any, once the stage declares it."""
     write_stage(presets, MODULE.replace("outside.", "").replace("lens=", "camera="))
     folder = presets / "run"
-    turns = answered(agent_of(presets), folder)
+    turns = generate_answers(make_agent(presets), folder)
     write_outputs(folder, judge_turns(turns, RuleJudge()), {"judge": "rule"})
     manifest = {"preset": str(presets / "own.toml"), "profile": "embedded", "dataset": "single-turn@v1/validation"}
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -174,7 +174,7 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
     assert calibrate.main(["--runs", str(folder), *options, "--folds", "3", "--repeats", "1"]) == 0
     gate = Gate.load(presets / "gate.json")
     assert {"sharpness", "blur"} <= {*gate.features}
-    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    again = generate_answers(make_agent(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
     assert [turn.agent_response for turn in again] == [
         f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
     ]
@@ -183,5 +183,5 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
 
 def test_a_signal_that_is_recorded_and_not_declared_is_told(presets: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_stage(presets, MODULE.replace("signals = (SHARPNESS, BLUR)", "signals = (SHARPNESS,)"))
-    answered(agent_of(presets), presets / "run")
+    generate_answers(make_agent(presets), presets / "run")
     assert caplog.text.count("records signals that it does not declare: outside.blur") == 1

@@ -17,7 +17,7 @@ from evaluation.records import QuestionTurn, Session
 from tests.evaluation.runs_of_scripts import run_it, scripted_world
 
 
-def sessions_of(kinds: Sequence[str]) -> list[Session]:
+def make_sessions(kinds: Sequence[str]) -> list[Session]:
     """A session of each kind, by its place."""
     return [
         Session(f"s{place}", (QuestionTurn("i", 0, "?", "", query_category=kind),), place)
@@ -27,7 +27,7 @@ def sessions_of(kinds: Sequence[str]) -> list[Session]:
 
 @given(st.lists(st.sampled_from("abcd"), max_size=30), st.integers(1, 30), st.integers(0, 5))
 def test_no_kind_has_two_more_than_another_that_has_sessions_left(kinds: list[str], size: int, seed: int) -> None:
-    sample = draw_balanced(sessions_of(kinds), size, seed).sessions
+    sample = draw_balanced(make_sessions(kinds), size, seed).sessions
     assert len(sample) == min(size, len(kinds)) == len({session.session_id for session in sample})
     sample_counts, there = Counter(session.turns[0].query_category for session in sample), Counter(kinds)
     open_kinds = [kind for kind in there if sample_counts[kind] < there[kind]]
@@ -35,7 +35,7 @@ def test_no_kind_has_two_more_than_another_that_has_sessions_left(kinds: list[st
 
 
 def test_the_seed_alone_decides_and_the_words_say_it() -> None:
-    sessions = [*sessions_of("aaaaaabbbc"), Session("skipped", ())]
+    sessions = [*make_sessions("aaaaaabbbc"), Session("skipped", ())]
     first = draw_balanced(sessions, 4, 0)
     assert draw_balanced(sessions, 4, 0) == first
     assert first.description.startswith("4 of 11 sessions, balanced by kind of question, seed 0: a ")

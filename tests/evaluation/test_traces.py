@@ -61,7 +61,7 @@ class RecordKeeper(ScriptedAgent):
         return answers
 
 
-def asked_run(agent: RecordKeeper, folder: Path, dialogs: Sequence[Session], *, resume: bool = False) -> Any:
+def run_agent(agent: RecordKeeper, folder: Path, dialogs: Sequence[Session], *, resume: bool = False) -> Any:
     generate_answers = partial(generate, agent, dialogs, OneColour(), PLAIN, folder, progress=False)
     return generate_answers(resume=resume, listen=agent.listen)
 
@@ -74,7 +74,7 @@ def same_question(count: int) -> list[Session]:
 
 
 def test_the_same_question_about_two_photos_has_the_record_of_its_own_call(tmp_path: Path) -> None:
-    asked_run(RecordKeeper(), tmp_path, same_question(3))
+    run_agent(RecordKeeper(), tmp_path, same_question(3))
     traces = read_traces(tmp_path / TRACE)
     assert {key: (record.answer, record.batch, record.turn) for key, record in traces.items()} == {
         ("s0", "s0t0"): ("call 1", 0, 0), ("s1", "s1t0"): ("call 1", 0, 1), ("s2", "s2t0"): ("call 2", 1, 0),
@@ -85,24 +85,24 @@ def test_the_same_question_about_two_photos_has_the_record_of_its_own_call(tmp_p
 
 def test_after_a_kill_the_later_record_of_a_turn_counts(tmp_path: Path) -> None:
     dialogs = same_question(3)
-    asked_run(RecordKeeper(), tmp_path, dialogs)
+    run_agent(RecordKeeper(), tmp_path, dialogs)
     answers = tmp_path / "response.jsonl"
     answers.write_text(answers.read_text().splitlines(keepends=True)[0])  # the others were lost, their records were not
     with (tmp_path / TRACE).open("a") as file:
         file.write('{"query": "torn')
     again = RecordKeeper()
     again.calls = [[]] * 6
-    asked_run(again, tmp_path, dialogs, resume=True)
+    run_agent(again, tmp_path, dialogs, resume=True)
     traces = read_traces(tmp_path / TRACE)
     assert [record.answer for record in traces.values()] == ["call 1", "call 7", "call 8"]
     assert len((tmp_path / TRACE).read_text().splitlines()) == 5  # without the torn one
-    asked_run(RecordKeeper(), tmp_path, dialogs)  # begun anew
+    run_agent(RecordKeeper(), tmp_path, dialogs)  # begun anew
     assert len((tmp_path / TRACE).read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("agent", [RecordKeeper(tells=False), RecordKeeper(lacks=1), RecordKeeper(lacks=2)])
 def test_an_agent_that_keeps_no_record_of_each_turn_has_none(tmp_path: Path, agent: RecordKeeper) -> None:
-    result = asked_run(agent, tmp_path, same_question(2))
+    result = run_agent(agent, tmp_path, same_question(2))
     assert [turn.agent_response for turn in result.turns] == ["answer to What is this?"] * 2
     assert read_traces(tmp_path / TRACE) == {}
     generate(ScriptedAgent(), same_question(2), OneColour(), PLAIN, tmp_path, progress=False)  # nothing to listen to
@@ -110,7 +110,7 @@ def test_an_agent_that_keeps_no_record_of_each_turn_has_none(tmp_path: Path, age
 
 
 def test_a_batch_that_failed_has_no_record_and_not_that_of_another(tmp_path: Path) -> None:
-    result = asked_run(RecordKeeper(fails_at=(2,)), tmp_path, same_question(6))
+    result = run_agent(RecordKeeper(fails_at=(2,)), tmp_path, same_question(6))
     assert result.errors == 2
     assert {key[0]: record.answer for key, record in read_traces(tmp_path / TRACE).items()} == {
         "s0": "call 1", "s1": "call 1", "s4": "call 3", "s5": "call 3",

@@ -96,7 +96,7 @@ def test_estimates_of_a_single_observation_decay_faster_and_other_sizes_keep_the
     assert after == {1: pytest.approx(0.8), 2: pytest.approx(0.8 ** (1 / 9)), 16: 1.0}
 
 
-def planned(estimates: Estimates, remaining: float, later: Sequence[Stage] = ()) -> Plan:
+def make_plan(estimates: Estimates, remaining: float, later: Sequence[Stage] = ()) -> Plan:
     return plan(Timed("ground"), later, estimates, 1, remaining=remaining, whole_call=10.0)
 
 
@@ -106,9 +106,9 @@ def test_a_stage_runs_whole_short_or_not_at_all() -> None:
     assert kept_for(later, Estimates(), 1, 4.0) == pytest.approx(
         1.6
     )  # of 4 s no more than 15% is kept for verification
-    assert planned(Estimates(), 4.0, later).mode == "whole"
-    assert planned(Estimates(), 3.5, later).mode == "short"
-    skipped = planned(Estimates(), 2.5, later)
+    assert make_plan(Estimates(), 4.0, later).mode == "whole"
+    assert make_plan(Estimates(), 3.5, later).mode == "short"
+    skipped = make_plan(Estimates(), 2.5, later)
     assert skipped.mode == "skipped"
     assert skipped.reason is not None and "2.50 s left" in skipped.reason
 
@@ -121,11 +121,11 @@ def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
 
 def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     search, answer = Timed("web_search"), Timed("answer", "answers")
-    assert planned(Estimates(), 4.0, [search, answer]).mode == "whole"
-    assert planned(Estimates(), 3.9, [search, answer]).mode == "short"  # each of them needs 1 s
+    assert make_plan(Estimates(), 4.0, [search, answer]).mode == "whole"
+    assert make_plan(Estimates(), 3.9, [search, answer]).mode == "short"  # each of them needs 1 s
     estimates = Estimates()
     estimates.observe("ground", 1, 0.2)
-    assert planned(estimates, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
+    assert make_plan(estimates, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
 
 
 def test_the_time_kept_for_the_answer_is_that_of_a_reduced_answer() -> None:
@@ -147,10 +147,10 @@ def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
 def test_measured_seconds_win_over_declared_seconds() -> None:
     estimates = Estimates()
     estimates.observe("ground", 1, 0.1)
-    assert planned(estimates, 0.5).mode == "whole"
+    assert make_plan(estimates, 0.5).mode == "whole"
     estimates = Estimates()
     estimates.observe("ground", 1, 6.0)
-    assert planned(estimates, 5.0).mode == "short"
+    assert make_plan(estimates, 5.0).mode == "short"
 
 
 def cut_short(turn: Turn) -> bool:
@@ -203,7 +203,7 @@ def test_a_stage_that_failed_says_something_of_the_method_and_is_not_cut_short()
         assert finished_turn.error == "broken: ValueError: 1.00 s left, needs 2.00 s"
 
 
-def ended(turn: Turn) -> tuple[str, str | None]:
+def get_ending(turn: Turn) -> tuple[str, str | None]:
     """How the only stage of a pipeline ended, and why so."""
     [record] = turn.records
     return record.status, record.cause
@@ -401,16 +401,16 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     pipeline = pipeline_with(limits, time.monotonic, Late())
     question_turn = Turn("a", Image.new("RGB", (8, 8)))
     [finished_turn] = pipeline.run([question_turn], Deadline(0.08))
-    assert ended(finished_turn) == ("hung", "time")
+    assert get_ending(finished_turn) == ("hung", "time")
     [again] = pipeline.run([turn("b")], Deadline(0.08))
-    assert ended(again) == ("skipped", "hanging")
+    assert get_ending(again) == ("skipped", "hanging")
     assert cut_short(finished_turn) and cut_short(again)
     release.set()
     [[thread]] = pipeline.hung.values()
     thread.join(5.0)
     assert finished_turn.answer != "late"
     [careful] = pipeline.run([turn("c")], Deadline(0.08))
-    assert ended(careful) == ("reduced", "time") and "would like" in str(
+    assert get_ending(careful) == ("reduced", "time") and "would like" in str(
         careful.records[0].reason
     )  # it took all of its time before
     [back] = pipeline.run([turn("d")])
@@ -472,11 +472,11 @@ def test_a_stage_that_hung_outside_of_engines_runs_again_in_the_next_call() -> N
     pipeline, ask, stage = reading_pipeline(plan.released, plan, seconds=10.0)
     try:
         hung = ask("bad page")
-        assert ended(hung) == ("hung", "time") and "in agents.search.gateway" in str(hung.records[0].reason)
+        assert get_ending(hung) == ("hung", "time") and "in agents.search.gateway" in str(hung.records[0].reason)
         good = ask("good page")
-        assert (good.answer, ended(good)) == ("read", ("ran", None))  # what a page took says nothing of the next
-        assert ended(ask("bad page")) == ("hung", "time")
-        assert ended(ask("good page")) == ("skipped", "hanging")  # twice: it is the stage
+        assert (good.answer, get_ending(good)) == ("read", ("ran", None))  # what a page took says nothing of the next
+        assert get_ending(ask("bad page")) == ("hung", "time")
+        assert get_ending(ask("good page")) == ("skipped", "hanging")  # twice: it is the stage
     finally:
         plan.released.set()
     threads = [thread for threads in pipeline.hung.values() for thread in threads]
@@ -491,7 +491,7 @@ def test_on_the_real_clock_it_runs_again_too() -> None:
     release = threading.Event()
     _, ask, _ = reading_pipeline(release, seconds=0.5)
     try:
-        assert ended(ask("bad page")) == ("hung", "time")
+        assert get_ending(ask("bad page")) == ("hung", "time")
         assert ask("good page").answer == "read"
     finally:
         release.set()

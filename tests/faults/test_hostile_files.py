@@ -37,7 +37,7 @@ from tests.support.scripted_clock import ScriptedClock
 from tests.support.scripted_parts import PICTURE, Search
 
 
-def asked(
+def ask(
     worker: SubprocessWorker, function: Callable[[bytes], bytes], data: bytes = b"x", seconds: float = 20.0
 ) -> bytes:
     return worker.run(f"{function.__module__}:{function.__name__}", data, seconds)
@@ -46,24 +46,24 @@ def asked(
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_the_process_lasts_until_it_has_to_be_killed() -> None:
     worker = SubprocessWorker()
-    assert asked(worker, doubled, b"ab" * 4_000_000) == b"ab" * 8_000_000
-    first = int(asked(worker, process))
+    assert ask(worker, doubled, b"ab" * 4_000_000) == b"ab" * 8_000_000
+    first = int(ask(worker, process))
     with pytest.raises(SubprocessError, match="SystemExit: out"):
-        asked(worker, failing, b"out")
+        ask(worker, failing, b"out")
     with pytest.raises(SubprocessError, match="MemoryError"):
-        asked(worker, greedy)
-    assert int(asked(worker, process)) == first
+        ask(worker, greedy)
+    assert int(ask(worker, process)) == first
     began = time.perf_counter()
     with pytest.raises(TimeoutError):
-        asked(worker, endless, seconds=0.1)
+        ask(worker, endless, seconds=0.1)
     assert time.perf_counter() - began < 20.0
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
-    second = int(asked(worker, process))
+    second = int(ask(worker, process))
     assert second != first
     with pytest.raises(SubprocessError, match="ended"):
-        asked(worker, dying)
-    third = int(asked(worker, process))
+        ask(worker, dying)
+    third = int(ask(worker, process))
     del worker
     with pytest.raises(ProcessLookupError):
         os.kill(third, 0)
@@ -72,14 +72,14 @@ def test_the_process_lasts_until_it_has_to_be_killed() -> None:
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_the_process_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
-    assert b"sk-secret" not in asked(SubprocessWorker(), environment)
+    assert b"sk-secret" not in ask(SubprocessWorker(), environment)
 
 
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_where_no_process_can_be_started_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(SubprocessError, match="no process can be started"):
-        asked(SubprocessWorker(), doubled)
+        ask(SubprocessWorker(), doubled)
     [text] = PageReader(SubprocessWorker(), safe=True)([LONG], NO_DEADLINE)
     assert text.text is not None and "metres" in text.text
     assert text.note is not None and "its beginning alone was read" in text.note

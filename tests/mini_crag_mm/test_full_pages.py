@@ -119,19 +119,21 @@ def test_the_cache_is_brought_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the indices and pages of a split, without other summaries."""
     cache = tmp_path_factory.mktemp("cache")
     assert prepare.main(["--split", "validation", "--background", "0", "--no-progress", "--cache", str(cache)]) == 0
     return cache
 
 
-def test_a_run_reads_full_pages_and_falls_back_to_snippets(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reads_full_pages_and_falls_back_to_snippets(
+    prepared_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(web_cache, "fetch", lambda *_, **__: pytest.fail("a page is fetched over HTTP"))
     pages = read_pages("validation")
     cached = next(page for page in pages if page["kind"] == "answer" and not is_missing(page["page_url"]))
     missing = next(page for page in pages if page["kind"] == "answer" and is_missing(page["page_url"]))
-    pipeline = RunConfig.read(profile="embedded", cache=prepared).pipeline(split="validation")
+    pipeline = RunConfig.read(profile="embedded", cache=prepared_cache).pipeline(split="validation")
     question_turn = turn("x", queries=(cached["page_name"], missing["page_name"]))
     parts = context(settings_from({"stages": ["finalise"]}), pipeline)
     run(WebSearch, [question_turn], parts)
@@ -144,8 +146,8 @@ def test_a_run_reads_full_pages_and_falls_back_to_snippets(prepared: Path, monke
     assert chunks[cached["page_url"]] > chunks[missing["page_url"]] > 0
 
 
-def test_the_table_counts_what_is_cached(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert full_pages.main(["--split", "validation", "--background", "0", "--cache", str(prepared)]) == 0
+def test_the_table_counts_what_is_cached(prepared_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert full_pages.main(["--split", "validation", "--background", "0", "--cache", str(prepared_cache)]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     (_, pages, _, cached, snippet, text), *_ = rows
     assert int(cached) < int(pages) and int(text.strip(" |").replace(",", "")) > 3 * int(snippet)

@@ -48,7 +48,7 @@ def save_data(folder: Path, split: str = "validation", *, prefix: str = "s", fli
     return write_dataset(folder, rows, REVISION, split)
 
 
-def knowing(request: ChatRequest) -> str:
+def answer_from_evidence(request: ChatRequest) -> str:
     """Right on years where the evidence has them, wrong on heights; with no evidence it refuses, on heights it guesses right."""
     text = request.messages[-1].content
     thing = next((name for name in THINGS if name in text), None)
@@ -72,7 +72,7 @@ ANSWERING = ("image_search", "evidence", "answer", "finalise")
 
 
 def recorded_agent(
-    say: Say = knowing,
+    say: Say = answer_from_evidence,
     stages: tuple[str, ...] = ANSWERING,
     *,
     doubles: bool = False,

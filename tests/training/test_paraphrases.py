@@ -18,7 +18,9 @@ from training.paraphrases import COUNTS
 from training.recipes import DataTable
 from training.sft import count_kinds, select_samples
 
-SAID = "1. It measures 330 metres.\n2. It measures 330 metres.\n3. It is 5 metres tall.\n4. 330 metres\n5. I don't know"
+REPLY = (
+    "1. It measures 330 metres.\n2. It measures 330 metres.\n3. It is 5 metres tall.\n4. 330 metres\n5. I don't know"
+)
 RIGHT = ["It measures 330 metres.", "330 metres"]
 
 
@@ -26,22 +28,22 @@ class Paraphraser:
     """The chat model of the test's profile."""
 
     name = "paraphraser"
-    asked: ClassVar[list[str]] = []
+    prompts: ClassVar[list[str]] = []
     batches = 100  # that it answers before it fails
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         if not Paraphraser.batches:
             raise ModelError("the server is gone")
         Paraphraser.batches -= 1
-        self.asked.extend(request.messages[-1].content for request in requests)
-        return [ChatReply(SAID, "stop") for _ in requests]
+        self.prompts.extend(request.messages[-1].content for request in requests)
+        return [ChatReply(REPLY, "stop") for _ in requests]
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    monkeypatch.setattr(Paraphraser, "asked", [])
+def prompts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setattr(Paraphraser, "prompts", [])
     monkeypatch.setattr(Paraphraser, "batches", 100)
-    yield Paraphraser.asked
+    yield Paraphraser.prompts
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def add(tmp_path: Path) -> Callable[..., int]:
     return lambda *flags: paraphrases.main([*places, "--eval-model", "rule", *flags])
 
 
-def added(folder: Path) -> list[Example]:
+def read_paraphrases(folder: Path) -> list[Example]:
     return [row for row in read_examples(folder / TRAIN) if row.prompt == PARAPHRASE]
 
 
@@ -63,7 +65,7 @@ def test_right_paraphrases_are_answers_to_the_requests_of_their_turn(tmp_path: P
     ]
     save_examples(tmp_path, rows, [example(2)])
     assert add() == 0
-    paraphrases = added(tmp_path)
+    paraphrases = read_paraphrases(tmp_path)
     assert [(row.session_id, row.reply) for row in paraphrases] == [
         ("s0", RIGHT[0]),
         ("s0", RIGHT[1]),
@@ -93,37 +95,38 @@ def test_sft_takes_them_as_answers_and_who_asks_each_question_once_does_not(
 
 
 def test_a_question_taught_as_refusal_gets_none_where_only_right_replies_do(
-    tmp_path: Path, add: Callable[..., int], asked: list[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str]
 ) -> None:
     save_examples(tmp_path, [example(0, "hallucination"), example(1)], [])
     assert add("--only-right") == 0
-    assert {row.session_id for row in added(tmp_path)} == {"s1"} and len(asked) == 1
+    assert {row.session_id for row in read_paraphrases(tmp_path)} == {"s1"} and len(prompts) == 1
 
 
 def test_each_ground_truth_is_asked_once_and_no_refusal_or_other_form(
-    tmp_path: Path, add: Callable[..., int], asked: list[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str]
 ) -> None:
     other = example(0, prompt="answer_without_evidence")
     rows = [example(0), Example(**{**vars(other), "messages": (Message("user", "Otherwise"),)}),
             example(1, "miss", truth="I don't know"), example(2, form="brief answer"), example(3, form="queries")]  # fmt: skip
     save_examples(tmp_path, rows, [])
     assert add("--paraphrases", "2") == 0
-    assert len(asked) == 1 and "2 different ways" in asked[0]
-    assert [row.messages for row in added(tmp_path)] == [rows[0].messages, rows[1].messages]  # the second one is wrong
+    assert len(prompts) == 1 and "2 different ways" in prompts[0]
+    # the second one is wrong
+    assert [row.messages for row in read_paraphrases(tmp_path)] == [rows[0].messages, rows[1].messages]
 
 
 def test_a_stopped_call_goes_on_and_one_given_again_changes_nothing(
-    tmp_path: Path, add: Callable[..., int], asked: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_examples(tmp_path, [example(number) for number in range(3)], [])
     before = (tmp_path / TRAIN).read_bytes()
     Paraphraser.batches = 1
     assert add() == 2 and "the server is gone" in capsys.readouterr().err
-    assert (tmp_path / TRAIN).read_bytes() == before and len(asked) == 2
+    assert (tmp_path / TRAIN).read_bytes() == before and len(prompts) == 2
     Paraphraser.batches = 100
-    assert add() == 0 and len(asked) == 3
+    assert add() == 0 and len(prompts) == 3
     once = (tmp_path / TRAIN).read_bytes()
-    assert add() == 0 and len(asked) == 3
+    assert add() == 0 and len(prompts) == 3
     assert (tmp_path / TRAIN).read_bytes() == once != before
 
 

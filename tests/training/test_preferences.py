@@ -17,7 +17,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem
 from evaluation.records import Verdict as Judgement
 from tests.agent.scripted import ScriptedChat
-from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import dpo, grpo
 from training.chat_examples import TrainingDataError, Verdict
 from training.collect import select_questions
@@ -39,7 +39,7 @@ RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 UNCLEAR = "It is 330 or 12 metres tall."
 
 
-def sampled(*replies: str) -> SampledReplies:
+def make_sampled_replies(*replies: str) -> SampledReplies:
     verdicts: dict[str, Verdict] = {
         RIGHT: "correct",
         WRONG: "hallucination",
@@ -60,7 +60,7 @@ def sampled(*replies: str) -> SampledReplies:
     ],
 )
 def test_right_over_refusal_over_wrong(replies: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
-    assert [(pair.chosen, pair.rejected) for pair in build_pairs(example(0), sampled(*replies))] == pairs
+    assert [(pair.chosen, pair.rejected) for pair in build_pairs(example(0), make_sampled_replies(*replies))] == pairs
 
 
 def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_a_strong_model_says_what_is_easy() -> None:
 def test_a_pair_is_the_served_prompt_with_both_replies(kind: str, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind))
     encoder = SampleEncoder(checkpoint)
-    (row,) = loaded(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
-    pairs = build_pairs(row, sampled(RIGHT, WRONG))
+    (row,) = save_and_load(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
+    pairs = build_pairs(row, make_sampled_replies(RIGHT, WRONG))
     inputs = PairCollator(pairs, encoder)([{"place": 1}])
     texts = [
         checkpoint.tokenizer.decode(ids[mask == 1], skip_special_tokens=True)
@@ -257,7 +257,7 @@ def test_what_a_trainer_does_not_take_is_told(
 ) -> None:
     model = SAVE["llama"](tmp_path / "llama")
     data = save_examples(tmp_path / "data", [example(n) for n in range(3)], [])
-    write_samples(tmp_path / "out" / dpo.SAMPLES, [sampled(RIGHT, WRONG)])
+    write_samples(tmp_path / "out" / dpo.SAMPLES, [make_sampled_replies(RIGHT, WRONG)])
     write_samples(tmp_path / "out" / f"held_out_{dpo.SAMPLES}", [])
     assert command.main(options(data, model, tmp_path / "out", **changes)) == 2
     assert message in (output := capsys.readouterr().err) and "use --set" in output
@@ -267,7 +267,7 @@ def test_what_a_trainer_does_not_take_is_told(
 def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind), dtype="float32")
     names = ("a", "b") if checkpoint.sees else ()
-    rows = loaded(tmp_path / "data", example(0, images=names[:1]), example(1, images=names[1:], query="Who?"))
+    rows = save_and_load(tmp_path / "data", example(0, images=names[:1]), example(1, images=names[1:], query="Who?"))
     config = GRPOConfig(
         output_dir=str(tmp_path / "out"),
         use_cpu=True,

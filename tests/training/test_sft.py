@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
-from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import merge, sft
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
@@ -71,7 +71,7 @@ def test_the_loss_is_on_the_reply_alone_and_the_prompt_is_the_served_one(
     encoder = SampleEncoder(checkpoint)
     images = ("a",) if checkpoint.sees else ()
     short, long = select_samples(
-        loaded(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
+        save_and_load(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
     )
     inputs = encoder.encode(SampleGroup((short, long)))
     for row, sample in enumerate((short, long)):
@@ -94,7 +94,7 @@ def test_a_batch_has_the_loss_of_its_rows(
         return
     encoder = SampleEncoder(checkpoint)
     names: list[tuple[str, ...]] = [("a",), ("b",)] if sighted else [(), ()]
-    rows = loaded(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
+    rows = save_and_load(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
     samples = select_samples(rows, DataTable())
     alone = [summed_loss(checkpoint, encoder.pad([sample])) for sample in samples]
     assert summed_loss(checkpoint, encoder.pad(samples)) == pytest.approx(sum(alone), rel=2e-4)
@@ -107,7 +107,9 @@ def test_packed_samples_do_not_see_each_other(kind: str, checkpoints: dict[str, 
     encoder = SampleEncoder(checkpoint)
     if not encoder.can_pack:
         return
-    samples = select_samples(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
+    samples = select_samples(
+        save_and_load(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable()
+    )
     alone = sum(summed_loss(checkpoint, encoder.pad([sample])) for sample in samples)
     packed = encoder.encode(SampleGroup(tuple(samples), packed=True))
     assert packed["input_ids"].shape[0] == 1
@@ -183,7 +185,7 @@ def test_training_lowers_the_held_out_loss_and_the_merged_weights_give_the_same(
     from peft import PeftModel
 
     base = load_checkpoint(checkpoints[kind], dtype="float32")
-    samples = select_samples(loaded(tmp_path / "more", example(30, images=images)), DataTable())
+    samples = select_samples(save_and_load(tmp_path / "more", example(30, images=images)), DataTable())
     before = logits(base, samples)
     adapted = PeftModel.from_pretrained(base.model, str(tmp_path / "out" / "adapter")).eval()
     expected = logits(base, samples)  # PEFT puts its layers into the model it is given
@@ -282,7 +284,7 @@ def test_what_is_missing_is_told(
 
 
 def test_samples_that_are_too_long_are_left_out(checkpoints: dict[str, Path], tmp_path: Path) -> None:
-    rows = loaded(tmp_path, example(0), example(1, query="How tall? " * 40))
+    rows = save_and_load(tmp_path, example(0), example(1, query="How tall? " * 40))
     recipe = load_recipe("smollm2", ["training.max_tokens=100"])
     groups, too_long = sft.prepare(
         select_samples(rows, DataTable()), SampleEncoder(load_checkpoint(checkpoints["llama"])), recipe

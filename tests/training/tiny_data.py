@@ -94,7 +94,7 @@ def save_examples(folder: Path, train: list[Example], held_out: list[Example]) -
     return folder
 
 
-def loaded(folder: Path, *examples: Example) -> list[Example]:
+def save_and_load(folder: Path, *examples: Example) -> list[Example]:
     """The examples as they come back from disk, with their pictures' folder."""
     save_examples(folder, list(examples), [])
     return read_examples(folder / TRAIN)
