@@ -135,20 +135,12 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
         assert phrase in report
     assert report.count('class="crops"') == 16
 
-    turn_table = Turns.from_decisions(read_decisions(folder, RuleJudge()))
+    table = Turns.from_decisions(read_decisions(folder, RuleJudge()))
     names = ["outside.blur", "outside.sharpness"]
-    assert [name for name in select_usable(turn_table) if "." in name] == names
-    assert "outside.blur" in turn_table.negative_signals and "outside.sharpness" not in turn_table.negative_signals
-    assert [signal_auroc(turn_table, name) for name in names] == [(1.0, 16)] * 2
-    fitted = fit(
-        turn_table.matrix(names),
-        turn_table.right,
-        turn_table.groups,
-        names,
-        3,
-        0,
-        negative_signals=turn_table.negative_signals,
-    )
+    assert [name for name in select_usable(table) if "." in name] == names
+    assert "outside.blur" in table.negative_signals and "outside.sharpness" not in table.negative_signals
+    assert [signal_auroc(table, name) for name in names] == [(1.0, 16)] * 2
+    fitted = fit(table.matrix(names), table.right, table.groups, names, 3, 0, negative_signals=table.negative_signals)
     blur, sharpness = fitted.model["regress"].coef_[0]
     assert blur < 0 < sharpness
     make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")
