@@ -155,7 +155,7 @@ def kit(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(kit: Path, own_python: Path) -> Iterator[Make]:
-    made: list[ForeignAgent] = []
+    agents: list[ForeignAgent] = []
 
     def start(
         attribute: str = "MyAgent",
@@ -168,11 +168,11 @@ def make(kit: Path, own_python: Path) -> Iterator[Make]:
     ) -> ForeignAgent:
         reference = attribute if ":" in attribute else f"agents.my_agent:{attribute}"
         place = ForeignAgentPlace(kit, reference, python, kit.parent / "agent.log", seconds, memory)
-        made.append(ForeignAgent(place, search=search, **options))
-        return made[-1]
+        agents.append(ForeignAgent(place, search=search, **options))
+        return agents[-1]
 
     yield start
-    for each in made:
+    for each in agents:
         each.close()
 
 

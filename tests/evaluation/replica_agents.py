@@ -61,11 +61,11 @@ def build(config: RunConfig, pipeline: Any, **options: Any) -> TellingAgent:
     agent.folder = config.cache
     if isinstance(pipeline, SharedSearch):
         with (config.cache / SEARCHED).open("a") as file:
-            file.write(f"{process_of(pipeline.actor)}\n")
+            file.write(f"{find_process(pipeline.actor)}\n")
     return agent
 
 
-def process_of(actor: Any) -> int:
+def find_process(actor: Any) -> int:
     """Return the process of an actor of Ray."""
     import ray
 
@@ -79,7 +79,7 @@ def _end_search(actor: Any, *, for_good: bool) -> None:
     if for_good:
         ray.kill(actor)
     else:
-        os.kill(process_of(actor), signal.SIGKILL)
+        os.kill(find_process(actor), signal.SIGKILL)
     with contextlib.suppress(ray.exceptions.RayActorError):
         while True:
             ray.get(actor.node.remote())

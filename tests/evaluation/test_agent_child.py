@@ -41,14 +41,14 @@ class Bytes:
         return self._file.write(block[: self._piece])
 
     @property
-    def written(self) -> bytes:
+    def content(self) -> bytes:
         return self._file.getvalue()
 
 
 def frame(header: Any, *blobs: bytes) -> bytes:
     out = Bytes(b"", 7)
     Channel(out).send(header, blobs)  # type: ignore[arg-type]  # what a channel uses of a socket
-    return out.written
+    return out.content
 
 
 def read(data: bytes, piece: int = 1 << 20) -> tuple[dict[str, Any], list[bytes]]:
@@ -70,7 +70,10 @@ def test_a_frame_that_is_cut_is_no_frame(header: dict[str, Any], blob: bytes, da
         read(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
-@given(st.binary(max_size=60) | st.builds(lambda said: struct.pack(">I", len(said)) + said, st.binary(max_size=60)))
+@given(
+    st.binary(max_size=60)
+    | st.builds(lambda payload: struct.pack(">I", len(payload)) + payload, st.binary(max_size=60))
+)
 def test_anything_else_is_refused(data: bytes) -> None:
     try:
         header, blobs = read(data)
@@ -80,12 +83,12 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "header",
     [b"[]", b"{}", b'{"blobs": 1}', b'{"blobs": [-1]}', b'{"blobs": [true]}', b'{"blobs": [99999999999]}', b"[" * 99_999, b"\xff"],
 )  # fmt: skip
-def test_malformed_headers_are_refused(said: bytes) -> None:
+def test_malformed_headers_are_refused(header: bytes) -> None:
     with pytest.raises(FrameError):
-        read(struct.pack(">I", len(said)) + said)
+        read(struct.pack(">I", len(header)) + header)
 
 
 def test_a_length_that_lies_takes_no_memory() -> None:
@@ -96,8 +99,8 @@ def test_a_length_that_lies_takes_no_memory() -> None:
 
 
 def test_values_of_numpy_become_plain_ones() -> None:
-    sent = {"score": np.float32(0.5), "many": np.arange(3), "path": Path("a")}
-    assert read(frame(sent))[0] == {"score": 0.5, "many": [0, 1, 2], "path": "a"}
+    header = {"score": np.float32(0.5), "many": np.arange(3), "path": Path("a")}
+    assert read(frame(header))[0] == {"score": 0.5, "many": [0, 1, 2], "path": "a"}
 
 
 @given(st.sampled_from(MODES), st.integers(1, 9), st.integers(1, 9), st.randoms(use_true_random=False))
@@ -108,8 +111,8 @@ def test_pictures_of_every_mode_arrive_to_the_last_bit(mode: str, width: int, he
     if mode == "P":
         picture.putpalette(chance.randbytes(768))
     blobs: list[bytes] = []
-    header, sent = read(frame(pack_picture(picture, blobs), *blobs))
-    again = unpack_picture(header, sent)
+    header, parts = read(frame(pack_picture(picture, blobs), *blobs))
+    again = unpack_picture(header, parts)
     assert (again.mode, again.size, again.tobytes()) == (picture.mode, picture.size, picture.tobytes())
     if mode in ("P", "RGB"):
         assert again.convert("RGBA").tobytes() == picture.convert("RGBA").tobytes()
@@ -120,9 +123,9 @@ def test_a_picture_keeps_its_orientation_and_transparency() -> None:
     photo.getexif()[0x0112] = 6
     file = io.BytesIO()
     photo.save(file, format="JPEG", exif=photo.getexif())
-    opened = Image.open(file)
-    opened.load()
-    for picture in (opened.copy(), opened):
+    image = Image.open(file)
+    image.load()
+    for picture in (image.copy(), image):
         blobs: list[bytes] = []
         described = pack_picture(picture, blobs)
         assert ImageOps.exif_transpose(unpack_picture(described, blobs)).size == (2, 4)

@@ -30,17 +30,17 @@ class World:
     def run(self, *more: str, agent: str = "agents.my_agent:MyAgent", out: str = "out") -> tuple[int, str]:
         console = Console(record=True, width=1000)
         places = ["--dataset", str(self.folder), "--cache", str(self.folder / "cache")]
-        chosen = ["--agent-root", str(self.root), "--agent-python", str(self.python), "--agent", agent]
+        agent_options = ["--agent-root", str(self.root), "--agent-python", str(self.python), "--agent", agent]
         fixed = ["--dataset-type", "multi-turn", "--eval-model", "rule", "--no_progress", "--no-report"]
-        status = command.main([*fixed, *places, *chosen, "--output-dir", str(self.folder / out), *more], console)
+        status = command.main([*fixed, *places, *agent_options, "--output-dir", str(self.folder / out), *more], console)
         return status, console.export_text()
 
     def lines(self, name: str = "response.jsonl", out: str = "out") -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / out / name).read_text().splitlines()]
 
-    def noted(self, out: str = "out") -> dict[str, Any]:
-        noted: dict[str, Any] = json.loads((self.folder / out / "run.json").read_text())
-        return noted
+    def read_manifest(self, out: str = "out") -> dict[str, Any]:
+        manifest: dict[str, Any] = json.loads((self.folder / out / "run.json").read_text())
+        return manifest
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def world(tmp_path: Path, kit: Path, own_python: Path, monkeypatch: pytest.Monke
 
 
 def test_a_fork_is_evaluated_by_one_command(world: World) -> None:
-    status, said = world.run()
-    assert status == 0 and "agent agents.my_agent:MyAgent is built as the organiser builds it" in said
+    status, output = world.run()
+    assert status == 0 and "agent agents.my_agent:MyAgent is built as the organiser builds it" in output
     answers = {line["interaction_id"]: line["agent_response"] for line in world.lines()}
     assert answers["a-0"] == "What is number 0? (64, 48)  the fork's own base"
     assert answers["a-1"].startswith("What is number 1? (64, 48) What is number 0?|What is number 0? (64, 48)")
-    noted = world.noted()
-    assert (noted["agent"], noted["agent_root"]) == ("agents.my_agent:MyAgent", str(world.root))
-    assert noted["agent_python"] == str(world.python) and "agent_commit" not in noted
+    manifest = world.read_manifest()
+    assert (manifest["agent"], manifest["agent_root"]) == ("agents.my_agent:MyAgent", str(world.root))
+    assert manifest["agent_python"] == str(world.python) and "agent_commit" not in manifest
     assert (world.folder / "out" / "agent.log").read_text().splitlines()[1] == "built"
     world.run(agent="agents.user_config:UserAgent", out="same")
     runs = [str(world.folder / name) for name in ("out", "same")]
@@ -72,18 +72,18 @@ def test_a_fork_is_evaluated_by_one_command(world: World) -> None:
 
 def test_the_commit_of_a_fork_is_noted_and_another_one_is_not_resumed(world: World) -> None:
     def git(*arguments: str) -> None:
-        who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *who, *arguments], cwd=world.root, check=True, capture_output=True)
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *arguments], cwd=world.root, check=True, capture_output=True)
 
     git("init", "-q")
     git("add", ".")
     git("commit", "-q", "-m", "first")
     assert world.run("--mode", "generate")[0] == 0
-    first = world.noted()["agent_commit"]
+    first = world.read_manifest()["agent_commit"]
     assert first and not first.endswith("-dirty")
     (world.root / "agents" / "helpers.py").write_text("changed = True\n")
-    status, said = world.run("--mode", "generate", "--resume")
-    assert status == 2 and f"agent_commit: {first} then, {first}-dirty now" in said
+    status, output = world.run("--mode", "generate", "--resume")
+    assert status == 2 and f"agent_commit: {first} then, {first}-dirty now" in output
 
 
 def test_a_crash_and_a_hang_are_errors_of_the_agent_and_are_asked_again(world: World) -> None:
@@ -105,8 +105,8 @@ def test_a_crash_and_a_hang_are_errors_of_the_agent_and_are_asked_again(world: W
     agent = "agents.failing:Failing"
     assert world.run(agent=agent, out="whole")[0] == 0
     (world.root / "fails").write_text("hang crash none")
-    status, said = world.run("--agent-seconds", "1", "--max-failures", "0", agent=agent)
-    assert status == 1 and "6 of 6 turns are errors" in said and "the agent failed: 6" in said
+    status, output = world.run("--agent-seconds", "1", "--max-failures", "0", agent=agent)
+    assert status == 1 and "6 of 6 turns are errors" in output and "the agent failed: 6" in output
     assert {line["error_cause"] for line in world.lines()} == {"agent"}
     assert {line["agent_response"] for line in world.lines()} == {I_DONT_KNOW}
     errors = {line["interaction_id"]: line["error"] for line in world.lines("run_log.jsonl")}
@@ -126,8 +126,8 @@ def test_a_wrong_number_of_answers_ends_the_run_as_it_does_for_our_own_agents(wo
         "class Short(MyAgent):\n"
         "    def batch_generate_response(self, queries, images, message_histories): return ['one too many'] * 9\n"
     )
-    status, said = world.run("--max-failures", "2", agent="agents.short:Short")
-    assert status == 2 and "the agent returned 9 answers for 2 questions" in said
+    status, output = world.run("--max-failures", "2", agent="agents.short:Short")
+    assert status == 2 and "the agent returned 9 answers for 2 questions" in output
 
 
 def test_the_research_release_is_called_in_its_way(world: World) -> None:
@@ -137,9 +137,9 @@ def test_the_research_release_is_called_in_its_way(world: World) -> None:
     assert world.run(*more, "--model-name", "org/Echo", agent=agent)[0] == 0
     assert world.lines()[0]["agent_response"].startswith("org/Echo True ")
     assert world.lines()[0]["agent_response"].endswith(" animal")
-    assert world.noted()["model_name"] == "org/Echo"
-    status, said = world.run(*more, "--model-name", "org/Echo-2", "--resume", agent=agent)
-    assert status == 2 and "model_name: org/Echo then, org/Echo-2 now" in said
+    assert world.read_manifest()["model_name"] == "org/Echo"
+    status, output = world.run(*more, "--model-name", "org/Echo-2", "--resume", agent=agent)
+    assert status == 2 and "model_name: org/Echo then, org/Echo-2 now" in output
 
 
 def test_variables_of_a_fork_are_no_settings_of_ours(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_full_pages_are_those_of_our_caches(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent-root", "gone"], "is no folder; name the repository that agents.my_agent:MyAgent belongs to"),
         (["--agent", "mine"], "there is no agent 'mine'; or write package.module:ClassName"),
@@ -183,15 +183,15 @@ def test_full_pages_are_those_of_our_caches(world: World) -> None:
         (["--model-name", "x"], "--model-name cannot change agent"),
     ],
 )
-def test_slips_are_told_in_one_line(world: World, arguments: list[str], said: str) -> None:
+def test_slips_are_told_in_one_line(world: World, arguments: list[str], message: str) -> None:
     status, printed = world.run(*arguments, agent="agents.my_agent:MyAgent")
     assert status == 2
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent-python", "python"], "--agent-python, --agent-seconds and --agent-memory go with --agent-root"),
         (["--agent-root", ".", "--replicas", "2"], "--agent-root takes one agent, no --replicas"),
@@ -203,8 +203,8 @@ def test_slips_are_told_in_one_line(world: World, arguments: list[str], said: st
     ],
 )
 def test_options_that_do_not_fit_are_refused(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         RunOptions.parse(arguments)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

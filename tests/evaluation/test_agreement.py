@@ -16,37 +16,39 @@ from evaluation.studies.agreement import measure_agreement, read_labels, select_
 from tests.evaluation.worlds import judged
 
 
-def said(verdicts: str) -> dict[Key, bool]:
+def make_verdicts(verdicts: str) -> dict[Key, bool]:
     """Make verdicts on sessions of one turn; a dash: none."""
     return {(f"s{n}", "i"): verdict == "r" for n, verdict in enumerate(verdicts) if verdict != "-"}
 
 
 def test_kappa_by_hand() -> None:
     # 20 both right, 5 right by the first alone, 10 by the second alone, 15 both wrong: the textbook's 0.4
-    found = measure_agreement("a", "b", said("r" * 25 + "w" * 25), said("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15))
-    assert found is not None
-    assert (found.turns, found.share, found.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
-    assert found.confusion == ((15, 10), (5, 20))
-    assert found.interval is not None and -0.05 < found.interval[0] < 0.4 < found.interval[1] < 0.75
+    agreement = measure_agreement(
+        "a", "b", make_verdicts("r" * 25 + "w" * 25), make_verdicts("r" * 20 + "w" * 5 + "r" * 10 + "w" * 15)
+    )
+    assert agreement is not None
+    assert (agreement.turns, agreement.share, agreement.kappa) == (50, pytest.approx(0.7), pytest.approx(0.4))
+    assert agreement.confusion == ((15, 10), (5, 20))
+    assert agreement.interval is not None and -0.05 < agreement.interval[0] < 0.4 < agreement.interval[1] < 0.75
 
 
 def test_only_turns_that_both_decided_count() -> None:
-    found = measure_agreement("a", "b", said("rrw-"), said("r-ww"))
-    assert found is not None and (found.turns, found.share, found.kappa) == (2, 1.0, pytest.approx(1.0))
-    assert measure_agreement("a", "b", said("r-"), said("-r")) is None
+    agreement = measure_agreement("a", "b", make_verdicts("rrw-"), make_verdicts("r-ww"))
+    assert agreement is not None and (agreement.turns, agreement.share, agreement.kappa) == (2, 1.0, pytest.approx(1.0))
+    assert measure_agreement("a", "b", make_verdicts("r-"), make_verdicts("-r")) is None
 
 
 def test_raters_who_never_vary_have_no_kappa() -> None:
-    found = measure_agreement("a", "b", said("rrr"), said("rrr"))
-    assert found is not None and (found.share, found.kappa, found.interval) == (1.0, None, None)
-    one_varies = measure_agreement("a", "b", said("rrr"), said("rrw"))
+    agreement = measure_agreement("a", "b", make_verdicts("rrr"), make_verdicts("rrr"))
+    assert agreement is not None and (agreement.share, agreement.kappa, agreement.interval) == (1.0, None, None)
+    one_varies = measure_agreement("a", "b", make_verdicts("rrr"), make_verdicts("rrw"))
     assert one_varies is not None and one_varies.kappa == pytest.approx(0.0)
 
 
 def test_turns_of_a_dialog_are_one_observation() -> None:
     first = {("s", str(n)): n % 2 == 0 for n in range(10)}
-    found = measure_agreement("a", "b", first, first | {("s", "0"): False})
-    assert found is not None and found.interval is None
+    agreement = measure_agreement("a", "b", first, first | {("s", "0"): False})
+    assert agreement is not None and agreement.interval is None
 
 
 def test_misses_exact_answers_and_failures_are_not_decided() -> None:
@@ -56,7 +58,7 @@ def test_misses_exact_answers_and_failures_are_not_decided() -> None:
     assert select_judged(turns) == {("s", "s-0"): True, ("s", "s-1"): False}
 
 
-def turns_of(*keys: Key) -> list[AnsweredTurn]:
+def make_turns(*keys: Key) -> list[AnsweredTurn]:
     base = judged("h")[0].turn
     return [replace(base, session_id=session, interaction_id=turn, agent_response="330 m") for session, turn in keys]
 
@@ -71,7 +73,7 @@ def turns_of(*keys: Key) -> list[AnsweredTurn]:
 )
 def test_labels_by_hand_are_read(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    turns = turns_of(("s", "a"), ("s", "b"), ("s", "c"))
+    turns = make_turns(("s", "a"), ("s", "b"), ("s", "c"))
     assert read_labels(tmp_path / name, turns) == {("s", "a"): True, ("s", "b"): False}
 
 
@@ -90,7 +92,7 @@ def test_a_session_is_needed_only_where_interactions_repeat(
     tmp_path: Path, name: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / name).write_text(text)
-    turns = turns_of(("1", "a"), ("2", "a"), ("3", "b"), ("3", "c"))
+    turns = make_turns(("1", "a"), ("2", "a"), ("3", "b"), ("3", "c"))
     assert read_labels(tmp_path / name, turns) == {
         ("1", "a"): True, ("2", "a"): False, ("3", "b"): True, ("3", "c"): False
     }  # fmt: skip
@@ -114,14 +116,14 @@ def test_a_session_is_needed_only_where_interactions_repeat(
 def test_bad_labels_are_told(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(EvaluationError, match=message):
-        read_labels(tmp_path / "labels.csv", turns_of(("s", "a"), ("t", "a")))
+        read_labels(tmp_path / "labels.csv", make_turns(("s", "a"), ("t", "a")))
 
 
 @pytest.mark.parametrize("bad", ['{"interaction_id": "a", "label": null}', '{"interaction_id": "a"}'])
 def test_a_line_without_a_label_is_told(tmp_path: Path, bad: str) -> None:
     (tmp_path / "labels.jsonl").write_text(bad + '\n{"interaction_id": "b", "label": "right"}\n')
     with pytest.raises(EvaluationError, match="label 1: 'nan' is neither"):
-        read_labels(tmp_path / "labels.jsonl", turns_of(("s", "a"), ("s", "b")))
+        read_labels(tmp_path / "labels.jsonl", make_turns(("s", "a"), ("s", "b")))
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
@@ -131,7 +133,7 @@ def test_a_broken_line_of_labels_is_named(tmp_path: Path, ending: str) -> None:
         '{"interaction_id": "a", "label": 1}\n\n{"interaction_id": "b", "lab' + ending
     )
     with pytest.raises(EvaluationError, match=r"labels\.jsonl, line 3: not JSON"):
-        read_labels(tmp_path / "labels.jsonl", turns_of(("s", "a"), ("s", "b")))
+        read_labels(tmp_path / "labels.jsonl", make_turns(("s", "a"), ("s", "b")))
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
@@ -179,6 +181,6 @@ def test_the_rule_a_runs_table_and_a_person_are_compared(tmp_path: Path) -> None
 )
 def test_slips_are_told(tmp_path: Path, arguments: list[str], message: str) -> None:
     saved = tmp_path / "a.jsonl"
-    saved.write_text(json.dumps(turns_of(("s", "a"))[0].to_dict()) + "\n")
+    saved.write_text(json.dumps(make_turns(("s", "a"))[0].to_dict()) + "\n")
     status, printed = run(tmp_path, str(saved), *arguments)
     assert status == 2 and message in printed

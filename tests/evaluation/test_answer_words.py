@@ -111,21 +111,23 @@ def test_modalities_by_where_the_answer_is_found(source: str | None, single: boo
 def test_means_by_modality() -> None:
     turns = [
         replace(
-            turn, turn=replace(turn.turn, agent_response=said, ground_truth="red tower"), facts=TurnFacts(source=source)
+            turn,
+            turn=replace(turn.turn, agent_response=response, ground_truth="red tower"),
+            facts=TurnFacts(source=source),
         )
-        for turn, said, source in zip(
+        for turn, response, source in zip(
             judged("chmh"),
             ["red tower", "tower", "I don't know", "red"],
             ["kg", "both", "both", "nowhere"],
             strict=True,
         )
     ]
-    found = average_by_modality([measure(turn, ["red"] if turn is turns[3] else []) for turn in turns])
-    assert [found[name].turns for name in ("single", "multi", "overall")] == [1, 2, 4]
-    assert found["single"].em == 1.0 and found["single"].f1 == 1.0
-    assert found["multi"].em == 0.0 and found["multi"].f1 == pytest.approx((2 / 3 + 0) / 2)
-    assert found["overall"].em == pytest.approx(2 / 4)  # the accept form makes the last one right
-    assert found["overall"].overlap == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)  # against the ground truth alone
+    means = average_by_modality([measure(turn, ["red"] if turn is turns[3] else []) for turn in turns])
+    assert [means[name].turns for name in ("single", "multi", "overall")] == [1, 2, 4]
+    assert means["single"].em == 1.0 and means["single"].f1 == 1.0
+    assert means["multi"].em == 0.0 and means["multi"].f1 == pytest.approx((2 / 3 + 0) / 2)
+    assert means["overall"].em == pytest.approx(2 / 4)  # the accept form makes the last one right
+    assert means["overall"].overlap == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)  # against the ground truth alone
     assert average_by_modality([])["single"].f1 is None
 
 
@@ -134,9 +136,9 @@ def _run(tmp_path: Path, *arguments: str) -> tuple[int, str, Any]:
         out, cache = ["--out", str(tmp_path / "out")], ["--no-progress", "--cache", str(tmp_path / "cache")]
         status = answer_metrics.main([*arguments, *out, *cache], Console(file=file, width=160))
         file.seek(0)
-        said = file.read()
-    made = tmp_path / "out" / "answer_metrics.json"
-    return status, said, json.loads(made.read_text()) if made.is_file() else None
+        output = file.read()
+    path = tmp_path / "out" / "answer_metrics.json"
+    return status, output, json.loads(path.read_text()) if path.is_file() else None
 
 
 def test_a_run_is_measured_with_the_verdicts_facts_and_short_answers_that_it_has(tmp_path: Path) -> None:
@@ -151,18 +153,18 @@ def test_a_run_is_measured_with_the_verdicts_facts_and_short_answers_that_it_has
     ]
     write_outputs(run, turns, {"judge": "a person"})
     (run / "response.jsonl").write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in turns))
-    status, said, found = _run(tmp_path, str(run))
-    assert status == 0 and "judged by a person" in said and "F1 and EM by modality" in said
-    (entry,) = found["entries"]
+    status, output, metrics = _run(tmp_path, str(run))
+    assert status == 0 and "judged by a person" in output and "F1 and EM by modality" in output
+    (entry,) = metrics["entries"]
     assert entry["accuracy"] == 0.5 and entry["overall"]["em"] == 0.0 and entry["single"]["turns"] == 2
 
     interaction = turns[0].turn.interaction_id
     data = write_dataset(tmp_path / "data", [row("s", 2, "v0.1.2", picture(), None)], "v0.1.2")
     (data / "accept.json").write_text(json.dumps({interaction: ["short"]}))
-    _, _, found = _run(tmp_path, str(run), "--dataset", str(data))
-    assert found["entries"][0]["overall"]["em"] == 0.5
+    _, _, metrics = _run(tmp_path, str(run), "--dataset", str(data))
+    assert metrics["entries"][0]["overall"]["em"] == 0.5
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    status, said, _ = _run(tmp_path, str(tmp_path / "nothing"))
-    assert status == 2 and "error:" in said and "nothing" in said
+    status, output, _ = _run(tmp_path, str(tmp_path / "nothing"))
+    assert status == 2 and "error:" in output and "nothing" in output

@@ -63,8 +63,8 @@ def test_every_turn_is_answered_once_in_the_order_of_its_dialog(
             work.mark_answered(number)
             answered += [(number, slot) for slot in batch]
     assert work.is_finished
-    asked = [slot for _, slot in answered]
-    assert Counter(asked) == Counter(slot for batch in schedule(turns, size) for slot in batch)
+    slots = [slot for _, slot in answered]
+    assert Counter(slots) == Counter(slot for batch in schedule(turns, size) for slot in batch)
     for session in range(len(turns)):
         own = [(number, slot.turn) for number, slot in answered if slot.session == session]
         assert [turn for _, turn in own] == list(range(turns[session]))
@@ -74,11 +74,11 @@ def test_every_turn_is_answered_once_in_the_order_of_its_dialog(
 def test_without_ray_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     write_dataset(tmp_path, [row("a", 1, "v0.1.2", picture(), None)], "v0.1.2")
-    told = io.StringIO()
+    output = io.StringIO()
     places = ["--dataset", str(tmp_path), "--cache", str(tmp_path), "--output-dir", str(tmp_path / "out")]
-    asked = ["--replicas", "2", "--dataset-type", "multi-turn", "--preset", "vlm_only", "--eval-model", "rule"]
-    assert main([*asked, *places], Console(file=told, width=200)) == 2
-    assert "--replicas takes Ray: pip install -r requirements/scale.txt" in told.getvalue()
+    options = ["--replicas", "2", "--dataset-type", "multi-turn", "--preset", "vlm_only", "--eval-model", "rule"]
+    assert main([*options, *places], Console(file=output, width=200)) == 2
+    assert "--replicas takes Ray: pip install -r requirements/scale.txt" in output.getvalue()
 
 
 def test_an_address_without_replicas_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

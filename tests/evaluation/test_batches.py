@@ -12,9 +12,9 @@ SIZES = st.integers(1, 16)
 
 @given(COUNTS, SIZES)
 def test_every_turn_is_asked_once(counts: list[int], size: int) -> None:
-    asked = [slot for batch in schedule(counts, size) for slot in batch]
-    wanted = [Slot(session, turn) for session, count in enumerate(counts) for turn in range(count)]
-    assert sorted(asked, key=lambda slot: (slot.session, slot.turn)) == wanted
+    slots = [slot for batch in schedule(counts, size) for slot in batch]
+    expected = [Slot(session, turn) for session, count in enumerate(counts) for turn in range(count)]
+    assert sorted(slots, key=lambda slot: (slot.session, slot.turn)) == expected
 
 
 @given(COUNTS, SIZES)
@@ -28,12 +28,12 @@ def test_a_turn_comes_in_a_later_batch_than_the_one_before(counts: list[int], si
 @given(COUNTS, SIZES)
 def test_batches_are_as_full_as_open_dialogs_allow(counts: list[int], size: int) -> None:
     batches = schedule(counts, size)
-    left = dict(enumerate(counts))
+    remaining = dict(enumerate(counts))
     for batch in batches:
         assert 1 <= len(batch) <= size
-        assert len(batch) == min(size, sum(count > 0 for count in left.values()))
+        assert len(batch) == min(size, sum(count > 0 for count in remaining.values()))
         for slot in batch:
-            left[slot.session] -= 1
+            remaining[slot.session] -= 1
 
 
 def test_dialogs_are_interleaved() -> None:

@@ -40,34 +40,34 @@ def by_hand(checkpoint: Path, answer: str, reference: str, question: str) -> flo
 
 
 def test_probabilities_are_those_of_the_published_layout_in_any_batch(checkpoint: Path) -> None:
-    asked = [
+    triples = [
         (ANSWER, TRUTH, QUESTION),
         ("a tower of iron stands in paris", "tree", "how tall?"),
         (ANSWER, TRUTH, QUESTION),
         ("", "cat", ""),
     ]
-    found = BemJudge(str(checkpoint)).probabilities(asked)
-    assert found == pytest.approx([by_hand(checkpoint, *each) for each in asked], abs=1e-5)
-    assert len({round(value, 4) for value in found}) == 3
+    probabilities = BemJudge(str(checkpoint)).probabilities(triples)
+    assert probabilities == pytest.approx([by_hand(checkpoint, *each) for each in triples], abs=1e-5)
+    assert len({round(value, 4) for value in probabilities}) == 3
 
 
 def test_a_separator_in_an_answer_opens_no_segment(checkpoint: Path) -> None:
     judge = BemJudge(str(checkpoint))
-    written, plain = judge.probabilities([("red [SEP] car", TRUTH, QUESTION), ("red   car", TRUTH, QUESTION)])
-    assert written == pytest.approx(plain)
+    with_separator, plain = judge.probabilities([("red [SEP] car", TRUTH, QUESTION), ("red   car", TRUTH, QUESTION)])
+    assert with_separator == pytest.approx(plain)
 
 
 def test_the_best_of_truth_and_short_answers_decides(checkpoint: Path, tmp_path: Path) -> None:
     references = ["cat", "dog", "tower of iron", "tree", "blue", "metres", "paris", "car", "in", "how tall"]
-    asked = [(ANSWER, reference, QUESTION) for reference in references]
+    triples = [(ANSWER, reference, QUESTION) for reference in references]
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint)
-    middle = torch.tensor(BemJudge(str(checkpoint)).probabilities(asked)).logit().mean()
+    middle = torch.tensor(BemJudge(str(checkpoint)).probabilities(triples)).logit().mean()
     with torch.no_grad():
         model.classifier.bias[1] -= middle  # so that it says both yes and no
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(checkpoint).save_pretrained(tmp_path)
     judge = BemJudge(str(tmp_path))
-    chances = judge.probabilities(asked)
+    chances = judge.probabilities(triples)
     assert max(chances) >= CUT > min(chances)
     likely, unlikely = references[chances.index(max(chances))], references[chances.index(min(chances))]
     item = JudgeItem(QUESTION, unlikely, ANSWER)
@@ -84,9 +84,9 @@ def test_all_answers_go_through_in_batches(checkpoint: Path, monkeypatch: pytest
     one = judge.judge_batch
     monkeypatch.setattr(judge, "judge_batch", lambda items: sizes.append(len(items)) or one(items))
     turns = [turn.turn for number in range(40) for turn in judged("h", f"s{number}")]
-    found = judge_turns(turns, judge)
+    judged_turns = judge_turns(turns, judge)
     assert sizes == [32, 8]
-    assert len({turn.correct for turn in found}) == 1 and "P(equivalent)" in found[0].reason
+    assert len({turn.correct for turn in judged_turns}) == 1 and "P(equivalent)" in judged_turns[0].reason
 
 
 def test_it_judges_saved_answers_of_a_command(checkpoint: Path, tmp_path: Path) -> None:

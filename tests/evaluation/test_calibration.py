@@ -68,8 +68,8 @@ def decision(
     egocentric: bool = False,
     **signals: float,
 ) -> Decision:
-    known = {name: Signal(value, name in NEGATIVE) for name, value in signals.items()}
-    return Decision(session, points, gate_decides, known, direct, egocentric)
+    named_signals = {name: Signal(value, name in NEGATIVE) for name, value in signals.items()}
+    return Decision(session, points, gate_decides, named_signals, direct, egocentric)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -124,8 +124,8 @@ def test_held_out_figures_of_noise_promise_nothing() -> None:
     honest = cross_validate(turns, names, repeats=2)
     assert honest.auroc < 0.65
     fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    said = fitted.model.predict_proba(turns.matrix(names))[:, 1]
-    assert honest.at_fitted.mean() < turns.score(said >= choose_threshold(said, turns.points)).mean()
+    probabilities = fitted.model.predict_proba(turns.matrix(names))[:, 1]
+    assert honest.at_fitted.mean() < turns.score(probabilities >= choose_threshold(probabilities, turns.points)).mean()
 
 
 def test_the_written_gate_says_what_was_fitted_with_gaps_too() -> None:
@@ -166,10 +166,10 @@ def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ
     honest = cross_validate(turns, ["p_yes"], repeats=1)
     assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
     gate = make_gate(fitted, ["p_yes"], fitted.thresholds[1], {}, fitted.thresholds[0])
-    given = apply_gate(turns, gate)
+    is_given = apply_gate(turns, gate)
     p_yes = turns.signals["p_yes"]
-    assert not given[turns.egocentric & (p_yes < 0.5)].any()
-    assert given[~turns.egocentric & (p_yes > 0.5)].all()
+    assert not is_given[turns.egocentric & (p_yes < 0.5)].any()
+    assert is_given[~turns.egocentric & (p_yes > 0.5)].all()
 
 
 def test_a_division_that_tells_nothing_gains_nothing() -> None:
@@ -202,9 +202,9 @@ def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
     )
     with pytest.raises(
         EvaluationError, match=r"for 5 folds in 5 or more; here in . and . of 2; take a larger run"
-    ) as told:
+    ) as failure:
         cross_validate(turns, ["p_yes"])
-    assert ("about 10 sessions" in str(told.value)) == (len({*points}) == 2)
+    assert ("about 10 sessions" in str(failure.value)) == (len({*points}) == 2)
 
 
 @pytest.mark.parametrize(("sessions", "wrong"), [(4, 2), (5, 2), (10, 2), (10, 1)])
@@ -237,8 +237,8 @@ def test_a_signal_that_is_constant_in_most_parts_makes_a_gate_of_numbers() -> No
 
 def test_truthfulness_resamples_sessions() -> None:
     turns = Turns.from_decisions([decision(1, "a"), decision(1, "a"), decision(-1, "b"), decision(-1, "b")])
-    found = measure_truthfulness(turns, turns.points)
-    assert (found.mean, found.low, found.high) == (0.0, -1.0, 1.0)
+    truthfulness = measure_truthfulness(turns, turns.points)
+    assert (truthfulness.mean, truthfulness.low, truthfulness.high) == (0.0, -1.0, 1.0)
 
 
 def test_risk_and_coverage() -> None:
@@ -282,8 +282,8 @@ def test_algorithm1_asks_for_the_confidence_that_earns_most() -> None:
     grounded = [_checked(-1, 0.5), _checked(1, 0.7), _checked(1, 0.9), _checked(1, 0.9), _checked(-1, 0.9)]
     inconsistent = [_checked(1, 0.2, agreement=0.0)] * 9
     prior = [_checked(-1, 0.9, no_evidence=1.0)]
-    found = fit_algorithm1_confidences(Turns.from_decisions([*grounded, *inconsistent, *prior]))
-    assert found == {"finalise.algorithm1.low": 0.7, "finalise.algorithm1.high": 1.0}
+    confidences = fit_algorithm1_confidences(Turns.from_decisions([*grounded, *inconsistent, *prior]))
+    assert confidences == {"finalise.algorithm1.low": 0.7, "finalise.algorithm1.high": 1.0}
     sure = [_checked(1, 0.3, no_evidence=1.0)]
     assert fit_algorithm1_confidences(Turns.from_decisions([*grounded, *sure]))["finalise.algorithm1.high"] == 0.7
     alone = [_checked(points, sure, no_evidence=1.0) for points, sure in ((-1, 0.5), (1, 0.7), (1, 0.9))]  # 1, 2, 1
@@ -340,17 +340,22 @@ def _write_run(
         first = replace(
             first, turn=replace(first.turn, query=f"first {number}?", agent_response="truth", ground_truth="truth")
         )
-        held = replace(second.turn, query=f"second {number}?", agent_response="I don't know", ground_truth="blue whale")
-        for position, (found, candidate, p_yes) in enumerate(
-            [(first, "truth", 0.8), (replace(second, turn=held), "a red fox" if number else "the blue whale", 0.3)]
+        abstention = replace(
+            second.turn, query=f"second {number}?", agent_response="I don't know", ground_truth="blue whale"
+        )
+        for position, (judged_turn, candidate, p_yes) in enumerate(
+            [
+                (first, "truth", 0.8),
+                (replace(second, turn=abstention), "a red fox" if number else "the blue whale", 0.3),
+            ]
         ):
-            turns.append(found)
+            turns.append(judged_turn)
             signals = {"p_yes": Signal(p_yes + number / 1000), "evidence_score": Signal(number % 3), **more}
-            decision = Told(candidate, found is first, egocentric=number == 1) if note else None
+            decision = Told(candidate, judged_turn is first, egocentric=number == 1) if note else None
             final = StageRecord("finalise", signals=signals, decision=decision)
-            key = {"session_id": found.turn.session_id, "interaction_id": found.turn.interaction_id}
-            said = {"query": found.turn.query, "answer": found.turn.agent_response}
-            records.append(TurnRecord(**said, stages=(final,), batch=number, turn=position, **key))
+            key = {"session_id": judged_turn.turn.session_id, "interaction_id": judged_turn.turn.interaction_id}
+            fields = {"query": judged_turn.turn.query, "answer": judged_turn.turn.agent_response}
+            records.append(TurnRecord(**fields, stages=(final,), batch=number, turn=position, **key))
             place = {"batch": number, "turn": position, "batch_size": 2}
             costs.append({**key, **place, "seconds": 1.0, "batch_seconds": 2.0, "error": None, "image_note": None})
     folder.mkdir(parents=True)
@@ -365,9 +370,9 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     _write_run(tmp_path / "run")
     decisions = read_decisions(tmp_path / "run", RuleJudge())
     assert len(decisions) == 24
-    assert [made.points for made in decisions[:4]] == [1, 1, 1, -1]
+    assert [each.points for each in decisions[:4]] == [1, 1, 1, -1]
     assert decisions[0].signals == {"p_yes": Signal(0.8), "evidence_score": Signal(0.0)}
-    assert [made.egocentric for made in decisions[:6]] == [False, False, True, True, False, False]
+    assert [each.egocentric for each in decisions[:6]] == [False, False, True, True, False, False]
     assert run_folders([tmp_path]) == [tmp_path / "run"]
     trace = tmp_path / "run" / "trace.jsonl"
     first, second, third, *others = map(read_record, trace.read_text().splitlines())
@@ -397,9 +402,9 @@ def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog:
     """Neither those that were given, in the run's table, nor those that were held back, which are judged now."""
     _write_run(tmp_path / "run")
     table = tmp_path / "run" / "turn_evaluation_results_all.csv"
-    known = read_turn_table(tmp_path / "run")
-    given = next(turn for turn in known if not turn.miss)
-    failed = [replace(turn, judge_failed=turn is given) for turn in known]
+    turns = read_turn_table(tmp_path / "run")
+    answered_turn = next(turn for turn in turns if not turn.miss)
+    failed = [replace(turn, judge_failed=turn is answered_turn) for turn in turns]
     table.write_text(build_turn_table(failed).to_csv(index=False))
     assert len(read_decisions(tmp_path / "run", RuleJudge())) == 23
 
@@ -407,7 +412,7 @@ def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog:
         def judge(self, item: Any) -> Any:
             return Verdict(False, "no reply", failed=True)
 
-    held_back = sum(turn.miss for turn in known)
+    held_back = sum(turn.miss for turn in turns)
     assert held_back and len(read_decisions(tmp_path / "run", Silent())) == 23 - held_back
     assert f"{held_back + 1} turns are left out, because the judge gave no usable reply" in caplog.text
 
@@ -422,7 +427,7 @@ def test_any_answer_is_wrong_if_the_truth_is_an_abstention(tmp_path: Path) -> No
     table = tmp_path / "run" / "turn_evaluation_results_all.csv"
     table.write_text(table.read_text().replace("blue whale", "I don't know"))
     decisions = read_decisions(tmp_path / "run", _Lenient())
-    assert [made.points for made in decisions[1::2]] == [-1.0] * 12
+    assert [each.points for each in decisions[1::2]] == [-1.0] * 12
 
 
 @pytest.fixture
@@ -469,16 +474,18 @@ def test_the_row_of_the_preset_says_what_it_is(
         text += f"gate = {str(tmp_path / 'gate.json')!r}\n"
     (tmp_path / "own.toml").write_text(text)
     material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
-    found = calibrate._measure_preset(turns, str(tmp_path / "own.toml"), material)
-    assert [(name, pytest.approx(said.mean)) for name, said in found.items()] == ([] if row is None else [row])
+    policies = calibrate._measure_preset(turns, str(tmp_path / "own.toml"), material)
+    assert [(name, pytest.approx(estimate.mean)) for name, estimate in policies.items()] == (
+        [] if row is None else [row]
+    )
 
 
 def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         calibrate.main(["--help"])
     handbook = (calibrate.ROOT / "docs" / "calibration.md").read_text()
-    for said in (capsys.readouterr().out, handbook):
-        assert all(setting in said for setting in OPEN)
+    for text in (capsys.readouterr().out, handbook):
+        assert all(setting in text for setting in OPEN)
 
 
 SERVED = "gpt-4o-mini (structured; our words)"
@@ -542,26 +549,26 @@ def test_a_gate_is_better_only_with_the_thresholds_that_it_has(
     points: tuple[float, float, float], threshold: float, egocentric: float | None, better: bool
 ) -> None:
     """Every candidate earns 0.2; points are those at one half, at the fitted threshold and at both."""
-    turns = Turns.from_decisions([decision(said, str(said)) for said in (1, 1, 1, -1, -1)])
+    turns = Turns.from_decisions([decision(value, str(value)) for value in (1, 1, 1, -1, -1)])
     at_half, at_fitted, at_both = (np.full(5, each) for each in points)
     honest = HeldOut(np.full(5, 0.5), 0.5, at_half, at_fitted, at_both)
     study = GateStudy(("p_yes",), honest, cast(Fit, None), threshold, egocentric)
     assert study.is_better(turns) is better
 
 
-@pytest.mark.parametrize("written", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
+@pytest.mark.parametrize("line", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
 def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
-    presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], written: str
+    presets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
     turns = Turns.from_decisions([_checked(1, 0.7)])
-    made = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
-    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: made)
-    text = f'[models."{MODEL}"]\n{written}\n'
+    material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
+    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
+    text = f'[models."{MODEL}"]\n{line}\n'
     (presets / "best.toml").write_text(text)
     assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
-    said = " ".join(capsys.readouterr().out.split())
-    assert f'write [models."{MODEL}"] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0' in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert f'write [models."{MODEL}"] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0' in output
     assert (presets / "best.toml").read_text() == text
 
 
@@ -573,8 +580,8 @@ def test_from_a_run_to_a_preset(
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--dry-run"]) == 0
     assert not (presets / "gates").exists()
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
-    written = tomllib.loads((presets / "best.toml").read_text())["models"][f"{MODEL} + efficientnet-lite2"]["finalise"]
-    assert written["gate"] == "presets/gates/best_embedded.json"
+    table = tomllib.loads((presets / "best.toml").read_text())["models"][f"{MODEL} + efficientnet-lite2"]["finalise"]
+    assert table["gate"] == "presets/gates/best_embedded.json"
     gate = Gate.load(presets / "gates" / "best_embedded.json")
     assert gate.probability({"p_yes": 0.8}) > gate.threshold > gate.probability({"p_yes": 0.3})
     assert {name: gate.fitted_on[name] for name in ("split", "turns", "sessions", "judge", "candidates", "right")} == {
@@ -616,8 +623,8 @@ def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> N
     about = tmp_path / "run" / "run.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "profile": "gpu", "model_name": "org/Own-7B"}))
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
-    written = tomllib.loads((presets / "best.toml").read_text())["models"]
-    assert written["org/Own-7B + openai/clip-vit-large-patch14-336"] == {
+    tables = tomllib.loads((presets / "best.toml").read_text())["models"]
+    assert tables["org/Own-7B + openai/clip-vit-large-patch14-336"] == {
         "finalise": {"gate": "presets/gates/best_gpu_Own-7B.json"}
     }
     assert (presets / "gates" / "best_gpu_Own-7B.json").is_file()
@@ -632,8 +639,8 @@ def test_a_gate_of_other_weights_has_a_file_of_its_own(
     about.write_text(json.dumps({**json.loads(about.read_text()), "models": {"chat": "trained (int8) + other"}}))
     original = (presets / "best.toml").read_text()
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 2
-    said = " ".join(capsys.readouterr().out.split())
-    assert "made with the chat model 'trained (int8) + other'" in said and "--gate" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "made with the chat model 'trained (int8) + other'" in output and "--gate" in output
     gate = tmp_path / "own" / "gate.json"
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(gate)]) == 0
     assert f"--set finalise.gate={gate}" in capsys.readouterr().out
@@ -653,14 +660,14 @@ def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, 
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    made = calibrate.FitData(_photos(120, differ=differ), "embedded", None, ("validation",), ("run",), ("rule",))
-    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: made)
+    material = calibrate.FitData(_photos(120, differ=differ), "embedded", None, ("validation",), ("run",), ("rule",))
+    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
     assert (gate.threshold_egocentric is not None and gate.threshold_egocentric > gate.threshold) is differ
     policies = json.loads((tmp_path / "calibration.json").read_text())["truthfulness"]
-    (both,) = (found for policy, found in policies.items() if "of egocentric photos and of others" in policy)
-    (one,) = (found for policy, found in policies.items() if "threshold fitted" in policy)
+    (both,) = (estimate for policy, estimate in policies.items() if "of egocentric photos and of others" in policy)
+    (one,) = (estimate for policy, estimate in policies.items() if "threshold fitted" in policy)
     assert (both["mean"] > one["mean"] + 0.05) is differ
 
 
@@ -681,8 +688,8 @@ def test_public_test_is_measured_and_never_fitted(
     _write_run(tmp_path / "run")
     _write_run(tmp_path / "test", split="public_test")
     original = (presets / "best.toml").read_text()
-    for what in ("gate", "white_box", "algorithm1"):
-        assert calibrate.main(["--runs", str(tmp_path / "test"), *FAST, "--fit", what]) == 2
+    for method in ("gate", "white_box", "algorithm1"):
+        assert calibrate.main(["--runs", str(tmp_path / "test"), *FAST, "--fit", method]) == 2
         assert "only validation is fitted on" in " ".join(capsys.readouterr().out.split())
     assert (presets / "best.toml").read_text() == original
     assert calibrate.main(["--measure", str(tmp_path / "test"), "--preset", "best"]) == 2
@@ -703,24 +710,24 @@ def test_a_gate_that_is_worth_nothing_is_not_written(tmp_path: Path, presets: Pa
     trace = tmp_path / "run" / "trace.jsonl"
     records = []
     for number, record in enumerate(map(read_record, trace.read_text().splitlines())):
-        said = "the blue whale" if number % 2 and number not in (3, 7, 11, 15, 19) else "truth"
+        candidate = "the blue whale" if number % 2 and number not in (3, 7, 11, 15, 19) else "truth"
         [stage] = record.stages
         assert stage.decision is not None
-        held = replace(stage, decision=replace(stage.decision, candidate=said))
-        records.append(replace(record, stages=(held,)))
+        final = replace(stage, decision=replace(stage.decision, candidate=candidate))
+        records.append(replace(record, stages=(final,)))
     write_records(trace, records)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
     assert not (presets / "gates").exists()
 
 
 @pytest.mark.parametrize(
-    ("preset", "note", "said"),
+    ("preset", "note", "message"),
     [("direct_rag", True, "made with preset 'direct_rag', not 'best'"), ("best", False, "holds no candidate answers")],
 )
 def test_runs_that_do_not_fit_are_refused(
-    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], preset: str, note: bool, said: str
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], preset: str, note: bool, message: str
 ) -> None:
     _write_run(tmp_path / "run", preset, note=note)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 2
-    assert said in " ".join(capsys.readouterr().out.split())
+    assert message in " ".join(capsys.readouterr().out.split())
     assert not (presets / "gates").exists()

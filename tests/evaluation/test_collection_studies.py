@@ -46,15 +46,15 @@ def write_run(folder: Path, collection: Path, answers: Sequence[tuple[str, dict[
     """A judged run over the questions of a collection: an answer a question, with fields of its record and of its turn."""
     data = load_own_questions(collection / "questions.csv")
     turns, records = [], []
-    for session, (answer, known) in zip(data.sessions, answers, strict=True):
-        known = dict(known)
-        cause = known.pop("cause", None)
+    for session, (answer, fields) in zip(data.sessions, answers, strict=True):
+        fields = dict(fields)
+        cause = fields.pop("cause", None)
         turn = make_answered_turn(session, session.turns[0], answer)
         turns.append(turn if cause is None else type(turn)(**{**turn.to_dict(), "error_cause": cause}))
         decision = Told(
-            known.pop("candidate", None if answer == IDK else answer), answer != IDK, known.pop("reason", None)
+            fields.pop("candidate", None if answer == IDK else answer), answer != IDK, fields.pop("reason", None)
         )
-        stage = StageRecord("finalise", decision=decision, **known)
+        stage = StageRecord("finalise", decision=decision, **fields)
         unanswered = Unanswered(cause) if cause else None
         records.append(
             TurnRecord(turn.query, turn.query, answer, (stage,), session_id=turn.session_id, interaction_id=turn.interaction_id,
@@ -98,7 +98,7 @@ def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("photo", "shown"),
+    ("photo", "expected"),
     [
         ("mill.png", "mill.png"),
         ("./mill.png", "mill.png"),
@@ -108,7 +108,7 @@ def museum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("", ""),
     ],
 )
-def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, shown: str) -> None:
+def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, expected: str) -> None:
     """Its path in the file of questions may be absolute, too."""
     (museum.parent / "other").mkdir()
     picture().save(museum.parent / "other" / "mill.png")
@@ -118,21 +118,21 @@ def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, s
     write_run(museum.parent / "run", museum, [("J. Smith", {})])
     for place in (museum, Path("museum")):
         [question] = read_judged_questions(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
-        assert question.photo == shown
+        assert question.photo == expected
 
 
 def play(
     monkeypatch: pytest.MonkeyPatch, module: Any, museum: Path, answers: Sequence[tuple[str, dict[str, Any]]]
 ) -> list[RunOptions]:
     """Have a command read these answers in place of those of an agent; returns the options of its runs."""
-    asked: list[RunOptions] = []
+    runs: list[RunOptions] = []
 
     def run(options: RunOptions, _: object) -> int:
-        asked.append(options)
+        runs.append(options)
         return write_run(options.output_dir, museum, answers)
 
     monkeypatch.setattr(module, "evaluate", run)
-    return asked
+    return runs
 
 
 def test_a_stopped_run_is_not_explained(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +145,9 @@ def test_a_stopped_run_is_not_explained(museum: Path, monkeypatch: pytest.Monkey
 def test_each_lost_turn_says_why_and_what_would_mend_it(
     museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = play(monkeypatch, collection_check, museum, ANSWERS)
+    runs = play(monkeypatch, collection_check, museum, ANSWERS)
     assert collection_check.main([str(museum)]) == 0
-    (run,) = asked
+    (run,) = runs
     assert (run.knowledge, run.output_dir, run.eval_model) == (museum, Path("results/museum/1"), "rule")
     content = json.loads(Path("results/museum/1/lost.json").read_text())
     lost = {each["question"]: each for each in content["lost"]}
@@ -165,9 +165,9 @@ def test_each_lost_turn_says_why_and_what_would_mend_it(
     assert lost["How much is a ticket?"]["mend"] == f"crag calibrate {museum}"
     assert "a page, or a column of the table" in lost["When is it open?"]["mend"]
     assert "must not be answered" in lost["What is the phone number?"]["detail"]
-    said = capsys.readouterr().out
-    assert "1 of 6 questions answered right, 1 answered wrong, 1 of 2 declined that must not be answered" in said
-    assert "not recognised: 1, not found: 1, withheld: 2, wrong: 1, error: 1" in said
+    output = capsys.readouterr().out
+    assert "1 of 6 questions answered right, 1 answered wrong, 1 of 2 declined that must not be answered" in output
+    assert "not recognised: 1, not found: 1, withheld: 2, wrong: 1, error: 1" in output
     assert "<h" in Path("results/museum/1/lost.html").read_text()
 
 
@@ -192,9 +192,9 @@ def test_an_earlier_run_is_compared_and_a_truthfulness_can_be_asked_for(
     play(monkeypatch, collection_check, museum, better)
     capsys.readouterr()
     assert collection_check.main([str(museum), "--against", "results/museum/1", "--min-truthfulness", "0.5"]) == 1
-    said = capsys.readouterr().out
-    assert "missing → right" in said and "How much is a ticket?" in said
-    assert "truthfulness is 12.5%, and --min-truthfulness asks for 50.0%" in said
+    output = capsys.readouterr().out
+    assert "missing → right" in output and "How much is a ticket?" in output
+    assert "truthfulness is 12.5%, and --min-truthfulness asks for 50.0%" in output
     flips = json.loads(Path("results/museum/2/flips.json").read_text())["flips"]
     assert [each["query"] for each in flips] == ["How much is a ticket?"]
 
@@ -202,10 +202,10 @@ def test_an_earlier_run_is_compared_and_a_truthfulness_can_be_asked_for(
 def test_what_cannot_be_compared_is_told_before_anything_is_asked(
     museum: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = play(monkeypatch, collection_check, museum, ANSWERS)
+    runs = play(monkeypatch, collection_check, museum, ANSWERS)
     assert collection_check.main([str(museum), "--against", "nowhere"]) == 2
     assert collection_check.main([str(museum), "--resume"]) == 2
-    assert not asked
+    assert not runs
     with pytest.raises(SystemExit):
         collection_check.main([str(museum), "--min-truthfulness", "60"])
     assert "write a truthfulness from -1 to 1" in capsys.readouterr().err
@@ -216,8 +216,8 @@ def test_programs_read_the_result(
 ) -> None:
     play(monkeypatch, collection_check, museum, ANSWERS)
     assert collection_check.main([str(museum), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["scores"]["all"]["total"] == 8 and len(said["lost"]) == 6
+    result = json.loads(capsys.readouterr().out)
+    assert result["scores"]["all"]["total"] == 8 and len(result["lost"]) == 6
 
 
 def many(count: int, wrong: int) -> tuple[list[str], list[tuple[str, dict[str, Any]]]]:
@@ -242,29 +242,29 @@ def test_a_gate_is_fitted_kept_beside_the_collection_and_found(
     assert calibrate.main([*command, "--dry-run"]) == 0
     assert not (farm / "gates").exists()
     assert calibrate.main(command) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "more than chance" in said and "20.0 of 20" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "more than chance" in output and "20.0 of 20" in output
     (path,) = (farm / "gates").iterdir()
     gate = Gate.load(path)
     assert (gate.fitted_on["preset"], tuple(gate.fitted_on["models"])) == ("best", MODELS)
     mean, low, high = gate.fitted_on["cross_validated"]
     assert -1 <= low <= mean <= high <= 1
-    found = RunConfig.read(knowledge=farm)
-    assert found.settings.finalise.gate == str(path) and found.collection_note == ""  # type: ignore[attr-defined]
+    config = RunConfig.read(knowledge=farm)
+    assert config.settings.finalise.gate == str(path) and config.collection_note == ""  # type: ignore[attr-defined]
     other = RunConfig.read(profile="laptop", knowledge=farm)
     assert other.settings.finalise.gate != str(path)  # type: ignore[attr-defined]
     assert "no gate of the collection is used" in other.collection_note and "crag calibrate" in other.collection_note
-    chosen = RunConfig.read(knowledge=farm, overrides=["finalise.gate=null"])
-    assert chosen.settings.finalise.gate is None  # type: ignore[attr-defined]
+    without_gate = RunConfig.read(knowledge=farm, overrides=["finalise.gate=null"])
+    assert without_gate.settings.finalise.gate is None  # type: ignore[attr-defined]
 
 
 def test_the_run_of_a_gate_gives_every_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows, answers = many(30, 10)
     farm = make_collection(tmp_path / "farm", rows)
-    asked = play(monkeypatch, collection_gate, farm, answers)
+    runs = play(monkeypatch, collection_gate, farm, answers)
     assert calibrate.main([str(farm), "--repeats", "1", "--dry-run", "--set", "answer.k=3"]) == 0
-    assert asked[0].set == ("answer.k=3", *collection_gate.OPEN) and asked[0].output_dir == Path("results/farm/open")
+    assert runs[0].set == ("answer.k=3", *collection_gate.OPEN) and runs[0].output_dir == Path("results/farm/open")
 
 
 @pytest.mark.parametrize(
@@ -286,8 +286,8 @@ def test_too_few_questions_are_refused_in_a_sentence(
     rows, answers = many(count, wrong)
     play(monkeypatch, collection_gate, farm := make_collection(tmp_path / "farm", rows), answers)
     assert calibrate.main([str(farm)]) == 2
-    said = " ".join(capsys.readouterr().out.split())
-    assert words in said and (wrong == 0 or "about 30 dialogs, and here are 12" in said)
+    output = " ".join(capsys.readouterr().out.split())
+    assert words in output and (wrong == 0 or "about 30 dialogs, and here are 12" in output)
     assert not (farm / "gates").exists()
 
 

@@ -144,17 +144,17 @@ class Runs:
         monkeypatch.setattr(RunConfig, "read", self.reading(RunConfig.read))
 
     def reading(self, read: Callable[..., RunConfig]) -> Callable[..., RunConfig]:
-        """``RunConfig.read``, with what it was last asked for in ``asked``."""
+        """``RunConfig.read``, with what it was last asked for in ``last_read``."""
 
         def reader(preset: str, profile: str, *, without: Any = (), overrides: Any = (), **options: Any) -> RunConfig:
-            self.asked = (tuple(without), tuple(overrides))
+            self.last_read = (tuple(without), tuple(overrides))
             return read(preset, profile, without=without, overrides=overrides, **options)
 
         return reader
 
     def build(self, config: RunConfig, *_: Any, **__: Any) -> ScriptedAgent:
-        self.built.append(self.asked)
-        preset, without = config.preset, self.asked[0]
+        self.built.append(self.last_read)
+        preset, without = config.preset, self.last_read[0]
         if without == self.broken:
             raise ModelError("there are no weights")
 
@@ -235,25 +235,25 @@ def test_a_killed_comparison_pays_only_for_what_is_new(runs: Runs, monkeypatch: 
     calls = [len(agent.calls) for agent in runs.agents]
     assert calls == [4, 4]  # three questions in one call, and a dialog of three turns
     runs.agents.clear()
-    answering = ScriptedAgent.batch_generate_response
+    respond = ScriptedAgent.batch_generate_response
 
-    def dying(agent: ScriptedAgent, *given: Any, **named: Any) -> list[str]:
+    def respond_or_die(agent: ScriptedAgent, *arguments: Any, **named: Any) -> list[str]:
         if len(runs.agents) == 2 and len(agent.calls) == 2:
             raise Killed
-        return answering(agent, *given, **named)
+        return respond(agent, *arguments, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ScriptedAgent, "batch_generate_response", dying)
+        patch.setattr(ScriptedAgent, "batch_generate_response", respond_or_die)
         with pytest.raises(Killed):
             compare.main(arguments)
     runs.agents.clear()
     assert compare.main(arguments) == 0
     assert [len(agent.calls) for agent in runs.agents] == [0, 2]
-    made, alone = (
+    table, alone = (
         pd.read_csv(runs.folder / name / "comparison.csv").drop(columns="seconds") for name in ("out", "whole")
     )
-    pd.testing.assert_frame_equal(made, alone)
-    assert list(made["turns"]) == [3, 3, 3, 3]
+    pd.testing.assert_frame_equal(table, alone)
+    assert list(table["turns"]) == [3, 3, 3, 3]
 
 
 def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
@@ -297,21 +297,21 @@ def test_seconds_are_those_of_calls_without_the_reply_cache() -> None:
 
     plain = result(seconds=2.0, timed_turns=4)
     mixed = result(seconds=4.0, timed_turns=3, seconds_cached=3.125, reply_hits=2, reply_misses=6, cut_short=1)
-    known = result(seconds=None, timed_turns=0, seconds_cached=0.5, reply_hits=8, reply_misses=0)
+    cached = result(seconds=None, timed_turns=0, seconds_cached=0.5, reply_hits=8, reply_misses=0)
     assert [column.heading for column in make_time_columns([plain])] == ["Turns", "Seconds a turn"]
     assert describe_runs([plain]) == ("no reply cache used",)
     rows = [
-        [column.cell(each) for column in make_time_columns([plain, mixed, known])] for each in (plain, mixed, known)
+        [column.cell(each) for column in make_time_columns([plain, mixed, cached])] for each in (plain, mixed, cached)
     ]
     assert rows == [["4", "2.00", "-"], ["4", "4.00 (3) (1 cut short)", "3.12"], ["4", "-", "0.50"]]
-    assert describe_runs([plain, mixed, known])[0].startswith("reply cache used: 10 of 16 replies came from it")
+    assert describe_runs([plain, mixed, cached])[0].startswith("reply cache used: 10 of 16 replies came from it")
 
 
 def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-    monkeypatch.setattr(reply_cache, "ReplyStore", lambda folder: opened.append(folder) or ReplyStore(folder))
+    folders = []
+    monkeypatch.setattr(reply_cache, "ReplyStore", lambda folder: folders.append(folder) or ReplyStore(folder))
     assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--reply-cache")) == 0
-    assert opened == [runs.folder / "cache" / "replies"] * 2
+    assert folders == [runs.folder / "cache" / "replies"] * 2
 
 
 def test_rules_and_judge_are_handed_to_every_run(runs: Runs) -> None:
@@ -360,7 +360,7 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
 
 
 @pytest.mark.parametrize(
-    ("command", "arguments", "said"),
+    ("command", "arguments", "message"),
     [
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
         (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
@@ -388,10 +388,10 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
     ],
 )
 def test_slips_are_told_before_anything_is_run(
-    runs: Runs, capsys: pytest.CaptureFixture[str], command: Any, arguments: list[str], said: str
+    runs: Runs, capsys: pytest.CaptureFixture[str], command: Any, arguments: list[str], message: str
 ) -> None:
     assert command(runs.arguments(*arguments)) == 2
-    assert said in " ".join(capsys.readouterr().out.split())
+    assert message in " ".join(capsys.readouterr().out.split())
     assert runs.built == []
 
 
@@ -411,16 +411,16 @@ def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     assert compare.main(arguments) == 0
     folder = runs.folder / "out"
     best, other = (read_turn_table(folder / name / "single-turn") for name in ("best", "direct_rag"))
-    found = compare_runs(best, other)
-    assert found.p is not None
+    comparison = compare_runs(best, other)
+    assert comparison.p is not None
     text = (folder / "comparison.md").read_text()
-    change = format_change(found)
+    change = format_change(comparison)
     assert (
         "### single-turn, truthfulness against best" in text
-        and f"| direct_rag | {change} | {found.p:.3f} | 3 |" in text
+        and f"| direct_rag | {change} | {comparison.p:.3f} | 3 |" in text
     )
     table = pd.read_csv(folder / "comparison.csv").set_index("label")
-    assert (table.loc["direct_rag", "p"], table.loc["direct_rag", "against"]) == (found.p, "best")
+    assert (table.loc["direct_rag", "p"], table.loc["direct_rag", "against"]) == (comparison.p, "best")
     assert {file.suffix for file in folder.glob("comparison.*")} == {".md", ".tex", ".csv", ".png"}
     assert (folder / "comparison.tex").read_text().count(r"\toprule") == 2  # the table and the tests, not the cards
     capsys.readouterr()
@@ -439,8 +439,8 @@ def test_a_preset_by_path_is_called_by_its_files_name(
     shared = ["--tasks", "single", "--eval-model", "rule", "--no-progress"]
     assert compare.main(runs.arguments("--presets", f"best,{own}", "--against", str(own), *shared)) == 0
     assert ablate.main(runs.arguments("--preset", str(own), "--without", "rerank", *shared)) == 0
-    said = capsys.readouterr().out
-    assert "single-turn, truthfulness against mine" in said and "mine w/o rerank" in said
+    output = capsys.readouterr().out
+    assert "single-turn, truthfulness against mine" in output and "mine w/o rerank" in output
     out = runs.folder / "out"
     for name in (f"{study}.{suffix}" for study in ("comparison", "ablation") for suffix in ("md", "tex", "csv")):
         text = (out / name).read_text()
@@ -452,13 +452,13 @@ def test_a_preset_by_path_is_called_by_its_files_name(
 def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = runs.arguments("--presets", "best,direct_rag", "--num-conversations", "3,1")
     assert compare.main(arguments) == 0
-    said = states(capsys.readouterr().err)
-    assert (said[0], said[-1]) == (("answers", 0, 12), ("[2/2] direct_rag, judging", 12, 12))
+    updates = states(capsys.readouterr().err)
+    assert (updates[0], updates[-1]) == (("answers", 0, 12), ("[2/2] direct_rag, judging", 12, 12))
     cut = runs.folder / "out" / "direct_rag" / "multi-turn" / "response.jsonl"
     cut.write_text(cut.read_text().splitlines(keepends=True)[0])
     assert compare.main(arguments) == 0
-    said = states(capsys.readouterr().err)
-    assert (said[0], said[-1][1:]) == (("answers", 10, 12), (12, 12))
+    updates = states(capsys.readouterr().err)
+    assert (updates[0], updates[-1][1:]) == (("answers", 10, 12), (12, 12))
     assert compare.main([*arguments, "--restart", "--no-progress"]) == 0
     assert capsys.readouterr().err == ""
 
@@ -467,5 +467,5 @@ def test_questions_of_a_failed_run_leave_the_progress_count(runs: Runs, capsys: 
     runs.broken = ("verify",)
     arguments = runs.arguments("--presets", "best", "--also", "none=best,-verify", "--tasks", "single")
     assert compare.main(arguments) == 1
-    said = states(capsys.readouterr().err)
-    assert (said[0][1:], said[-1][1:]) == ((0, 6), (3, 3))
+    updates = states(capsys.readouterr().err)
+    assert (updates[0][1:], updates[-1][1:]) == ((0, 6), (3, 3))

@@ -115,9 +115,9 @@ def test_egocentric_images_are_told_and_resized_as_the_rules_have_it(
 def test_the_research_release_enlarges_and_distorts_with_pillows_default_filter(tmp_path: Path) -> None:
     small = Image.effect_noise((40, 30), 80).convert("RGB")
     loaded = _open(write_dataset(tmp_path, [row("a", 1, "v0.1.2", small, None)], "v0.1.2"), rules=RESEARCH_RELEASE)
-    given = loaded.image(loaded.sessions[0]).image
-    assert given is not None
-    assert given.tobytes() == small.resize((960, 1280), Image.Resampling.BICUBIC).tobytes()
+    image = loaded.image(loaded.sessions[0]).image
+    assert image is not None
+    assert image.tobytes() == small.resize((960, 1280), Image.Resampling.BICUBIC).tobytes()
 
 
 @pytest.mark.parametrize("level", ["image_cache", "crag-mm-multi-turn-public/image_cache", "cache/image_cache"])

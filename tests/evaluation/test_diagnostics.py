@@ -147,7 +147,7 @@ def test_the_true_entity_is_handed_in_alone_and_from_a_real_graph(
     sources = write_sources(tmp_path / "sources")
     assert sources.build() == 0
     pipeline = open_pipeline(image_index=IMAGE_ID, cache=sources.cache)
-    given = (
+    arguments = (
         "--diagnostics",
         "original",
         "--calls",
@@ -156,7 +156,7 @@ def test_the_true_entity_is_handed_in_alone_and_from_a_real_graph(
         "--preset",
         "core_mmrag_oracle",
     )
-    status, agent, out = ask(*given, pipeline=pipeline)
+    status, agent, out = ask(*arguments, pipeline=pipeline)
     assert status == 0 and read_manifest(out)["gold_entity"] is True
     first, second = map(parse_provided, agent.more["rag_context_list"])
     assert [hit.entities[0].name for hit in first.pictures] == ["Red Tower"] and not first.pages
@@ -166,14 +166,14 @@ def test_the_true_entity_is_handed_in_alone_and_from_a_real_graph(
 
 def test_names_that_the_graph_spells_otherwise_are_found(caplog: pytest.LogCaptureFixture) -> None:
     graph = {"Nissan GT-R": {"doors": "2"}, "Toyota Prius": {}}
-    found = look_up_gold_entries({"a": "nissan GTR", "b": "Toyota Prius", "c": "Honda Civic"}, graph)
-    assert {key: entry["entity_name"] for key, entry in found.items()} == {"a": "Nissan GT-R", "b": "Toyota Prius"}
+    entries = look_up_gold_entries({"a": "nissan GTR", "b": "Toyota Prius", "c": "Honda Civic"}, graph)
+    assert {key: entry["entity_name"] for key, entry in entries.items()} == {"a": "Nissan GT-R", "b": "Toyota Prius"}
     assert "1 of 3 questions" in caplog.text
     assert is_same_name("Red Tower", "red tower") and not is_same_name("Red Tower", "Red Lake")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--diagnostics", "original", "--dataset-type", "both"], "leave --dataset-type out"),
         (["--gold-entity", "--calls", "research-release"], "--gold-entity goes with --diagnostics"),
@@ -181,15 +181,15 @@ def test_names_that_the_graph_spells_otherwise_are_found(caplog: pytest.LogCaptu
     ],
 )
 def test_options_that_do_not_go_together_are_told(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
         parse(arguments)
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (lambda row: row["metadata"].pop("target_roi_bbox"), "metadata has no 'target_roi_bbox'"),
         (lambda row: row["metadata"].update(target_roi_bbox=[9, 9, 4, 20]), "is no region of 1920 x 2560"),
@@ -197,10 +197,10 @@ def test_options_that_do_not_go_together_are_told(
         (lambda row: row.pop("answer"), "has no column answer"),
     ],
 )
-def test_a_malformed_row_is_told(tmp_path: Path, spoil: Callable[[dict[str, Any]], object], told: str) -> None:
+def test_a_malformed_row_is_told(tmp_path: Path, spoil: Callable[[dict[str, Any]], object], message: str) -> None:
     row = question("q7")
     spoil(row)
-    with pytest.raises(EvaluationError, match=told):
+    with pytest.raises(EvaluationError, match=message):
         load_diagnostics("original", "public_test", save(tmp_path, row), tmp_path / "cache")
 
 
@@ -259,9 +259,9 @@ def test_the_first_stage_that_fails_is_named() -> None:
         (right, {"pictures": lake}, None, None),
         (wrong, {"entity": "Red Tower"}, "evidence", None),  # a model that sees may name it unsearched
     ]
-    for turn, found, failure, rank in cases:
-        truth = compare_turn(turn, record(turn, **found), KNOWN, None)
-        assert (truth.failure, truth.rank) == (failure, rank), found
+    for turn, fields, failure, rank in cases:
+        truth = compare_turn(turn, record(turn, **fields), KNOWN, None)
+        assert (truth.failure, truth.rank) == (failure, rank), fields
         assert truth.first_box is None
 
 
@@ -271,8 +271,8 @@ def test_boxes_are_compared_as_shares_and_none_is_the_whole_photo() -> None:
     none = compare_turn(turn, record(turn), KNOWN, (960, 1280))
     assert both.first_box == pytest.approx(0.0) and both.best_box == pytest.approx(1.0)
     assert none.first_box == none.best_box == pytest.approx(0.5 * 0.625)
-    found = sum_up([both, none, replace(none, first_box=None, best_box=None)])
-    assert (found["boxes_compared"], found["first_box"], found["any_box"]) == (2, 0.0, 0.5)
+    summary = sum_up([both, none, replace(none, first_box=None, best_box=None)])
+    assert (summary["boxes_compared"], summary["first_box"], summary["any_box"]) == (2, 0.0, 0.5)
 
 
 def run_folder(place: Path, form: str, verdicts: str, records: Callable[[JudgedTurn], TurnRecord] | None) -> Path:
@@ -307,28 +307,28 @@ def test_runs_in_two_forms_are_laid_side_by_side(copy: Path, tmp_path: Path) -> 
         lambda turn: record(turn, boxes=[RIGHT_BOX], pictures=["Red Tower"], entity="Red Tower", evidence="Red Tower: 300 m"),
     )  # fmt: skip
     named = run_folder(tmp_path / "named", "crag-mm-diagnostics-named", "cc", None)
-    status, said = call(tmp_path, original, named, "--dataset", copy)
-    assert status == 0 and "First stage that fails" in said and "judged by a person" in said
-    found = {
+    status, output = call(tmp_path, original, named, "--dataset", copy)
+    assert status == 0 and "First stage that fails" in output and "judged by a person" in output
+    entries = {
         entry["label"]: entry for entry in json.loads((tmp_path / "study" / "stage_truth.json").read_text())["entries"]
     }
-    assert (found["original"]["form"], found["original"]["accuracy"], found["named"]["accuracy"]) == (
+    assert (entries["original"]["form"], entries["original"]["accuracy"], entries["named"]["accuracy"]) == (
         "original",
         0.5,
         1.0,
     )
-    stages = found["original"]["stages"]
+    stages = entries["original"]["stages"]
     assert stages["first_box"] == 1.0 and stages["search_at_5"] == stages["entity"] == stages["query"] == 0.5
     assert stages["accuracy_if_entity"] == 1.0 and stages["accuracy_if_not"] == 0.0
     assert stages["failures"] == {"search": 1, "entity": 0, "evidence": 0, "withheld": 0, "answer": 0}
-    assert found["named"]["stages"] is None
+    assert entries["named"]["stages"] is None
 
 
 def test_other_data_and_other_answers_are_refused(copy: Path, tmp_path: Path) -> None:
     other = run_folder(tmp_path / "other", "crag-mm-single-turn-public", "cc", None)
-    status, said = call(tmp_path, other, "--dataset", copy)
-    assert status == 2 and "run it with --diagnostics" in said
+    status, output = call(tmp_path, other, "--dataset", copy)
+    assert status == 2 and "run it with --diagnostics" in output
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text(json.dumps(judged("c")[0].turn.to_dict()) + "\n")
-    status, said = call(tmp_path, foreign, "--dataset", copy)
-    assert status == 2 and "answers no question of this data set" in said
+    status, output = call(tmp_path, foreign, "--dataset", copy)
+    assert status == 2 and "answers no question of this data set" in output

@@ -39,17 +39,17 @@ def run_limited(limit: int, world: Path, output: Path, *arguments: str) -> tuple
     child = FORK.Process(target=_report_limited, args=(sender, limit, world, output, *arguments))
     child.start()
     assert receiver.poll(120), "the run hangs"
-    status, said = receiver.recv()
+    status, text = receiver.recv()
     child.join()
-    return status, said
+    return status, text
 
 
 def _report_limited(sender: Any, limit: int, world: Path, output: Path, *arguments: str) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
-    with redirect_stdout(io.StringIO()) as said, redirect_stderr(said):
+    with redirect_stdout(io.StringIO()) as stream, redirect_stderr(stream):
         status = run_it(world, output, *arguments)
-    sender.send((status, said.getvalue()))
+    sender.send((status, stream.getvalue()))
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +59,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def _error(said: str) -> str:
+def _error(text: str) -> str:
     """Return the only line that reports an error, which is the last one."""
-    assert said.count("error: ") == 1 and "Traceback" not in said, said
-    return said.strip().splitlines()[-1]
+    assert text.count("error: ") == 1 and "Traceback" not in text, text
+    return text.strip().splitlines()[-1]
 
 
 def test_a_disk_that_fills_up_during_a_run_costs_no_answer(world: Path, tmp_path: Path) -> None:
@@ -70,11 +70,11 @@ def test_a_disk_that_fills_up_during_a_run_costs_no_answer(world: Path, tmp_path
     limit = len(whole) * 2 // 3
     status, printed = run_limited(limit, world, tmp_path / "out")
     assert status == 2, printed
-    said = _error(printed)
-    assert f"writing {tmp_path / 'out'}/" in said and "File too large" in said and "make room there" in said
-    assert "the answers made before are kept: then continue with --resume" in said
-    left = (tmp_path / "out" / RESPONSES).read_bytes()
-    assert whole.startswith(left) and 0 < left.count(b"\n") < sum(TURNS)
+    error = _error(printed)
+    assert f"writing {tmp_path / 'out'}/" in error and "File too large" in error and "make room there" in error
+    assert "the answers made before are kept: then continue with --resume" in error
+    content = (tmp_path / "out" / RESPONSES).read_bytes()
+    assert whole.startswith(content) and 0 < content.count(b"\n") < sum(TURNS)
     json.loads((tmp_path / "out" / MANIFEST).read_text())
     assert not [*(tmp_path / "out").glob(".new-*")]
     assert run_it(world, tmp_path / "out", "--resume") == 0
@@ -122,28 +122,28 @@ def test_a_file_that_cannot_be_written_is_told(
         if refusing and Path(path) == out / name:
             raise OSError(number, os.strerror(number), str(path))
 
-    def refused(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
+    def refuse_open(path: Path, mode: str = "r", *more: Any, **named: Any) -> Any:
         if "r" not in mode:
             refuse(path)
         return real(path, mode, *more, **named)
 
     real_replace, real_open = Path.replace, os.open
 
-    def replaced(path: Path, target: Path) -> Path:
+    def refuse_replace(path: Path, target: Path) -> Path:
         refuse(target)
         return real_replace(path, target)
 
-    def opened(path: Any, *more: Any, **named: Any) -> int:
+    def refuse_os_open(path: Any, *more: Any, **named: Any) -> int:
         refuse(path)
         return real_open(path, *more, **named)
 
     refusing = True
-    monkeypatch.setattr(Path, "open", refused)
-    monkeypatch.setattr(Path, "replace", replaced)
-    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(Path, "open", refuse_open)
+    monkeypatch.setattr(Path, "replace", refuse_replace)
+    monkeypatch.setattr(os, "open", refuse_os_open)
     assert run_it(world, out) == 2
-    said = _error(capsys.readouterr().out)
-    assert os.strerror(number) in said and str(out) in said, said
+    error = _error(capsys.readouterr().out)
+    assert os.strerror(number) in error and str(out) in error, error
     refusing = False
     assert run_it(world, out, "--resume") == 0
     assert (out / RESPONSES).read_bytes() == (world / "saved" / RESPONSES).read_bytes()
@@ -174,8 +174,8 @@ def test_files_and_folders_in_each_others_place(
     make, advice = PLACES[place]
     make(out)
     assert run_it(world, out) == 2
-    said = _error(capsys.readouterr().out)
-    assert advice in said and "parent" in said, said
+    error = _error(capsys.readouterr().out)
+    assert advice in error and "parent" in error, error
     if out.is_file():
         assert out.read_text() == "precious"
 
@@ -198,8 +198,8 @@ def test_saved_answers_that_are_no_file(
 ) -> None:
     saved = world / "saved" / place
     assert run_it(world, tmp_path / "out", "--mode", "evaluate", "--input-file", str(saved)) == 2
-    said = _error(capsys.readouterr().out)
-    assert advice in said and len(said) < 600
+    error = _error(capsys.readouterr().out)
+    assert advice in error and len(error) < 600
     assert not (tmp_path / "out").exists()
 
 
@@ -227,6 +227,6 @@ def test_files_get_the_rights_that_the_user_gives(tmp_path: Path) -> None:
 def test_an_error_is_told_where_the_terminal_is_on_the_full_disk(world: Path, tmp_path: Path) -> None:
     command = [sys.executable, "local_evaluation.py", "--mode", "evaluate", "--output-dir", str(tmp_path)]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode in (2, 120)  # 120: Python could not flush what it had to say
-    assert "Traceback" not in done.stderr and "error: " in done.stderr
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert process.returncode in (2, 120)  # 120: Python could not flush what it had to say
+    assert "Traceback" not in process.stderr and "error: " in process.stderr

@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     rows = [row(f"s{number}", 1, "v0.1.2", picture(), None) for number in range(SESSIONS)]
     write_dataset(tmp_path, rows, "v0.1.2")
 
-    def made(*more: str) -> tuple[int, str]:
+    def run_preset(*more: str) -> tuple[int, str]:
         options = [
             "--preset",
             "vlm_only",
@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         console = Console(record=True, width=1000, quiet=False)
         return command.main([*options, *places, *more], console), console.export_text()
 
-    return made
+    return run_preset
 
 
 def answers(folder: Path) -> list[dict[str, Any]]:
@@ -57,8 +57,8 @@ def answers(folder: Path) -> list[dict[str, Any]]:
 def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
     run: Run, tmp_path: Path, httpserver: HTTPServer
 ) -> None:
-    with HTTPServer() as gone:
-        nowhere = gone.url_for("/v1")
+    with HTTPServer() as dead_server:
+        nowhere = dead_server.url_for("/v1")
     serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl",))
     there = ("--base-url", httpserver.url_for("/v1"))
     for more, cure in (
@@ -66,32 +66,32 @@ def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
         (("--base-url", nowhere), f"no model answers at {nowhere}: start the server"),
         (there, "it has: qwen3-vl; choose one with --model-name"),
     ):
-        status, said = run(*more)
-        (error,) = [line for line in said.splitlines() if line.startswith("error: ")]
+        status, output = run(*more)
+        (error,) = [line for line in output.splitlines() if line.startswith("error: ")]
         assert status == 2 and cure in error
-        assert answers(tmp_path) == [] and "truthfulness" not in said.lower()
+        assert answers(tmp_path) == [] and "truthfulness" not in output.lower()
 
 
 def test_a_run_whose_server_dies_stops_and_resume_goes_on(run: Run, tmp_path: Path, httpserver: HTTPServer) -> None:
     def say(_: Any) -> Any:
-        return refused(500, "out of memory") if len(seen) > 2 else "a lion"
+        return refused(500, "out of memory") if len(requests) > 2 else "a lion"
 
-    seen = serve_chat(httpserver, say)
+    requests = serve_chat(httpserver, say)
     server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")
-    status, said = run(*server, "--max-failures", "2")
+    status, output = run(*server, "--max-failures", "2")
     assert status == 2
-    assert "the last 2 calls of the agent failed on every turn" in said and "out of memory" in said
+    assert "the last 2 calls of the agent failed on every turn" in output and "out of memory" in output
     assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * 2
     httpserver.clear()
     again = serve_chat(httpserver, lambda _: "a lion")
-    status, said = run(*server, "--resume")
+    status, output = run(*server, "--resume")
     assert status == 0
     assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * SESSIONS
     assert len(again) == SESSIONS - 2, "nothing is asked twice, and nothing before the first question"
     assert {body["model"] for body in again} == {"own"}
-    with HTTPServer() as gone:
-        nowhere = gone.url_for("/v1")
-    status, said = run("--base-url", nowhere, "--model-name", "own", "--resume")
+    with HTTPServer() as dead_server:
+        nowhere = dead_server.url_for("/v1")
+    status, output = run("--base-url", nowhere, "--model-name", "own", "--resume")
     assert status == 0, "nothing is left to ask, only to judge"
 
 
@@ -106,10 +106,10 @@ def test_a_run_under_a_rate_limit_ends_complete(
     def say(_: Any) -> Any:
         busy = refused(429, "Rate limit reached")
         busy.headers["Retry-After"] = "20"
-        return busy if len(seen) % 3 else "a lion"  # two refusals before each answer: 40 s
+        return busy if len(requests) % 3 else "a lion"  # two refusals before each answer: 40 s
 
     monkeypatch.setattr(OpenAIChat, "_sleep", sleep)
-    seen = serve_chat(httpserver, say)
+    requests = serve_chat(httpserver, say)
     server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")
     status, _ = run(*server, "--max-retries", "0")
     assert status == 0 and pauses == [20.0] * 2 * SESSIONS

@@ -59,14 +59,14 @@ class World:
 
     def build(self, *_: Any, **__: Any) -> CragAgent:
         models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(self.say)})
-        made = settings_from({"stages": ("answer", "finalise"), "limits": {"batch_size": 2}})
-        return CragAgent(settings=made, models=models)
+        settings = settings_from({"stages": ("answer", "finalise"), "limits": {"batch_size": 2}})
+        return CragAgent(settings=settings, models=models)
 
     def say(self, request: ChatRequest) -> ChatReply:
-        said = request.messages[-1].content
-        if "What is " not in said:  # the warm-up's
+        text = request.messages[-1].content
+        if "What is " not in text:  # the warm-up's
             return ChatReply("warm", "stop")
-        turn = said.rsplit("What is ", 1)[1].split("?")[0]
+        turn = text.rsplit("What is ", 1)[1].split("?")[0]
         self.asked.append(turn)
         reply = self.fails.get(turn)
         if isinstance(reply, Exception):
@@ -93,10 +93,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def test_an_error_is_in_every_file_and_on_the_terminal(world: World) -> None:
     world.fails = {"a-1": BUSY, "b-0": BROKEN}
-    status, said = world.run()
+    status, output = world.run()
     assert status == command.TOO_MANY_ERRORS == 1
-    assert "2 of 6 turns are errors" in said and "The server answers" in said
-    assert "more than --fail-on-error 5% allows" in said and "--resume" in said
+    assert "2 of 6 turns are errors" in output and "The server answers" in output
+    assert "more than --fail-on-error 5% allows" in output and "--resume" in output
     causes = {line["interaction_id"]: line.get("error_cause") for line in world.lines()}
     assert causes == {"a-0": None, "a-1": "busy", "a-2": None, "b-0": "model", "b-1": None, "c-0": None}
     assert all("error_cause" not in line for line in world.lines() if line["agent_response"] != "I don't know")
@@ -116,8 +116,8 @@ def test_an_error_is_in_every_file_and_on_the_terminal(world: World) -> None:
 
 
 def test_a_run_without_errors_says_nothing_of_them(world: World) -> None:
-    status, said = world.run()
-    assert status == 0 and "turns are errors" not in said
+    status, output = world.run()
+    assert status == 0 and "turns are errors" not in output
     assert all("error_cause" not in line for line in world.lines())
     assert json.loads((world.folder / "out" / SCORES).read_text())["errors"] == {"all": 0, "ego": 0, "causes": {}}
     assert "Errors, counted" not in (world.folder / "out" / "report.html").read_text()
@@ -138,8 +138,8 @@ def test_scores_are_those_of_the_text_by_every_rule() -> None:
 @pytest.mark.parametrize("rules", ["starter-kit", "research-release"])
 def test_tables_by_the_rules_of_a_release_keep_its_columns(world: World, rules: str) -> None:
     world.fails = {"a-1": BUSY}
-    status, said = world.run("--rules", rules, "--fail-on-error", "1")
-    assert status == 0 and "1 of 6 turns are errors" in said
+    status, output = world.run("--rules", rules, "--fail-on-error", "1")
+    assert status == 0 and "1 of 6 turns are errors" in output
     out = world.folder / "out"
     assert list(pd.read_csv(out / ALL_TURNS).columns) == ORGANISER
     assert [turn.turn.interaction_id for turn in read_turn_table(out) if turn.verdict == "error"] == ["a-1"]
@@ -172,8 +172,8 @@ def test_a_malformed_limit_is_refused(wrong: str) -> None:
 def test_saved_errors_end_a_replay_with_the_same_status(world: World) -> None:
     world.fails = {"c-0": BROKEN}
     assert world.run("--mode", "generate")[0] == 1
-    status, said = world.run("--mode", "evaluate")
-    assert status == 1 and "1 of 6 turns are errors" in said
+    status, output = world.run("--mode", "evaluate")
+    assert status == 1 and "1 of 6 turns are errors" in output
     assert world.run("--mode", "evaluate", "--fail-on-error", "50%")[0] == 0
 
 
@@ -219,7 +219,7 @@ class NoText(ScriptedAgent):
 
     def batch_generate_response(self, queries: Sequence[str], *arguments: Any, **kwargs: Any) -> Any:
         answers = super().batch_generate_response(queries, *arguments, **kwargs)
-        return [self.value if self.holes(query) else said for query, said in zip(queries, answers, strict=True)]
+        return [self.value if self.holes(query) else answer for query, answer in zip(queries, answers, strict=True)]
 
 
 @pytest.mark.parametrize("value", [None, 7, ["a"]])
@@ -227,15 +227,15 @@ def test_an_agent_that_returns_no_text_makes_errors(
     world: World, monkeypatch: pytest.MonkeyPatch, value: object
 ) -> None:
     monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: NoText(lambda query: "b-0" in query, value))
-    status, said = world.run()
-    assert status == 1 and "1 of 6 turns are errors" in said and "the agent failed: 1" in said
+    status, output = world.run()
+    assert status == 1 and "1 of 6 turns are errors" in output and "the agent failed: 1" in output
     assert [line["interaction_id"] for line in world.lines() if line.get("error_cause") == "agent"] == ["b-0"]
 
 
 def test_an_agent_that_never_returns_text_stops_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: NoText(lambda _: True))
-    status, said = world.run("--max-failures", "2")
-    assert status == 2 and "the last 2 calls of the agent failed on every turn" in said and "NoneType" in said
+    status, output = world.run("--max-failures", "2")
+    assert status == 2 and "the last 2 calls of the agent failed on every turn" in output and "NoneType" in output
     assert world.lines() == []
 
 
@@ -261,9 +261,9 @@ def test_studies_tell_errors_apart(world: World, capsys: pytest.CaptureFixture[s
         assert "Errors" in text and "errors: turns without an answer because something failed" in text
     assert "errors" in capsys.readouterr().out
     assert flips.main([*runs, "--out", out]) == 0
-    found = json.loads((world.folder / "study" / "flips.json").read_text())
-    assert sum(row["error"] for row in found["matrix"].values()) == 2
-    assert {flip["after"]["verdict"] for flip in found["flips"]} == {"error"}
+    result = json.loads((world.folder / "study" / "flips.json").read_text())
+    assert sum(row["error"] for row in result["matrix"].values()) == 2
+    assert {flip["after"]["verdict"] for flip in result["flips"]} == {"error"}
 
 
 def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
@@ -282,15 +282,15 @@ def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
         patch.syspath_prepend(str(world.folder))
         patch.setattr(CragAgent, "from_config", build)
         arguments = ["--dataset", str(world.folder), "--cache", str(world.folder / "cache"), "--out", str(out)]
-        chosen = ["--presets", "best,direct_rag", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
-        assert compare.main([*arguments, *chosen]) == 0
-    said = capsys.readouterr().out
+        options = ["--presets", "best,direct_rag", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
+        assert compare.main([*arguments, *options]) == 0
+    output = capsys.readouterr().out
     runs = [str(out / name / "multi-turn") for name in ("best", "direct_rag")]
     assert leaderboard.main([f"best={runs[0]}", f"own={runs[1]}", "--out", str(out)]) == 0
     texts = [
         (out / name).read_text() for name in ("comparison.md", "comparison.tex", "leaderboard.md", "leaderboard.tex")
     ]
-    for text in (said, *texts, capsys.readouterr().out):
+    for text in (output, *texts, capsys.readouterr().out):
         notes = list({line for line in text.splitlines() if "a stage failed on every turn" in line})  # of each board
         assert len(notes) == 1, notes
         assert "own_broken_stage" in notes[0] and "KeyError" in notes[0]
@@ -299,10 +299,10 @@ def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
     named = [f"best={runs[0]}", f"own={runs[1]}"]
     assert flips.main([*named, "--out", str(out)]) == answer_metrics.main([*named, "--out", str(out)]) == 0
     assert leaderboard.main([*named, "--out", str(out), "--groups", "--against", "own"]) == 0
-    said = capsys.readouterr().out
-    for text in (said, *((out / f"{name}.html").read_text() for name in ("flips", "answer_metrics", "leaderboard"))):
+    output = capsys.readouterr().out
+    for text in (output, *((out / f"{name}.html").read_text() for name in ("flips", "answer_metrics", "leaderboard"))):
         assert "own (!) a stage failed on every turn: own_broken_stage" in text
-    assert "best \\ own (!)" in said and "truthfulness against own (!)" in said
+    assert "best \\ own (!)" in output and "truthfulness against own (!)" in output
     for name, label in (("answer_metrics.html", "own"), ("leaderboard.html", "own"), ("comparison.md", "direct_rag")):
         marks = re.findall(rf"(?:<tr>\s*<td[^>]*>|^\| ){label}( \(!\))?", (out / name).read_text(), re.MULTILINE)
         assert marks and all(marks), (name, marks)
@@ -319,12 +319,12 @@ def test_a_comparison_keeps_the_figures_of_a_run_with_errors(world: World, capsy
         "--out",
         str(world.folder / "out"),
     ]
-    chosen = ["--presets", "best", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
-    assert compare.main([*arguments, *chosen]) == 1
+    options = ["--presets", "best", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
+    assert compare.main([*arguments, *options]) == 1
     assert "best: 1 of 6 turns are errors" in capsys.readouterr().out
     assert pd.read_csv(world.folder / "out" / "comparison.csv").loc[0, "errors"] == 1
     world.fails = {}
-    assert compare.main([*arguments, *chosen]) == 0, "the same command asks errors again"
+    assert compare.main([*arguments, *options]) == 0, "the same command asks errors again"
     assert pd.read_csv(world.folder / "out" / "comparison.csv").loc[0, "errors"] == 0
 
 

@@ -37,7 +37,7 @@ MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "stage", "what"),
+    ("one", "other", "stage", "difference"),
     [
         ([SEARCH, ANSWER], [replace(SEARCH, seconds=9), ANSWER], "(answer)", "all stages noted the same"),
         ([SEARCH, ANSWER], [SEARCH, replace(OTHER, notes={"reply": "5", "finish": "stop"})], "answer", "finish, reply"),
@@ -57,9 +57,9 @@ MISSED = StageRecord("verify", status="skipped", cause="time", reason="no time")
     ],
 )  # fmt: skip
 def test_the_first_difference_of_two_traces(
-    one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, what: str
+    one: Sequence[StageRecord], other: Sequence[StageRecord], stage: str, difference: str
 ) -> None:
-    assert asdict(find_first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": what}
+    assert asdict(find_first_difference(trace(*one), trace(*other))) == {"stage": stage, "what": difference}
 
 
 def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[TurnRecord]) -> Path:
@@ -70,8 +70,8 @@ def run_folder(folder: Path, turns: Sequence[JudgedTurn], traces: Sequence[TurnR
     for name, records in files.items():
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
     keys = (turn.turn.key for turn in turns)
-    kept = zip(keys, traces, strict=False)
-    write_records(folder / TRACE, [replace(record, session_id=s, interaction_id=i) for (s, i), record in kept])
+    pairs = zip(keys, traces, strict=False)
+    write_records(folder / TRACE, [replace(record, session_id=s, interaction_id=i) for (s, i), record in pairs])
     return folder
 
 
@@ -86,35 +86,35 @@ def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
         console = Console(file=file, width=200)
         assert flips.main([str(one), str(two), "--out", str(tmp_path / "out")], console) == 0
         file.seek(0)
-        said = file.read()
-    found = json.loads((tmp_path / "out" / "flips.json").read_text())
-    assert found["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "error": 0, "unjudged": 0}
+        output = file.read()
+    result = json.loads((tmp_path / "out" / "flips.json").read_text())
+    assert result["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "error": 0, "unjudged": 0}
     assert (
-        found["matrix"]["wrong"]["right"]
-        == found["matrix"]["missing"]["right"]
-        == found["matrix"]["missing"]["missing"]
+        result["matrix"]["wrong"]["right"]
+        == result["matrix"]["missing"]["right"]
+        == result["matrix"]["missing"]["missing"]
         == 1
     )
-    assert [(flip["interaction_id"], flip["first_difference"]["stage"]) for flip in found["flips"]] == [
+    assert [(flip["interaction_id"], flip["first_difference"]["stage"]) for flip in result["flips"]] == [
         ("a-0", "answer"),  # the loss comes first
         ("c-0", "answer"),
         ("b-0", "image_search"),
     ]
-    assert found["comparison"]["change"] == pytest.approx((-2 + 1 + 2) / 5)
-    assert "3 of 5 turns of both flipped" in said and "by hand" in said
+    assert result["comparison"]["change"] == pytest.approx((-2 + 1 + 2) / 5)
+    assert "3 of 5 turns of both flipped" in output and "by hand" in output
     assert "right → wrong" in (tmp_path / "out" / "flips.html").read_text()
 
 
 def test_a_turn_without_a_trace_and_one_without_a_verdict_are_named(tmp_path: Path) -> None:
     one, two = Entry("a", (*judged("h", "s"), *judged("c", "t"))), judged("h", "s")
-    found = find_flips(one, Entry("b", (replace(two[0], judge_failed=True),)))
-    assert [(flips.name_verdict(flip.before), flips.name_verdict(flip.after), flip.difference) for flip in found] == [
-        ("wrong", "unjudged", None)
-    ]
-    made = flips.build_tables(one, Entry("b", (found[0].after,)), found)
-    assert made[0].headings[1:] == ("wrong", "unjudged", "together")
-    assert "left out: a 1" in made[0].notes[1]
-    assert made[1].rows == [("(no trace)", "1", "0", "0", "+0")]
+    turn_flips = find_flips(one, Entry("b", (replace(two[0], judge_failed=True),)))
+    assert [
+        (flips.name_verdict(flip.before), flips.name_verdict(flip.after), flip.difference) for flip in turn_flips
+    ] == [("wrong", "unjudged", None)]
+    tables = flips.build_tables(one, Entry("b", (turn_flips[0].after,)), turn_flips)
+    assert tables[0].headings[1:] == ("wrong", "unjudged", "together")
+    assert "left out: a 1" in tables[0].notes[1]
+    assert tables[1].rows == [("(no trace)", "1", "0", "0", "+0")]
     with pytest.raises(EvaluationError, match="no turn in common"):
         find_flips(one, Entry("c", tuple(judged("h", "u"))))
 

@@ -42,7 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def hold_folder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that writes into a folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -89,27 +89,29 @@ COMMANDS = tuple(_commands(Path(), Path()))
 def test_who_writes_into_a_folder_is_told(
     name: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held(tmp_path / "out") as holder:
+    with hold_folder(tmp_path / "out") as holder:
         before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
         assert _commands(world, tmp_path / "out")[name]() == 2
-        said = capsys.readouterr().out
-        assert said.count("\n") == 1 and said.startswith(f"error: {tmp_path / 'out'} is being written into by process")
-        assert f"process {holder.pid} on {socket.gethostname()} since 20" in said
-        assert "-c" in said and "wait for its end" in said
+        output = capsys.readouterr().out
+        assert output.count("\n") == 1 and output.startswith(
+            f"error: {tmp_path / 'out'} is being written into by process"
+        )
+        assert f"process {holder.pid} on {socket.gethostname()} since 20" in output
+        assert "-c" in output and "wait for its end" in output
         assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_a_folder_of_one_data_set_is_part_of_a_run_over_both(
     world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with held(tmp_path / "multi-turn"):
+    with hold_folder(tmp_path / "multi-turn"):
         assert run_it(world, tmp_path, "--dataset-type", "both") == 2
     assert f"{tmp_path / 'multi-turn'} is being written into" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_a_killed_process_locks_nothing(resume: list[str], world: Path, tmp_path: Path) -> None:
-    with held(tmp_path) as holder:
+    with hold_folder(tmp_path) as holder:
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
         assert (tmp_path / WRITER).exists()  # nobody has tidied up
@@ -123,10 +125,10 @@ def test_what_runs_says_who_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         sys, "orig_argv", ["python3", "local_evaluation.py", "--set", "a=correct-horse-battery", "b\nc"]
     )
     with lock_folders(tmp_path):
-        said = json.loads((tmp_path / WRITER).read_text())
-        assert (said["process"], said["host"]) == (os.getpid(), socket.gethostname())
-        assert said["command"].endswith(" local_evaluation.py --set a=*** 'b c'")
-        assert "correct-horse" not in (tmp_path / WRITER).read_text() and "\n" not in said["command"]
+        writer = json.loads((tmp_path / WRITER).read_text())
+        assert (writer["process"], writer["host"]) == (os.getpid(), socket.gethostname())
+        assert writer["command"].endswith(" local_evaluation.py --set a=*** 'b c'")
+        assert "correct-horse" not in (tmp_path / WRITER).read_text() and "\n" not in writer["command"]
         with pytest.raises(EvaluationError, match="written into by process"), lock_folders(tmp_path):
             pass
         (tmp_path / WRITER).write_text("[" * 100_000)

@@ -36,8 +36,8 @@ class Search:
             raise ValueError("Text input is not supported")
         if isinstance(query, str) and query == "broken":
             raise LookupError("no index")
-        said = query if isinstance(query, str) else getattr(query, "size", None)
-        return [{"index": number, "score": np.float32(0.25), "of": said} for number in range(k)]
+        value = query if isinstance(query, str) else getattr(query, "size", None)
+        return [{"index": number, "score": np.float32(0.25), "of": value} for number in range(k)]
 
 
 def test_an_agent_gets_what_the_kits_evaluator_passes(make: Make, kit: Path) -> None:
@@ -79,16 +79,16 @@ def test_searches_go_through_the_evaluation(make: Make, kit: Path) -> None:
     search, photo = Search(), Image.new("RGB", (7, 5), "red")
     photo.save(kit / "photo.png")
     agent = make("Scripted", search)
-    said = ask(
+    answers = ask(
         agent,
         "[json.dumps(agent.search_pipeline(each, k=2)) for each in "
         "('text', images[0], 'photo.png', __import__('numpy').ones(3), ['a', images[0]])]",
         images=[photo],
     )
-    found = [json.loads(each) for each in said]
-    assert found[0] == [{"index": number, "score": 0.25, "of": "text"} for number in range(2)]
-    assert [each["of"] for each in found[1] + found[2]] == [[7, 5]] * 4
-    assert found[4][0][0]["of"] == "a" and found[4][1][0]["of"] == [7, 5]
+    results = [json.loads(each) for each in answers]
+    assert results[0] == [{"index": number, "score": 0.25, "of": "text"} for number in range(2)]
+    assert [each["of"] for each in results[1] + results[2]] == [[7, 5]] * 4
+    assert results[4][0][0]["of"] == "a" and results[4][1][0]["of"] == [7, 5]
     assert isinstance(search.asked[3], np.ndarray) and search.asked[3].tolist() == [1, 1, 1]
     assert search.asked[1].tobytes() == photo.tobytes()
     assert ask(agent, "[str(len(agent.search_pipeline('default')))]") == ["5"]
@@ -101,7 +101,7 @@ def test_searches_go_through_the_evaluation(make: Make, kit: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("agent.search_pipeline('nothing')", "ValueError: Text input is not supported"),
         ("agent.search_pipeline('broken')", "RuntimeError: no index"),
@@ -110,9 +110,9 @@ def test_searches_go_through_the_evaluation(make: Make, kit: Path) -> None:
         ("agent.search_pipeline.text_model", "AttributeError: the search pipeline has no 'text_model' here"),
     ],
 )
-def test_a_search_that_fails_raises_in_the_agent(make: Make, query: str, said: str) -> None:
+def test_a_search_that_fails_raises_in_the_agent(make: Make, query: str, message: str) -> None:
     agent = make("Scripted", Search(), images=False)
-    with pytest.raises(ForeignAgentError, match=said):
+    with pytest.raises(ForeignAgentError, match=message):
         ask(agent, query, images=[Image.new("RGB", (2, 2))])
     assert ask(agent, "['went on']") == ["went on"]
 
@@ -184,7 +184,7 @@ def test_an_agent_that_raises_lives_on(make: Make, kit: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crash", "said"),
+    ("crash", "message"),
     [
         ("os._exit(3)", "ended with status 3; agent.log ends with: built"),
         ("[print('last words'), os._exit(0)]", "ended with status 0; agent.log ends with: last words"),
@@ -193,10 +193,10 @@ def test_an_agent_that_raises_lives_on(make: Make, kit: Path) -> None:
         ("__import__('ctypes').string_at(0)", "ended by SIGSEGV"),
     ],
 )
-def test_a_crash_costs_one_batch(make: Make, crash: str, said: str) -> None:
+def test_a_crash_costs_one_batch(make: Make, crash: str, message: str) -> None:
     agent = make("Scripted")
     before = ask(agent, PID)
-    with pytest.raises(ForeignAgentError, match=said):
+    with pytest.raises(ForeignAgentError, match=message):
         ask(agent, crash)
     assert ask(agent, PID) != before
 
@@ -230,11 +230,11 @@ def test_the_children_of_an_agent_are_killed_with_it(make: Make, kit: Path) -> N
     start = "__import__('subprocess').Popen(['sh', '-c', 'exec 3>alive; echo >&3; exec sleep 1000'])"
     with pytest.raises(ForeignAgentError, match="took more than"):
         ask(agent, f"[{start}, {HANG}]")
-    written = b""
+    data = b""
     while select.select([alive], [], [], 30)[0] and (block := os.read(alive, 9)):
-        written += block
+        data += block
     os.close(alive)
-    assert written == b"\n", "its child has begun and ended"
+    assert data == b"\n", "its child has begun and ended"
 
 
 def test_a_process_that_speaks_another_language_is_given_up(make: Make) -> None:
@@ -261,8 +261,8 @@ def test_a_process_that_speaks_another_language_is_given_up(make: Make) -> None:
     ],
 )
 def test_what_an_agent_returns_is_passed_on_as_it_is(make: Make, returned: str, kinds: object) -> None:
-    found = ask(make("Scripted"), returned)
-    assert [_name(each) for each in found] == kinds if isinstance(found, list) else _name(found) == kinds
+    answers = ask(make("Scripted"), returned)
+    assert [_name(each) for each in answers] == kinds if isinstance(answers, list) else _name(answers) == kinds
 
 
 def _name(value: object) -> str:
@@ -286,11 +286,11 @@ def test_an_agent_that_cannot_be_built_is_said_with_its_reason(make: Make, kit: 
         EvaluationError, match=r"cannot be built: OSError: no weights; .*agent\.log has what it printed"
     ):
         make("Broken")
-    for reference, said in (
+    for reference, message in (
         ("agents.gone:A", "No module named 'agents.gone'"),
         ("agents.my_agent:Gone", "no attribute 'Gone'"),
     ):
-        with pytest.raises(EvaluationError, match=said):
+        with pytest.raises(EvaluationError, match=message):
             make(reference)
     (kit / "agents" / "needs.py").write_text("import a_library_of_its_own\n")
     with pytest.raises(EvaluationError, match=r"No module named 'a_library_of_its_own'.*--agent-python"):

@@ -28,8 +28,8 @@ FIELDS = [
 ]  # fmt: skip
 
 
-def _run(agent: ScriptedAgent, folder: Path, asked: Sequence[Session] | None = None, resume: bool = False) -> Any:
-    return generate(agent, asked or sessions(TURNS), OneColour(), PLAIN, folder, resume=resume, progress=False)
+def _run(agent: ScriptedAgent, folder: Path, dialogs: Sequence[Session] | None = None, resume: bool = False) -> Any:
+    return generate(agent, dialogs or sessions(TURNS), OneColour(), PLAIN, folder, resume=resume, progress=False)
 
 
 def _lines(folder: Path, name: str = RESPONSES) -> list[dict[str, Any]]:
@@ -45,10 +45,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def test_every_turn_is_written_in_the_organisers_fields(tmp_path: Path) -> None:
-    made = _run(ScriptedAgent(), tmp_path)
+    result = _run(ScriptedAgent(), tmp_path)
     lines = _lines(tmp_path)
     assert [list(line) for line in lines] == [FIELDS] * sum(TURNS)
-    assert [turn.to_dict() for turn in made.turns] == lines
+    assert [turn.to_dict() for turn in result.turns] == lines
     last = next(line for line in lines if line["interaction_id"] == "s4t5")
     assert last["interaction_id_history"] == [f"s4t{turn}" for turn in range(5)]
     assert (last["turn_idx"], last["total_turn_count"], last["is_ego"]) == (5, 6, True)
@@ -113,16 +113,16 @@ def test_a_file_cut_anywhere_is_resumed_to_the_same_bytes(tmp_path: Path, whole:
     agent = ScriptedAgent()
     _run(agent, tmp_path, resume=True)
     assert (tmp_path / RESPONSES).read_bytes() == whole
-    kept = len(whole[:cut].splitlines()) - (0 if whole[:cut].endswith((b"\n", b"}")) or cut == 0 else 1)
-    assert sum(len(call) for call in agent.calls) == sum(TURNS) - kept
+    num_kept = len(whole[:cut].splitlines()) - (0 if whole[:cut].endswith((b"\n", b"}")) or cut == 0 else 1)
+    assert sum(len(call) for call in agent.calls) == sum(TURNS) - num_kept
 
 
 def test_resuming_a_finished_run_asks_nothing(tmp_path: Path, whole: bytes) -> None:
     (tmp_path / RESPONSES).write_bytes(whole)
     agent = ScriptedAgent()
-    made = _run(agent, tmp_path, resume=True)
+    result = _run(agent, tmp_path, resume=True)
     assert agent.calls == []
-    assert len(made.turns) == sum(TURNS)
+    assert len(result.turns) == sum(TURNS)
 
 
 def test_resuming_answers_of_other_questions_is_refused(tmp_path: Path, whole: bytes) -> None:
@@ -193,8 +193,8 @@ class MoodyAgent(ScriptedAgent):
     ],
 )
 def test_a_failing_batch_costs_its_own_answers_alone(tmp_path: Path, mood: str, lost: int, reason: str) -> None:
-    made = _run(MoodyAgent(mood), tmp_path)
-    assert made.errors == lost
+    result = _run(MoodyAgent(mood), tmp_path)
+    assert result.errors == lost
     lines = _lines(tmp_path)
     assert len(lines) == sum(TURNS)
     assert sum(line["agent_response"] == I_DONT_KNOW for line in lines) == lost
@@ -234,10 +234,10 @@ def test_calls_that_fail_fewer_times_in_a_row_cost_their_own_answers_alone(tmp_p
     for first in (1, 2, len(TURNS)):
         agent = DyingAgent(first, 2)
         folder = tmp_path / str(first)
-        made = generate(agent, sessions(TURNS), OneColour(), PLAIN, folder, progress=False, max_failures=3)
-        assert made.errors == sum(len(call) for call in agent.calls[first - 1 : first + 1]) > 0
-        assert [line["interaction_id"] for line in _lines(folder)] == [turn.interaction_id for turn in made.turns]
-        assert len(made.turns) == made.total == sum(TURNS)
+        result = generate(agent, sessions(TURNS), OneColour(), PLAIN, folder, progress=False, max_failures=3)
+        assert result.errors == sum(len(call) for call in agent.calls[first - 1 : first + 1]) > 0
+        assert [line["interaction_id"] for line in _lines(folder)] == [turn.interaction_id for turn in result.turns]
+        assert len(result.turns) == result.total == sum(TURNS)
 
 
 def test_answers_of_a_dying_agent_are_not_kept_where_ctrl_c_comes_first(tmp_path: Path, whole: bytes) -> None:
@@ -247,12 +247,12 @@ def test_answers_of_a_dying_agent_are_not_kept_where_ctrl_c_comes_first(tmp_path
                 raise KeyboardInterrupt
             return super().batch_generate_response(*arguments, **kwargs)
 
-    made = generate(Stopped(2), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, max_failures=9)
-    assert made.interrupted and len(made.turns) == 4
+    result = generate(Stopped(2), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, max_failures=9)
+    assert result.interrupted and len(result.turns) == 4
     assert (tmp_path / RESPONSES).read_bytes() == b"".join(whole.splitlines(keepends=True)[:4])
 
 
-def _asked(*finished: str, status: str = "ran") -> dict[str, Any]:
+def _make_record(*finished: str, status: str = "ran") -> dict[str, Any]:
     exchanges = [{"finish_reason": each, "error": f"{each}!" if each == "error" else None} for each in finished]
     return {"stages": [{"stage": "answer", "status": status, "reason": "no key", "exchanges": exchanges}]}
 
@@ -261,14 +261,14 @@ def _asked(*finished: str, status: str = "ran") -> dict[str, Any]:
     ("records", "failure"),
     [
         ([], None),
-        ([_asked()], None),  # nothing was asked of a model
-        ([_asked("error", "error")], "error!"),
-        ([_asked("error", "stop")], None),
-        ([_asked("error"), _asked("length")], None),
-        ([_asked("error"), _asked("abort")], "error!"),
-        ([_asked("abort")], "no reply in time"),
-        ([_asked(status="failed")], "no key"),
-        ([_asked("stop", status="failed")], None),
+        ([_make_record()], None),  # nothing was asked of a model
+        ([_make_record("error", "error")], "error!"),
+        ([_make_record("error", "stop")], None),
+        ([_make_record("error"), _make_record("length")], None),
+        ([_make_record("error"), _make_record("abort")], "error!"),
+        ([_make_record("abort")], "no reply in time"),
+        ([_make_record(status="failed")], "no key"),
+        ([_make_record("stop", status="failed")], None),
     ],
 )
 def test_a_call_failed_where_no_model_replied_to_any_turn(records: list[dict[str, Any]], failure: str | None) -> None:
@@ -277,23 +277,23 @@ def test_a_call_failed_where_no_model_replied_to_any_turn(records: list[dict[str
 
 
 def test_ctrl_c_stops_cleanly_and_can_be_resumed(tmp_path: Path, whole: bytes) -> None:
-    made = _run(MoodyAgent("stops"), tmp_path)
-    assert made.interrupted
-    assert (len(made.turns), made.total) == (4, sum(TURNS))
+    result = _run(MoodyAgent("stops"), tmp_path)
+    assert result.interrupted
+    assert (len(result.turns), result.total) == (4, sum(TURNS))
     _run(ScriptedAgent(), tmp_path, resume=True)
     assert (tmp_path / RESPONSES).read_bytes() == whole
 
 
 def test_an_agent_that_paints_over_its_image_spoils_it_for_nobody(tmp_path: Path) -> None:
-    kept = OneColour().image(sessions([2])[0])
+    photo = OneColour().image(sessions([2])[0])
 
     class Same:
         def image(self, session: Session) -> Any:
-            return kept
+            return photo
 
     generate(MoodyAgent("paints"), sessions([2]), Same(), PLAIN, tmp_path, progress=False)
-    assert kept.image is not None
-    assert kept.image.getpixel((0, 0)) == (255, 0, 0)
+    assert photo.image is not None
+    assert photo.image.getpixel((0, 0)) == (255, 0, 0)
 
 
 def test_a_missing_image_is_noted_and_the_question_asked(tmp_path: Path) -> None:

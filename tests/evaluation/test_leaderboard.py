@@ -43,9 +43,9 @@ def save(path: Path, turns: Sequence[AnsweredTurn], fields: Sequence[str] | None
 
 def answers(verdicts: Sequence[str], **labels: str) -> list[AnsweredTurn]:
     """A session for each string: c is answered rightly, m not at all, h wrongly."""
-    said = {"c": "truth", "m": "I don't know", "h": "something else"}
+    texts = {"c": "truth", "m": "I don't know", "h": "something else"}
     return [
-        replace(judged_turn.turn, agent_response=said[verdict], **labels)
+        replace(judged_turn.turn, agent_response=texts[verdict], **labels)
         for number, dialog in enumerate(verdicts)
         for verdict, judged_turn in zip(dialog, judged(dialog, f"s{number}"), strict=True)
     ]
@@ -76,9 +76,9 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     kit = save(tmp_path / "kit" / "response.jsonl", answers(["c", "h", "h", "hhc"]), REQUIRED)
     release = save(tmp_path / "release.jsonl", answers(["m", "m", "m", "mmm"], domain="9", query_category="2"))
     out = tmp_path / "out"
-    status, said = run(ours, kit, f"theirs={release}", "--out", out)
-    assert status == 0 and "by turn number" not in said + (out / "leaderboard.html").read_text()
-    status, said = run(ours, kit, f"theirs={release}", "--out", out, "--groups")
+    status, output = run(ours, kit, f"theirs={release}", "--out", out)
+    assert status == 0 and "by turn number" not in output + (out / "leaderboard.html").read_text()
+    status, output = run(ours, kit, f"theirs={release}", "--out", out, "--groups")
     assert status == 0
     board = json.loads((out / "leaderboard.json").read_text())
     single, multi = board["tasks"]["single-turn"], board["tasks"]["multi-turn"]
@@ -93,7 +93,7 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     assert board["judge"] == "rule"
     # labels that two of the files lack come from the one that has them
     groups = {entry["label"]: entry["slices"]["domain"] for entry in single["entries"]}
-    assert {label: {name: group["turns"] for name, group in found.items()} for label, found in groups.items()} == {
+    assert {label: {name: group["turns"] for name, group in slices.items()} for label, slices in groups.items()} == {
         label: {"food": 2, "pets": 1} for label in ("ours", "theirs", "kit")
     }
     assert groups["kit"]["food"] == {"turns": 2, "truthfulness": -1.0, "interval_95": [-1.0, -1.0]}
@@ -101,7 +101,7 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     assert list(single["entries"][0]["slices"]) == ["domain"]  # the turns are alike in all else
     page = (out / "leaderboard.html").read_text()
     assert "data:image/png;base64," in page and "truthfulness against ours" in page
-    assert "truthfulness (%) by turn number" in said and "judged now by rule" in said
+    assert "truthfulness (%) by turn number" in output and "judged now by rule" in output
 
 
 def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_differ(
@@ -125,12 +125,12 @@ def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_diff
 def test_the_rules_of_a_release_score_as_it_does(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
     """ "hhc": the third turn is missing to the kit, for two failures stand before it; "I don't know" can be right there."""
     path = save(tmp_path / "a.jsonl", answers(["hhc", "cm"]))
-    known = [replace(turn, ground_truth="I don't know") for turn in answers(["m"])]
-    unknown = save(tmp_path / "b.jsonl", known)
+    turns = [replace(turn, ground_truth="I don't know") for turn in answers(["m"])]
+    unknown = save(tmp_path / "b.jsonl", turns)
 
     def truthfulness(file: Path, rules: str) -> float:
-        status, said = run(file, "--rules", rules, "--out", tmp_path / "out")
-        assert status == 0 and f"rules: {rules}" in said
+        status, output = run(file, "--rules", rules, "--out", tmp_path / "out")
+        assert status == 0 and f"rules: {rules}" in output
         (task,) = json.loads((tmp_path / "out" / "leaderboard.json").read_text())["tasks"].values()
         return float(task["entries"][0]["truthfulness"])
 
@@ -153,8 +153,8 @@ def test_judging_again_costs_no_call(
     tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2,000 turns, of which half are misses: a warm cache answers for the judge."""
-    asked = ScriptedChat(lambda _: ChatReply('{"accuracy": true}', "stop", usage=(100, 1)))
-    monkeypatch.setattr(server, "OpenAIChat", lambda *_, **__: asked)
+    chat = ScriptedChat(lambda _: ChatReply('{"accuracy": true}', "stop", usage=(100, 1)))
+    monkeypatch.setattr(server, "OpenAIChat", lambda *_, **__: chat)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
 
     def judge(*_: Any, **__: Any) -> OpenAIJudge:
@@ -165,13 +165,13 @@ def test_judging_again_costs_no_call(
     turns = [replace(turn, agent_response=f"{turn.agent_response} {n // 2}") for n, turn in enumerate(turns)]
     path = save(tmp_path / "many.jsonl", turns)
     assert run(path)[0] == 0
-    assert len(asked.requests) == 1000
+    assert len(chat.requests) == 1000
     assert run(path)[0] == 0
-    assert len(asked.requests) == 1000
+    assert len(chat.requests) == 1000
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("nowhere.jsonl",), "does not exist"),
         (("{empty}",), "contains no answers"),
@@ -181,12 +181,12 @@ def test_judging_again_costs_no_call(
     ],
 )
 def test_slips_are_told(
-    tmp_path: Path, run: Callable[..., tuple[int, str]], arguments: Sequence[str], said: str
+    tmp_path: Path, run: Callable[..., tuple[int, str]], arguments: Sequence[str], message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     places = {"file": save(tmp_path / "a.jsonl", answers(["c"])), "empty": tmp_path / "empty"}
     status, printed = run(*(argument.format(**places) for argument in arguments))
-    assert status == 2 and said in printed
+    assert status == 2 and message in printed
 
 
 def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> Non
     dialogs = [replace(turn, session_id="d", interaction_id="d" + turn.interaction_id) for turn in answers(["cm"])]
     save(tmp_path / "both" / "single-turn" / "response.jsonl", questions)
     save(tmp_path / "both" / "multi-turn" / "response.jsonl", dialogs)
-    found = find_saved(str(tmp_path / "both"))
-    assert (found.label, len(found.turns), len(found.files)) == ("both", 3, 2)
+    entry = find_saved(str(tmp_path / "both"))
+    assert (entry.label, len(entry.turns), len(entry.files)) == ("both", 3, 2)
     assert find_saved(str(tmp_path / "both" / "single-turn" / "response.jsonl")).label == "single-turn"
     strange = save(tmp_path / "a=b.jsonl", questions)
     assert find_saved(str(strange)).label == "a=b"
@@ -210,11 +210,11 @@ def test_a_folder_of_several_runs_is_no_entry(
     for number, name in enumerate(names):
         own = [replace(turn, session_id=f"{name} {turn.session_id}") for turn in answers(["c"])]
         save(tmp_path / "all" / name / "response.jsonl", [*own, *answers(["cm"])[: number + 1]])
-    status, said = run(tmp_path / "all")
+    status, output = run(tmp_path / "all")
     first, second = sorted(names)[:2]
-    assert status == 2 and f"all/{first}" in said and f"all/{second}" in said and "both hold turn" in said
-    status, said = run(*(tmp_path / "all" / name for name in names))
-    assert status == 0, said
+    assert status == 2 and f"all/{first}" in output and f"all/{second}" in output and "both hold turn" in output
+    status, output = run(*(tmp_path / "all" / name for name in names))
+    assert status == 0, output
 
 
 def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> None:
@@ -233,10 +233,12 @@ def test_folders_of_one_name_are_called_by_the_folders_above(tmp_path: Path) -> 
 
 
 def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None:
-    known = answers(["c"], domain="pets", dynamism="static")
-    bare = [replace(known[0], domain="", query_category="", dynamism="", image_quality=None, is_ego=False)]
-    partly = [replace(known[0], domain="9", dynamism="real-time", is_ego=False)]
-    filled = add_labels([Saved(name, (), tuple(turns)) for name, turns in (("b", bare), ("p", partly), ("k", known))])
+    complete = answers(["c"], domain="pets", dynamism="static")
+    bare = [replace(complete[0], domain="", query_category="", dynamism="", image_quality=None, is_ego=False)]
+    partly = [replace(complete[0], domain="9", dynamism="real-time", is_ego=False)]
+    filled = add_labels(
+        [Saved(name, (), tuple(turns)) for name, turns in (("b", bare), ("p", partly), ("k", complete))]
+    )
     first, second = filled[0].turns[0], filled[1].turns[0]
     assert (first.domain, first.dynamism, first.is_ego) == ("pets", "static", True)
     assert (second.domain, second.dynamism, second.is_ego) == ("pets", "real-time", False)
@@ -262,15 +264,16 @@ def test_both_pools_questions_and_dialogs_and_resamples_sessions(
 ) -> None:
     """By hand: ours has 3 + 1 - 1 of 7 turns, theirs 1 - 1 + 0; sessions are the units of interval and test."""
     verdicts = {"ours": ["c", "c", "c", "cmhm"], "theirs": ["c", "m", "h", "mmmm"]}
-    paths = [save(tmp_path / f"{name}.jsonl", answers(said)) for name, said in verdicts.items()]
-    assert list(_written(tmp_path, run, *paths)["tasks"]) == ["single-turn", "multi-turn"]
-    board = _written(tmp_path, run, *paths, "--both", "--against", "ours")
+    paths = [save(tmp_path / f"{name}.jsonl", answers(letters)) for name, letters in verdicts.items()]
+    assert list(_write_board(tmp_path, run, *paths)["tasks"]) == ["single-turn", "multi-turn"]
+    board = _write_board(tmp_path, run, *paths, "--both", "--against", "ours")
     assert list(board["tasks"]) == ["single-turn", "multi-turn", BOTH]
     pooled = board["tasks"][BOTH]
     ours, theirs = pooled["entries"]
     assert (pooled["turns"], ours["truthfulness"], theirs["truthfulness"]) == (7, pytest.approx(3 / 7), 0.0)
     turns = {
-        name: [turn for n, said in enumerate(each) for turn in judged(said, f"s{n}")] for name, each in verdicts.items()
+        name: [turn for n, letters in enumerate(each) for turn in judged(letters, f"s{n}")]
+        for name, each in verdicts.items()
     }
     assert ours["truthfulness_interval_95"] == list(summarise_group(turns["ours"]).interval_95 or ())
     against = compare_runs(turns["ours"], turns["theirs"])
@@ -282,10 +285,10 @@ def test_both_pools_questions_and_dialogs_and_resamples_sessions(
 
 def test_both_adds_nothing_to_questions_alone(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
     path = save(tmp_path / "a.jsonl", answers(["c", "m"]))
-    assert list(_written(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
+    assert list(_write_board(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
 
 
-def _written(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
+def _write_board(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
     assert run(*arguments, "--out", tmp_path / "out")[0] == 0
     return dict(json.loads((tmp_path / "out" / "leaderboard.json").read_text()))
 
@@ -326,8 +329,8 @@ def test_p_is_exact_for_few_sessions() -> None:
 
 def test_only_turns_of_both_are_compared() -> None:
     base, run = judged("chh", "a"), judged("cc", "a")
-    found = compare_runs(base, run)
-    assert (found.turns, found.change, found.interval, found.p) == (2, 1.0, None, None)
+    comparison = compare_runs(base, run)
+    assert (comparison.turns, comparison.change, comparison.interval, comparison.p) == (2, 1.0, None, None)
 
 
 @settings(max_examples=30)
@@ -350,9 +353,9 @@ def test_several_comparisons_are_adjusted() -> None:
 
 def test_answers_that_were_not_judged_are_counted_apart() -> None:
     turns = [replace(turn, judge_failed=n == 0) for n in range(2) for turn in judged("h", f"s{n}")]
-    found = leaderboard.build_tables(build_boards([Entry("a", tuple(turns))])[0])[0]
-    assert dict(zip(found.short, found.rows[0], strict=True))["unjudged"] == "1"
-    assert "count as wrong" in found.notes[0]
+    table = leaderboard.build_tables(build_boards([Entry("a", tuple(turns))])[0])[0]
+    assert dict(zip(table.short, table.rows[0], strict=True))["unjudged"] == "1"
+    assert "count as wrong" in table.notes[0]
 
 
 def test_the_judge_of_a_leaderboard_is_the_one_of_an_evaluation() -> None:

@@ -40,13 +40,13 @@ class ScriptedYes(YesOrNo):
 
     def __init__(
         self,
-        said: Mapping[str, float | None] | None = None,
+        probabilities: Mapping[str, float | None] | None = None,
         *,
         name: str = "a model",
         prompt: str = "p1",
         batch: int = 3,
     ) -> None:
-        self.said, self.calls = dict(said or {}), list[list[str]]()
+        self.probability_by_response, self.calls = dict(probabilities or {}), list[list[str]]()
         self.digest = prompt
         chat = SimpleNamespace(name=name, chat=self._reply)
         super().__init__("tiny", PromptLibrary(PROMPTS), lambda _: chat, batch)
@@ -56,21 +56,21 @@ class ScriptedYes(YesOrNo):
         return self.digest
 
     def _reply(self, requests: Sequence[ChatRequest], _: Deadline) -> list[ChatReply]:
-        self.calls.append([_response_of(request) for request in requests])
-        return [_said(self.said.get(response, 0.0)) for response in self.calls[-1]]
+        self.calls.append([_find_response(request) for request in requests])
+        return [_make_reply(self.probability_by_response.get(response, 0.0)) for response in self.calls[-1]]
 
 
-def _response_of(request: ChatRequest) -> str:
+def _find_response(request: ChatRequest) -> str:
     return request.messages[-1].content.split("\nAnswer: ")[1].split("\n")[0]
 
 
-def _said(probability: float | None) -> ChatReply:
+def _make_reply(probability: float | None) -> ChatReply:
     if probability is None:
         return ChatReply("It", "length", first_token_probs={"It": 1.0})
     return ChatReply("no", "length", first_token_probs={"yes": probability, "no": 1 - probability})
 
 
-def cut(value: float = 0.6, **changed: str) -> FittedCut:
+def make_cut(value: float = 0.6, **changed: str) -> FittedCut:
     names = {"profile": "tiny", "model": "a model", "prompt": "p1", **changed}
     return FittedCut(cut=value, auroc=0.9, labels="labels.jsonl", fitted=TALLY, held_out=TALLY, **names)
 
@@ -88,11 +88,11 @@ def test_the_model_is_asked_only_where_the_rule_is_not_sure() -> None:
         about("Bob", accept=("Ann",)),
         JudgeItem("How tall is it?", "It is 330 m tall.", "It is 0.33 km tall."),
     ]
-    judge = LocalJudge(model, cut())
+    judge = LocalJudge(model, make_cut())
     assert [verdict.correct for verdict in judge.judge_batch(sure)] == [True, False, True, False, True]
     assert model.calls == []
-    said = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
-    assert [verdict.correct for verdict in said] == [True, True, False]  # from the cut on
+    verdicts = judge.judge_batch([about("Smith, Ann"), sure[0], about("Bob Jones")])
+    assert [verdict.correct for verdict in verdicts] == [True, True, False]  # from the cut on
     assert model.calls == [["Smith, Ann", "Bob Jones"]]
 
 
@@ -105,14 +105,14 @@ def test_what_the_rule_is_sure_of_it_says_in_these_words() -> None:
 
 
 def test_neither_yes_nor_no_is_a_failed_judgement() -> None:
-    verdict = LocalJudge(ScriptedYes({"odd": None}), cut()).judge(about("odd"))
+    verdict = LocalJudge(ScriptedYes({"odd": None}), make_cut()).judge(about("odd"))
     assert (verdict.correct, verdict.failed) == (False, True)
 
 
 def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
     with pytest.raises(JudgeError, match="another prompt"):
-        LocalJudge(ScriptedYes(prompt="p2"), cut())
-    judge = LocalJudge(ScriptedYes(name="its successor"), cut())
+        LocalJudge(ScriptedYes(prompt="p2"), make_cut())
+    judge = LocalJudge(ScriptedYes(name="its successor"), make_cut())
     assert judge.judge(about("it was built by ann smith")).correct  # nothing is loaded for what the rule knows
     with pytest.raises(JudgeError, match=r"fitted for a model.*judge_fit --profile tiny"):
         judge.judge(about("Bob"))
@@ -121,19 +121,19 @@ def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
 def test_turns_are_asked_in_batches_and_keep_their_places() -> None:
     turns = answers(["h"] * 4 + ["m"] + ["h"] * 3)
     model = ScriptedYes(batch=3)
-    judge = LocalJudge(model, cut())
+    judge = LocalJudge(model, make_cut())
     assert isinstance(judge, Judge)
-    said = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
-    model.said = dict(said)
+    probabilities = {f"answer {n}": 1.0 if n in (1, 6) else 0.0 for n in range(8)}
+    model.probability_by_response = dict(probabilities)
     numbered = [
         turn
         if turn.agent_response == "I don't know"
         else type(turn)(**{**turn.to_dict(), "agent_response": f"answer {n}"})
         for n, turn in enumerate(turns)
     ]
-    found = judge_turns(numbered, judge, workers=8)
+    judged_turns = judge_turns(numbered, judge, workers=8)
     assert [len(call) for call in model.calls] == [3, 3, 1]
-    assert [turn.verdict[0] for turn in found] == ["h", "c", "h", "h", "m", "h", "c", "h"]
+    assert [turn.verdict[0] for turn in judged_turns] == ["h", "c", "h", "h", "m", "h", "c", "h"]
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *replies: ChatReply) -> tuple[YesOrNo, ScriptedChat]:
@@ -173,15 +173,15 @@ def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
-    asked: list[tuple[str, Path]] = []
+    calls: list[tuple[str, Path]] = []
 
     def local(profile: str, cache: Path) -> LocalJudge:
-        asked.append((profile, cache))
-        return LocalJudge(ScriptedYes(), cut())
+        calls.append((profile, cache))
+        return LocalJudge(ScriptedYes(), make_cut())
 
     for name in ("local", "local:gpu"):
         choose_judge(name, cache=tmp_path, local=local)
-    assert asked == [("embedded", tmp_path), ("gpu", tmp_path)]
+    assert calls == [("embedded", tmp_path), ("gpu", tmp_path)]
     with pytest.raises(JudgeError, match="judge there"):
         choose_judge("local", cache=tmp_path)
     with pytest.raises(JudgeError, match="judge_fit --profile gpu"):
@@ -203,11 +203,11 @@ def test_the_best_cut_by_hand() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.49), min_size=1, max_size=8), st.lists(st.floats(0.5, 1), min_size=1, max_size=8))
 def test_answers_that_can_be_told_apart_are(wrong: list[float], right: list[float]) -> None:
-    found = judge_fit.choose_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
-    assert max(wrong) < found <= min(right)
+    best_cut = judge_fit.choose_cut(np.array(wrong + right), np.array([False] * len(wrong) + [True] * len(right)))
+    assert max(wrong) < best_cut <= min(right)
 
 
-def labelled(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
+def write_labels(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
     """Write rows of split, response and label, each in a session of its own."""
     lines = [
         {
@@ -224,32 +224,34 @@ def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Pat
     right, wrong = {"alpha": 0.9, "bravo": 0.7}, {"charlie": 0.5, "delta": 0.1}
     held_right, held_wrong = {"echo": 0.8, "foxtrot": 0.55}, {"golf": 0.65, "hotel": 0.2}
     rows = [
-        *(("validation", said, "correct") for said in right),
-        *(("validation", said, "wrong") for said in wrong),
-        *(("public_test", said, "correct") for said in (*held_right, "It was built by Ann Smith")),
-        *(("public_test", said, "wrong") for said in held_wrong),
+        *(("validation", text, "correct") for text in right),
+        *(("validation", text, "wrong") for text in wrong),
+        *(("public_test", text, "correct") for text in (*held_right, "It was built by Ann Smith")),
+        *(("public_test", text, "wrong") for text in held_wrong),
     ]
     model = ScriptedYes({**right, **wrong, **held_right, **held_wrong})
-    arguments = ["--profile", "tiny", "--labels", str(labelled(tmp_path / "l.jsonl", rows)), "--no-progress"]
+    arguments = ["--profile", "tiny", "--labels", str(write_labels(tmp_path / "l.jsonl", rows)), "--no-progress"]
     with (tmp_path / "said.txt").open("w+") as file:
         status = judge_fit.main([*arguments, "--out", str(tmp_path)], Console(file=file, width=200), model)
         file.seek(0)
-        said = file.read()
-    assert status == 0, said
-    made = load_cut("tiny", tmp_path)
-    assert made.cut == pytest.approx(0.6)
-    assert made.fitted == Tally(answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0)
+        text = file.read()
+    assert status == 0, text
+    fitted_cut = load_cut("tiny", tmp_path)
+    assert fitted_cut.cut == pytest.approx(0.6)
+    assert fitted_cut.fitted == Tally(
+        answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0
+    )
     # echo and the sure one right, hotel wrong for both; golf right for the judge alone, foxtrot for the hand alone:
     # agreement 3/5, by chance 3/5 * 3/5 + 2/5 * 2/5 = 0.52
-    assert made.held_out.model_dump() == {
+    assert fitted_cut.held_out.model_dump() == {
         "answers": 5, "kappa": pytest.approx((0.6 - 0.52) / 0.48), "both_right": 2, "both_wrong": 1,
         "right_by_judge": 1, "right_by_hand": 1,
     }  # fmt: skip
-    assert made.auroc == pytest.approx(
+    assert fitted_cut.auroc == pytest.approx(
         15 / 16
     )  # of 16 pairs of a right and a wrong answer foxtrot and golf stand the wrong way
-    assert "on 5 answers labelled by hand kappa 0.17" in said
-    judge = LocalJudge(model, made)
+    assert "on 5 answers labelled by hand kappa 0.17" in text
+    judge = LocalJudge(model, fitted_cut)
     assert [judge.judge(about(response)).correct for response in ("echo", "foxtrot", "golf", "hotel")] == [
         True,
         False,
@@ -259,7 +261,7 @@ def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Pat
 
 
 def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
-    path = labelled(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
+    path = write_labels(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
     with pytest.raises(EvaluationError, match="another split than validation"):
         judge_fit.fit(ScriptedYes({"alpha": 1.0}), path, Console(quiet=True))
 
@@ -267,18 +269,18 @@ def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
 def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = LocalJudge(ScriptedYes({"something else": 0.1}), cut())
+    judge = LocalJudge(ScriptedYes({"something else": 0.1}), make_cut())
     monkeypatch.setattr(judged_entries, "make_local_judge", lambda profile, cache: judge)
     path, out = save(tmp_path / "ours.jsonl", answers(["h", "m"])), tmp_path / "board"
     with (tmp_path / "said.txt").open("w+") as file:
         arguments = [str(path), "--eval-model", "local:tiny", "--no-progress", "--out", str(out)]
         assert leaderboard.main(arguments, Console(file=file, width=400)) == 0
         file.seek(0)
-        said = file.read()
+        output = file.read()
     agreement = (
         "on 40 answers labelled by hand kappa 0.75: 15 right and 20 wrong for both, 2 right for the judge alone, 3 for"
     )
-    assert agreement in said
+    assert agreement in output
     assert agreement in (out / "leaderboard.html").read_text()
     assert agreement in json.loads((out / "leaderboard.json").read_text())["judge"]
 
@@ -294,5 +296,5 @@ def test_the_labelled_answers_can_be_read_and_no_session_is_of_two_splits() -> N
     }
     assert sum(map(len, sessions.values())) == len({row["session_id"] for row in rows})
     for split in sessions:  # enough of both for a cut and for its measure
-        said = [row["label"] for row in rows if row["split"] == split]
-        assert min(said.count("correct"), said.count("wrong")) >= 25
+        split_labels = [row["label"] for row in rows if row["split"] == split]
+        assert min(split_labels.count("correct"), split_labels.count("wrong")) >= 25

@@ -104,7 +104,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
 
 def _trace(record: dict[str, Any], place: int) -> dict[str, Any]:
     values = {"p_idk": 0.1 * place, "p_yes": 0.9, "entity_score": 0.5 + 0.05 * place}
-    made = TurnRecord(
+    turn_record = TurnRecord(
         query=record["query"],
         question=record["query"],
         answer=record["agent_response"],
@@ -124,7 +124,7 @@ def _trace(record: dict[str, Any], place: int) -> dict[str, Any]:
         session_id=record["session_id"],
         interaction_id=record["interaction_id"],
     )
-    return made.as_json()
+    return turn_record.as_json()
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +260,7 @@ def _agent(world: Path, out: Path) -> int:
     return run_it(world, out, "--preset", "vlm_only", "--mode", "generate")
 
 
-def _asked(world: Path, _: Path) -> int:
+def _start(world: Path, _: Path) -> int:
     start(AnswererOptions(preset="vlm_only", no_web=True, no_images=True))
     return 0
 
@@ -268,11 +268,11 @@ def _asked(world: Path, _: Path) -> int:
 def _plainly(read: Callable[[Path], object]) -> Read:
     """For what is tested below its command, whose errors are those that the command tells."""
 
-    def made(world: Path, _: Path) -> int:
+    def call_reader(world: Path, _: Path) -> int:
         read(world)
         return 0
 
-    return made
+    return call_reader
 
 
 ANSWERS, TABLE, SCORES = RESPONSES, "turn_evaluation_results_all.csv", "scores_dictionary.json"
@@ -302,7 +302,7 @@ READERS |= {
     "compare: preset": ("presets/preset.toml", _compared),
     "generate: profile": ("profiles/profile.toml", _profile),
     "generate: prompt": ("prompts/answer_without_evidence.j2", _agent),
-    "ask: prompt": ("prompts/answer_without_evidence.j2", _asked),
+    "ask: prompt": ("prompts/answer_without_evidence.j2", _start),
     "domains": ("domains/domain.toml", _plainly(lambda _: domains.load_domains.__wrapped__())),
     "local judge: prompt": ("judges/structured.j2", _plainly(lambda _: asking.judge_prompts()["structured"])),
     "local judge: cut": ("cut.json", _plainly(lambda world: load_cut("cut", world))),
@@ -321,7 +321,7 @@ READERS |= {
     "training: recipe": ("recipe.toml", _plainly(lambda world: load_recipe(str(world / "recipe.toml")))),
     "training: examples": ("examples.jsonl", _plainly(lambda world: read_examples(world / "examples.jsonl"))),
 }  # fmt: skip
-TOLD = (SettingsError, SourceError, JudgeError, CannotStartError, TrainingDataError, prompts.PromptError)
+EXPECTED_ERRORS = (SettingsError, SourceError, JudgeError, CannotStartError, TrainingDataError, prompts.PromptError)
 """What the commands of ``_plainly`` print in one line."""
 
 
@@ -349,10 +349,10 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def profiles(name: str) -> Any:
         return real_profile(name, folder / "profiles") if name == "profile" else real_profile(name)
 
-    def build(made: RunConfig, *_: Any, **__: Any) -> ScriptedCragAgent:
+    def build(config: RunConfig, *_: Any, **__: Any) -> ScriptedCragAgent:
         for path in sorted((folder / "prompts").glob("*.j2")):
             if not path.is_file() or path.read_bytes() != (PROMPTS / path.name).read_bytes():
-                made.prompts[path.stem]
+                config.prompts[path.stem]
         return ScriptedCragAgent()
 
     monkeypatch.setattr(run_config, "load_settings", presets)
@@ -376,7 +376,7 @@ def _link(prompts: Path, folder: Path, but: str) -> None:
     shutil.copy(prompts / but, folder / but)
 
 
-def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def _collect_output(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What was printed; fails where an exception passes, or an error is told in several lines or with another status than 2."""
     capsys.readouterr()
     try:
@@ -384,16 +384,16 @@ def _told(read: Read, world: Path, out: Path, capsys: pytest.CaptureFixture[str]
     except OSError as error:  # below a command, which tells it
         assert is_file_error(error) and "\n" not in format_os_error(error)
         return format_os_error(error)
-    except TOLD as error:
+    except EXPECTED_ERRORS as error:
         assert "\n" not in str(error).strip() or isinstance(error, SourceError), error
         return str(error)
-    said = capsys.readouterr().out
-    assert "Traceback" not in said
-    errors = [line for line in said.splitlines() if line.startswith("error: ")]
-    assert (status, len(errors)) in ((0, 0), (2, 1), (1, 1)), said
+    output = capsys.readouterr().out
+    assert "Traceback" not in output
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert (status, len(errors)) in ((0, 0), (2, 1), (1, 1)), output
     if errors:
-        assert said.rstrip().endswith(errors[0].rstrip()) or status == 1, said
-    return said
+        assert output.rstrip().endswith(errors[0].rstrip()) or status == 1, output
+    return output
 
 
 def test_the_files_as_they_are_can_be_read(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -426,7 +426,7 @@ def test_malformed(reader: str, kind: str, world: Path, tmp_path: Path, capsys: 
     file, read = READERS[reader]
     content = (world / file).read_bytes()
     (world / file).write_bytes(KINDS[kind](content))
-    _told(read, world, tmp_path / "out", capsys)
+    _collect_output(read, world, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -437,7 +437,7 @@ def test_no_file_at_all(
     file, read = READERS[reader]
     (world / file).unlink()
     PLACES[place](world / file)
-    _told(read, world, tmp_path / "out", capsys)
+    _collect_output(read, world, tmp_path / "out", capsys)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_values_of_other_types(
         (world / "copy").mkdir(exist_ok=True)
         (world / file).write_text("\n".join([*lines[:number], changed, *lines[number + 1 :]]) + "\n")
         shutil.rmtree(world / "damaged", ignore_errors=True)
-        _told(read, world, tmp_path / "out", capsys)
+        _collect_output(read, world, tmp_path / "out", capsys)
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -490,8 +490,8 @@ def test_a_manifest_that_cannot_be_read_keeps_nobody_from_resuming_unawares(
     shutil.copytree(world / "run", tmp_path / "out")
     (tmp_path / "out" / MADE_WITH).write_text("[" * DEEP)
     assert run_it(world, tmp_path / "out", "--resume") == 2
-    said = capsys.readouterr().out
-    assert "what the answers beside it were made with is not known; remove it to go on all the same" in said
+    output = capsys.readouterr().out
+    assert "what the answers beside it were made with is not known; remove it to go on all the same" in output
     (tmp_path / "out" / MADE_WITH).unlink()
     assert run_it(world, tmp_path / "out", "--resume") == 0
 
@@ -499,5 +499,5 @@ def test_a_manifest_that_cannot_be_read_keeps_nobody_from_resuming_unawares(
 @pytest.mark.parametrize("name", ["preset", "profile"])
 def test_a_name_of_5000_characters(name: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_it(world, tmp_path / "out", f"--{name}", "x" * 5000) == 2
-    said = capsys.readouterr().out
-    assert said.startswith(f"error: there is no {name} 'xxx") and "known: " in said and len(said) < 600
+    output = capsys.readouterr().out
+    assert output.startswith(f"error: there is no {name} 'xxx") and "known: " in output and len(output) < 600

@@ -28,7 +28,7 @@ def _png(size: tuple[int, int]) -> bytes:
 
 
 @pytest.fixture(params=["online", "offline"])
-def ran(
+def profile_runs(
     request: pytest.FixtureRequest, tmp_path: Path, httpserver: HTTPServer
 ) -> tuple[str, dict[str, Any], list[str]]:
     """Every profile run with a hub and pictures in reach: whether the switch was set, what came of it, what was asked of them."""
@@ -42,19 +42,25 @@ def ran(
     env = {**clean, "HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HOME": str(tmp_path / "users")}
     switch = {"HF_HUB_OFFLINE": "1"} if request.param == "offline" else {}
     command = [sys.executable, "-m", "tests.evaluation.every_profile_run", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**env, **switch})
-    assert done.returncode == 0, done.stderr
-    return request.param, json.loads(done.stdout.splitlines()[-1]), [asked.path for asked, _ in httpserver.log]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**env, **switch})
+    assert process.returncode == 0, process.stderr
+    return request.param, json.loads(process.stdout.splitlines()[-1]), [call.path for call, _ in httpserver.log]
 
 
-def test_the_user_alone_decides_whether_the_network_is_asked(ran: tuple[str, dict[str, Any], list[str]]) -> None:
+def test_the_user_alone_decides_whether_the_network_is_asked(
+    profile_runs: tuple[str, dict[str, Any], list[str]],
+) -> None:
     """In either case the public set is not there (status 2); a local copy with pictures by URL gets them where the network may be asked."""
-    switch, found, asked = ran
-    assert set(found) == set(profile_names())
-    assert {profile: (each["public"], each["local"]) for profile, each in found.items()} == dict.fromkeys(found, (2, 0))
-    named = {name for name in found if any("crag-mm-single-turn-public" in path and name in path for path in asked)}
-    seen = {profile: {tuple(size) if size else None for size in each["seen"]} for profile, each in found.items()}
+    switch, outcomes, paths = profile_runs
+    assert set(outcomes) == set(profile_names())
+    assert {profile: (each["public"], each["local"]) for profile, each in outcomes.items()} == dict.fromkeys(
+        outcomes, (2, 0)
+    )
+    named = {name for name in outcomes if any("crag-mm-single-turn-public" in path and name in path for path in paths)}
+    photo_sizes = {
+        profile: {tuple(size) if size else None for size in each["seen"]} for profile, each in outcomes.items()
+    }
     online = switch == "online"
-    assert named == (set(found) if online else set())
-    assert all(sizes == (set(SIZES) if online else {None}) for sizes in seen.values())
-    assert online or asked == []
+    assert named == (set(outcomes) if online else set())
+    assert all(sizes == (set(SIZES) if online else {None}) for sizes in photo_sizes.values())
+    assert online or paths == []

@@ -34,7 +34,7 @@ from evaluation.run.provided_evidence import PAGES, PICTURES, format_evidence
 from evaluation.scores.scoring import score, select_ego
 from mini_crag_mm.content_models import Content, Dialog, Question, load_content
 from mini_crag_mm.loader import SET, read_kg, read_pages
-from tests.evaluation.test_release_rules import Rows, Says, ego_of, official_rows, official_scores
+from tests.evaluation.test_release_rules import Rows, Says, official_rows, official_scores, select_ego_rows
 from tests.evaluation.worlds import PLAIN
 from tests.support.scripted_parts import Chat, ready
 
@@ -61,8 +61,8 @@ class MiniWorld:
         }
         self.pages = [(page, set(_words(page["page_snippet"]))) for page in read_pages("public_test")]
         items = [each for each in content.list_items() if each.split == "public_test"]
-        asked = [each for each in items if isinstance(each, Question)][:SINGLE]
-        for item in [*asked, *[each for each in items if isinstance(each, Dialog)][:DIALOGS]]:
+        questions = [each for each in items if isinstance(each, Question)][:SINGLE]
+        for item in [*questions, *[each for each in items if isinstance(each, Dialog)][:DIALOGS]]:
             self._add(item, content)
 
     def _add(self, item: Question | Dialog, content: Content) -> None:
@@ -112,10 +112,10 @@ class MiniWorld:
             ]  # fmt: skip
         names = [name for name in self.shown[_number(query)] if name in self.graph]
         best = FIRST_COSINES[_number(query) % len(FIRST_COSINES)]
-        found = [(name, best - 0.01 * place) for place, name in enumerate(names)] + [(next(iter(self.graph)), 0.69)]
+        hits = [(name, best - 0.01 * place) for place, name in enumerate(names)] + [(next(iter(self.graph)), 0.69)]
         return [
             {"index": place, "score": cosine, "url": self.graph[name]["image_url"], "entities": self.graph[name]["entities"][:1]}
-            for place, (name, cosine) in enumerate(found[:k])
+            for place, (name, cosine) in enumerate(hits[:k])
         ]  # fmt: skip
 
 
@@ -129,10 +129,10 @@ class Reader(Chat):
         prompt = request.messages[-1]
         query = prompt.content.rpartition("Question: ")[2].strip()
         answer, entity = self.world.key[_number(prompt.images[0]), query]
-        taken = _TAKEN_FOR.search(prompt.content)
-        if taken is None or "[Info 1]" not in prompt.content:
+        match = _TAKEN_FOR.search(prompt.content)
+        if match is None or "[Info 1]" not in prompt.content:
             return ChatReply(IDK, "stop")
-        return ChatReply(answer if taken.group(1) == entity else f"wrong, it is {taken.group(1)}", "stop")
+        return ChatReply(answer if match.group(1) == entity else f"wrong, it is {match.group(1)}", "stop")
 
 
 def _number(picture: Image.Image) -> int:
@@ -148,7 +148,7 @@ def world() -> MiniWorld:
     return MiniWorld()
 
 
-def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
+def make_agent(world: MiniWorld, pipeline: Any) -> BaseAgent:
     """Build ``direct_rag`` under the competition's profile, with unchanged questions."""
     settings = load_settings("direct_rag", "gpu", overrides=OVERRIDES).without(["understand"])
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready(chat=Reader(world)))
@@ -158,10 +158,10 @@ def agent_of(world: MiniWorld, pipeline: Any) -> BaseAgent:
 def official_run(world: MiniWorld, rules: Rules) -> Rows:
     """Return what the evaluator of a release records of each turn, in the order in which it asks."""
     release = rules is RESEARCH_RELEASE
-    agent = agent_of(world, None if release else world)
+    agent = make_agent(world, None if release else world)
     size = int(np.clip(agent.get_batch_size(), 1, 16))
     waiting = deque((number, 0) for number in range(len(world.rows)))
-    said: dict[str, str] = {}
+    responses: dict[str, str] = {}
     recorded: Rows = []
     while waiting:
         batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
@@ -171,7 +171,7 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
             history: list[dict[str, str]] = []
             for earlier in turns[:place]:
                 history.append({"role": "user", "content": earlier["query"]})
-                history.append({"role": "assistant", "content": said[earlier["interaction_id"]]})
+                history.append({"role": "assistant", "content": responses[earlier["interaction_id"]]})
             queries.append(turns[place]["query"])
             images.append(image)
             histories.append(history)
@@ -183,7 +183,7 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
         for (number, place), answer in zip(batch, answers, strict=True):
             row = world.rows[number]
             turn, truth = row["turns"][place], row["answers"][place]["ans_full"]
-            said[turn["interaction_id"]] = kept = PLAIN.truncate(answer)
+            responses[turn["interaction_id"]] = truncated = PLAIN.truncate(answer)
             recorded.append(
                 {
                     "session_id": row["session_id"],
@@ -192,7 +192,7 @@ def official_run(world: MiniWorld, rules: Rules) -> Rows:
                     "is_ego": row["image_url"] is None,
                     **{name: turn[name] for name in ("image_quality", "query_category", "domain", "dynamism", "query")},
                     "ground_truth": truth,
-                    "agent_response": kept,
+                    "agent_response": truncated,
                     "total_turn_count": len(row["turns"]),
                     "interaction_id_history": [earlier["interaction_id"] for earlier in row["turns"][:place]],
                 }
@@ -231,9 +231,9 @@ def test_both_ways_of_calling_get_the_same_answers(world: MiniWorld, runs: dict[
     )
     assert kit == release
     assert len(kit) == sum(len(row["turns"]) for row in world.rows) > SINGLE + 2 * DIALOGS
-    found = [official_scores(official_rows(runs[name], STARTER_KIT), STARTER_KIT) for name in runs]
-    assert found[0] == found[1]
-    shares = [found[0][name] for name in ("accuracy", "missing", "hallucination_rate")]
+    scores = [official_scores(official_rows(runs[name], STARTER_KIT), STARTER_KIT) for name in runs]
+    assert scores[0] == scores[1]
+    shares = [scores[0][name] for name in ("accuracy", "missing", "hallucination_rate")]
     assert min(shares) > 0.05, "an agent that always says the same would show nothing"
 
 
@@ -243,12 +243,12 @@ def test_our_evaluation_gives_each_evaluators_scores(
 ) -> None:
     """With the pipeline, as our evaluation calls the agent under the rules of either."""
     sessions = [to_session(row, number, {}, rules) for number, row in enumerate(world.rows)]
-    made = generate(
-        agent_of(world, world), sessions, Resized(world, rules), PLAIN, tmp_path, rules=rules, progress=False
+    result = generate(
+        make_agent(world, world), sessions, Resized(world, rules), PLAIN, tmp_path, rules=rules, progress=False
     )
     official = runs[rules.name]
-    assert [turn.to_dict() for turn in made.turns] == [AnsweredTurn(**line).to_dict() for line in official]
+    assert [turn.to_dict() for turn in result.turns] == [AnsweredTurn(**line).to_dict() for line in official]
     rows = official_rows(official, rules)
-    turns = judge_turns(made.turns, Says(), rules=rules)
+    turns = judge_turns(result.turns, Says(), rules=rules)
     np.testing.assert_equal(score(turns, rules).to_dict(), official_scores(rows, rules))
-    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+    np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(select_ego_rows(rows), rules))

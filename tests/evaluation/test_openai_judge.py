@@ -97,7 +97,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key")
 
 
-def kept(folder: Path) -> list[str]:
+def list_judgements(folder: Path) -> list[str]:
     """Return the keys of the judgements in a cache."""
     with Cache(str(folder)) as cache:
         return list(cache)
@@ -218,20 +218,20 @@ def test_a_failed_judgement_ends_no_run_and_is_counted_apart(
 
     mended: list[bool] = []
     server = Server(httpserver, answer)
-    results = judge_turns(answered(6), server.judge(cache=tmp_path), workers=workers)
+    results = judge_turns(make_answers(6), server.judge(cache=tmp_path), workers=workers)
     assert [result.judge_failed for result in results] == [False, False, True, False, False, False]
     assert [result.correct for result in results] == [True, True, False, True, True, True]
     assert "content is filtered" in results[2].reason
     mended.append(True)
     before = len(server.requests)
-    again = judge_turns(answered(6), server.judge(cache=tmp_path), workers=workers)
+    again = judge_turns(make_answers(6), server.judge(cache=tmp_path), workers=workers)
     assert all(result.correct and not result.judge_failed for result in again)
     assert len(server.requests) - before == 1  # the one that failed
 
 
 def test_a_server_that_is_gone_is_not_asked_for_ever(httpserver: HTTPServer) -> None:
     server = Server(httpserver, '{"accuracy": true}', *[_error(503)] * (SERVER_TRIES * GIVE_UP_AFTER + 1))
-    results = judge_turns(answered(12), server.judge(), workers=1)
+    results = judge_turns(make_answers(12), server.judge(), workers=1)
     assert [result.judge_failed for result in results] == [False, *[True] * 11]
     assert len(server.requests) == 1 + SERVER_TRIES * GIVE_UP_AFTER
     assert "not asked" in results[-1].reason
@@ -274,7 +274,7 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
     judge = server.judge("gpt-4o", timeout=0.2, patience=0.7, sign=0.1)
     began = time.monotonic()
     try:
-        results = judge_turns(answered(40), judge, rules=RESEARCH_RELEASE, workers=workers)
+        results = judge_turns(make_answers(40), judge, rules=RESEARCH_RELEASE, workers=workers)
     finally:
         let_go.set()
     assert time.monotonic() - began < 10  # 40 judgements of 6 tries of 0.2 s take 48
@@ -287,8 +287,8 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
 
 
 def test_the_help_says_when_a_judge_is_given_up() -> None:
-    said = RunOptions.model_fields["eval_model"].description or ""
-    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in said
+    description = RunOptions.model_fields["eval_model"].description or ""
+    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in description
 
 
 def test_patience_begins_with_a_question_that_is_not_answered(
@@ -299,7 +299,7 @@ def test_patience_begins_with_a_question_that_is_not_answered(
     monkeypatch.setattr(inactivity, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     server = Server(httpserver, '{"accuracy": true}')
     judge = server.judge(timeout=1e5, patience=1000.0)
-    assert all(result.correct for result in judge_turns(answered(20), judge, workers=1))
+    assert all(result.correct for result in judge_turns(make_answers(20), judge, workers=1))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
     verdict = server.judge(model, cache=tmp_path).judge(ITEM)
     assert (verdict.correct, verdict.failed) == (False, True)
     assert len(server.requests) == TRIES
-    assert kept(tmp_path) == []  # the next run asks again
+    assert list_judgements(tmp_path) == []  # the next run asks again
 
 
 @pytest.mark.parametrize(
@@ -359,11 +359,11 @@ def test_a_reply_that_is_no_completion_counts_as_garbage(httpserver: HTTPServer,
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
+    ("status", "message"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
 )
-def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, said: str) -> None:
+def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int, message: str) -> None:
     server = Server(httpserver, _error(status))
-    with pytest.raises(JudgeError, match=said) as caught:
+    with pytest.raises(JudgeError, match=message) as caught:
         server.judge().judge(ITEM)
     assert "\n" not in str(caught.value)
     assert len(server.requests) == 1
@@ -375,7 +375,7 @@ def test_no_server_at_all_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "complaint", "reply", "gone"),
+    ("model", "complaint", "reply", "parameter"),
     [
         ("m", _error(400, "response_format is not supported"), 'Here: {"accuracy": true}', "response_format"),
         ("gpt-4o", _error(400, "Unsupported parameter: use 'max_completion_tokens'", "max_tokens"), "CORRECT", "max_tokens"),
@@ -383,14 +383,14 @@ def test_no_server_at_all_is_said() -> None:
     ],
 )  # fmt: skip
 def test_a_parameter_that_the_server_refuses_is_left_out_from_then_on(
-    httpserver: HTTPServer, model: str, complaint: Response, reply: str, gone: str
+    httpserver: HTTPServer, model: str, complaint: Response, reply: str, parameter: str
 ) -> None:
     server = Server(httpserver, complaint, reply)
     judge = server.judge(model)
     assert judge.judge(ITEM).correct and judge.judge(ITEM).correct
     first, *others = server.requests
     assert len(others) == 2
-    assert all({*first} - {*request} == {gone} for request in others)
+    assert all({*first} - {*request} == {parameter} for request in others)
 
 
 def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(httpserver: HTTPServer) -> None:
@@ -401,7 +401,7 @@ def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(h
     assert len(server.requests) == 3
 
 
-def answered(number: int) -> list[AnsweredTurn]:
+def make_answers(number: int) -> list[AnsweredTurn]:
     """Make answers that a judge has to be asked about."""
     base = judged("h")[0].turn
     return [
@@ -412,12 +412,12 @@ def answered(number: int) -> list[AnsweredTurn]:
 def test_what_a_judge_costs_is_told(httpserver: HTTPServer, tmp_path: Path) -> None:
     server = Server(httpserver, lambda _: _completion('{"accuracy": true}', (1000, 10)))
     judge = server.judge(cache=tmp_path)
-    judge_turns(answered(3), judge, workers=2)
+    judge_turns(make_answers(3), judge, workers=2)
     # three times 1000 tokens at 0.15 and 10 at 0.60 dollars a million
     assert judge.spending.dollars == pytest.approx(3 * (0.00015 + 0.000006))
     assert str(judge.spending).startswith("3 requests, 3000 tokens read, 30 written: $0.0005 (prices of May 2026")
     later = server.judge(cache=tmp_path)
-    judge_turns(answered(4), later, workers=2)
+    judge_turns(make_answers(4), later, workers=2)
     assert later.spending.dollars == pytest.approx(0.000156)
     assert later.spending.report()["dollars_of_kept_judgements"] == pytest.approx(3 * 0.000156)
     assert len(server.requests) == 4
@@ -434,10 +434,10 @@ def test_judging_stops_at_its_price_and_goes_on_from_there(httpserver: HTTPServe
     server = Server(httpserver, lambda _: _completion('{"accuracy": true}', (1_000_000, 0)))
     price = Price(1.0, 0.0)
     with pytest.raises(JudgeError, match=r"has cost \$3.0000, and --max-cost is \$2.5; every judgement is kept"):
-        judge_turns(answered(8), server.judge(cache=tmp_path, spending=Spending(price, 2.5)), workers=1)
-    assert len(server.requests) == len(kept(tmp_path)) == 3
+        judge_turns(make_answers(8), server.judge(cache=tmp_path, spending=Spending(price, 2.5)), workers=1)
+    assert len(server.requests) == len(list_judgements(tmp_path)) == 3
     judge = server.judge(cache=tmp_path, spending=Spending(price, 6.0))
-    assert all(result.correct for result in judge_turns(answered(8), judge, workers=4))
+    assert all(result.correct for result in judge_turns(make_answers(8), judge, workers=4))
     assert len(server.requests) == 8  # five more: nothing was asked twice
     assert judge.spending.dollars == 5.0
 
@@ -458,8 +458,8 @@ def test_a_limit_that_cannot_be_held_is_refused(httpserver: HTTPServer, tmp_path
     [("gpt-4o-mini", 0.15), ("openai/gpt-4o", 2.5), ("gpt-4o-2024-11-20", 2.5), ("gpt-4o-audio", None)],
 )
 def test_prices_are_those_of_the_table(model: str, read: float | None) -> None:
-    found = look_up_price(model)
-    assert (found.read if found else None) == read
+    price = look_up_price(model)
+    assert (price.read if price else None) == read
 
 
 @pytest.mark.parametrize("text", ["1", "a,b", "1,2,3", "-1,2", "nan,1"])
@@ -484,11 +484,11 @@ def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) 
 
 
 def test_a_judging_run_that_breaks_off_goes_on_where_it_was(httpserver: HTTPServer, tmp_path: Path) -> None:
-    unlike = answered(6)
+    unlike = make_answers(6)
     server = Server(httpserver, *['{"accuracy": true}'] * 5, _error(401))
     with pytest.raises(JudgeError, match="refuses the key"):
         judge_turns(unlike, server.judge(cache=tmp_path), workers=1)
-    assert len(kept(tmp_path)) == 5
+    assert len(list_judgements(tmp_path)) == 5
     server._replies = ['{"accuracy": true}']
     before = len(server.requests)
     results = judge_turns(unlike, server.judge(cache=tmp_path), workers=4)
@@ -559,7 +559,7 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     server = Server(httpserver, answer)
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     saved = tmp_path / "response.jsonl"
-    saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in answered(4)))
+    saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(4)))
 
     def evaluate(*more: str) -> tuple[int, str]:
         arguments = ["--mode", "evaluate", "--input-file", str(saved), "--output-dir", str(tmp_path / "out")]
@@ -578,11 +578,11 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
             file.seek(0)
             return status, file.read()
 
-    status, said = evaluate("--max-cost", "0.0003")
-    assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in said
+    status, output = evaluate("--max-cost", "0.0003")
+    assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in output
     assert not (tmp_path / "out" / "scores_dictionary.json").exists()  # scores of a part would mislead
-    status, said = evaluate()
-    assert status == 0 and "1 answers are not judged" in said and "--resume" in said
+    status, output = evaluate()
+    assert status == 0 and "1 answers are not judged" in output and "--resume" in output
     about = json.loads((tmp_path / "out" / "scores_dictionary.json").read_text())["about"]
     assert about["judge_failures"] == 1 and about["judge"] == "gpt-4o-mini (structured; our words)"
     assert about["judge_cost"]["dollars_of_kept_judgements"] == pytest.approx(2 * 0.000156)
@@ -590,6 +590,8 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     assert "Not judged, counted as wrong" in (tmp_path / "out" / "report.html").read_text()
     mended.append(True)
     before = len(server.requests)
-    status, said = evaluate("--resume")
-    assert status == 0 and "not judged" not in said and "$0.0002; judgements kept from before had cost $0.0005" in said
+    status, output = evaluate("--resume")
+    assert (
+        status == 0 and "not judged" not in output and "$0.0002; judgements kept from before had cost $0.0005" in output
+    )
     assert len(server.requests) - before == 1

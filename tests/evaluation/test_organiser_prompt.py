@@ -86,26 +86,26 @@ def checkout(folder: Path, **files: str) -> Path:
 
 
 def test_the_starter_kits_words_are_read_and_not_run(tmp_path: Path) -> None:
-    found = read_organiser(checkout(tmp_path, local_evaluation=KIT, agents__agent=AGENT, agents__torn="def ("))
-    assert found.style == "structured" and set(found.settings.exact or {}) == {"response_format", "stream"}
-    assert found.request(**VALUES).messages == (
+    prompt = read_organiser(checkout(tmp_path, local_evaluation=KIT, agents__agent=AGENT, agents__torn="def ("))
+    assert prompt.style == "structured" and set(prompt.settings.exact or {}) == {"response_format", "stream"}
+    assert prompt.request(**VALUES).messages == (
         ChatMessage("system", "Judge {literally}.\nSay 'accuracy'."),
         ChatMessage("user", "Q: How {tall}?\nT: 330 m\nP: {{ query }}\n"),  # what is judged is never a template
     )
-    assert found.words.startswith("the organiser's words, local_evaluation.py, SHA-256 ")
+    assert prompt.words.startswith("the organiser's words, local_evaluation.py, SHA-256 ")
 
 
 def test_the_research_releases_words_are_put_together_from_two_files(tmp_path: Path) -> None:
-    found = read_organiser(
+    prompt = read_organiser(
         checkout(
             tmp_path, evaluation__llm_judge=RELEASE_JUDGE, evaluation__evaluation_prompt=RELEASE_WORDS, agents__a=AGENT
         )
     )
-    assert found.style == "explained" and found.settings.exact == {"max_tokens": 1024, "temperature": 0.0}
-    system, user = found.request(**VALUES).messages
+    assert prompt.style == "explained" and prompt.settings.exact == {"max_tokens": 1024, "temperature": 0.0}
+    system, user = prompt.request(**VALUES).messages
     assert system.content == 'End in "Result: CORRECT".\n\nOne {{ example }}.'
     assert user.content == "Now: How {tall}? | 330 m | {{ query }}"
-    assert "evaluation/llm_judge.py" in found.words
+    assert "evaluation/llm_judge.py" in prompt.words
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def knows_even_ones(request: ChatRequest) -> str:
     return f"truth {number} 0" if number % 2 == 0 else "something else"
 
 
-def agent_of(presets: Path, *overrides: str) -> CragAgent:
+def make_agent(presets: Path, *overrides: str) -> CragAgent:
     models = ModelSet(
         Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(knows_even_ones)}
     )
@@ -104,49 +104,49 @@ class BrightWhereEven:
         return LoadedImage(Image.new("RGB", (64, 48), (shade, shade, shade)))
 
 
-def answered(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
+def generate_answers(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
     folder.mkdir()
     listen = partial(agent.trace_to, None)
-    asked = sessions([1] * 16)
-    return generate(agent, asked, BrightWhereEven(), PLAIN, folder, progress=False, listen=listen).turns
+    dialogs = sessions([1] * 16)
+    return generate(agent, dialogs, BrightWhereEven(), PLAIN, folder, progress=False, listen=listen).turns
 
 
 def test_page_and_server_show_it(presets: Path) -> None:
-    [outcome] = Answerer(agent_of(presets)).answer([Question("question 0 of 2?", PHOTO)])
-    shown = render_details(outcome, PHOTO)
-    for wanted in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
-        assert wanted in shown
-    said = build_reply("id", 0, "model", outcome)["crag"]
-    assert said["checks"]["outside.sharpness"] == 1.0 and said["checks"]["in focus"] is True
-    assert [*said["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
-    assert said["sources"][0]["text"] == "Words on the sign."
+    [outcome] = Answerer(make_agent(presets)).answer([Question("question 0 of 2?", PHOTO)])
+    details = render_details(outcome, PHOTO)
+    for phrase in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
+        assert phrase in details
+    reply = build_reply("id", 0, "model", outcome)["crag"]
+    assert reply["checks"]["outside.sharpness"] == 1.0 and reply["checks"]["in focus"] is True
+    assert [*reply["crops"]] == [{"left": 4, "top": 4, "right": 40, "bottom": 30, "phrase": "brightest part"}]
+    assert reply["sources"][0]["text"] == "Words on the sign."
 
 
 def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     folder = presets / "run"
-    turns = answered(agent_of(presets), folder)
+    turns = generate_answers(make_agent(presets), folder)
     judged = judge_turns(turns, RuleJudge())
     assert [turn.correct for turn in judged] == [True, False] * 8
     write_outputs(folder, judged, {"judge": "rule"})
     photos = {turn.session_id: lambda: PHOTO for turn in turns}
     part = ReportPart("demo", judged, photos, read_traces(folder / TRACE))
     report = write_report(presets / "report.html", [part], {}).read_text()
-    for wanted in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
-        assert wanted in report
+    for phrase in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
+        assert phrase in report
     assert report.count('class="crops"') == 16
 
-    known = Turns.from_decisions(read_decisions(folder, RuleJudge()))
+    table = Turns.from_decisions(read_decisions(folder, RuleJudge()))
     names = ["outside.blur", "outside.sharpness"]
-    assert [name for name in select_usable(known) if "." in name] == names
-    assert "outside.blur" in known.negative_signals and "outside.sharpness" not in known.negative_signals
-    assert [signal_auroc(known, name) for name in names] == [(1.0, 16)] * 2
-    fitted = fit(known.matrix(names), known.right, known.groups, names, 3, 0, negative_signals=known.negative_signals)
+    assert [name for name in select_usable(table) if "." in name] == names
+    assert "outside.blur" in table.negative_signals and "outside.sharpness" not in table.negative_signals
+    assert [signal_auroc(table, name) for name in names] == [(1.0, 16)] * 2
+    fitted = fit(table.matrix(names), table.right, table.groups, names, 3, 0, negative_signals=table.negative_signals)
     blur, sharpness = fitted.model["regress"].coef_[0]
     assert blur < 0 < sharpness
     make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")
     assert Gate.load(presets / "gate.json").features == tuple(names)
 
-    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    again = generate_answers(make_agent(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
     assert [turn.agent_response for turn in again] == [
         f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
     ]
@@ -158,7 +158,7 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
     """A name without a dot is as good as any, once the stage declares it."""
     write_stage(presets, MODULE.replace("outside.", "").replace("lens=", "camera="))
     folder = presets / "run"
-    turns = answered(agent_of(presets), folder)
+    turns = generate_answers(make_agent(presets), folder)
     write_outputs(folder, judge_turns(turns, RuleJudge()), {"judge": "rule"})
     manifest = {"preset": str(presets / "own.toml"), "profile": "embedded", "dataset": "single-turn@v1/validation"}
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -166,7 +166,7 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
     assert calibrate.main(["--runs", str(folder), *options, "--folds", "3", "--repeats", "1"]) == 0
     gate = Gate.load(presets / "gate.json")
     assert {"sharpness", "blur"} <= {*gate.features}
-    again = answered(agent_of(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
+    again = generate_answers(make_agent(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
     assert [turn.agent_response for turn in again] == [
         f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
     ]
@@ -175,5 +175,5 @@ def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by
 
 def test_a_signal_that_is_recorded_and_not_declared_is_told(presets: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_stage(presets, MODULE.replace("signals = (SHARPNESS, BLUR)", "signals = (SHARPNESS,)"))
-    answered(agent_of(presets), presets / "run")
+    generate_answers(make_agent(presets), presets / "run")
     assert caplog.text.count("records signals that it does not declare: outside.blur") == 1

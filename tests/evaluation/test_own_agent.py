@@ -85,9 +85,9 @@ def _answers(world: Path) -> set[str]:
     return {json.loads(line)["agent_response"] for line in (world / "out" / "response.jsonl").read_text().splitlines()}
 
 
-def _noted(world: Path) -> dict[str, Any]:
-    noted: dict[str, Any] = json.loads((world / "out" / "run.json").read_text())
-    return noted
+def _read_manifest(world: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((world / "out" / "run.json").read_text())
+    return manifest
 
 
 def test_anybodys_agent_and_judge_are_run_by_our_command(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,9 +95,9 @@ def test_anybodys_agent_and_judge_are_run_by_our_command(world: Path, capsys: py
     assert _answers(world) == {"number 0."}
     scores = json.loads((world / "out" / SCORES).read_text())
     assert (scores["all"]["correct_exact"], scores["all"]["correct"], scores["about"]["judge"]) == (2, 4, "kind")
-    noted = _noted(world)
-    assert noted["agent"] == f"{MODULE}:KitAgent" and "built as the organiser builds it" in noted["built"]
-    assert not {"preset", "settings", "set"} & noted.keys()
+    manifest = _read_manifest(world)
+    assert manifest["agent"] == f"{MODULE}:KitAgent" and "built as the organiser builds it" in manifest["built"]
+    assert not {"preset", "settings", "set"} & manifest.keys()
     assert (
         f"agent {MODULE}:KitAgent is built as the organiser builds it: no preset is applied" in capsys.readouterr().out
     )
@@ -120,8 +120,8 @@ def test_an_agent_derived_from_ours_runs_preset_and_profile(
     monkeypatch.setattr(RunConfig, "unreachable", lambda *_, **__: None)  # no server and no hub
     assert _main(world, *named, "--preset", str(world / "tiny"), "--profile", "server", "--mode", "generate") == 0
     assert _answers(world) == {"2 stages"}
-    noted = _noted(world)
-    assert (noted["agent"], noted["preset"]) == (f"{MODULE}:Edited", str(world / "tiny.toml"))
+    manifest = _read_manifest(world)
+    assert (manifest["agent"], manifest["preset"]) == (f"{MODULE}:Edited", str(world / "tiny.toml"))
 
 
 def test_an_edited_file_with_an_agent_of_another_make_is_used(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_an_edited_file_with_an_agent_of_another_make_is_used(world: Path, monke
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--agent", "mine"], "there is no agent 'mine'; or write package.module:ClassName"),
         (["--agent", "nowhere.mine:Agent"], "there is no agent 'nowhere.mine:Agent' (no module 'nowhere.mine' can"),
@@ -149,11 +149,11 @@ def test_an_edited_file_with_an_agent_of_another_make_is_used(world: Path, monke
     ],
 )  # fmt: skip
 def test_slips_are_told_in_one_line(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("error: ")]
-    assert len(printed) == 1 and said in printed[0]
+    assert len(printed) == 1 and message in printed[0]
 
 
 def test_names_of_models_with_a_tag_are_no_judges_of_ones_own(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_every_fault_is_told_at_once_with_its_line(folder: Path) -> None:
     ]
     with pytest.raises(EvaluationError) as raised:
         read_questions(write_csv(folder, "\n".join(rows) + "\n"))
-    said = str(raised.value)
+    message = str(raised.value)
     for line, words in {
         2: "there is no photo",
         3: "cannot be read as a photo",
@@ -103,9 +103,9 @@ def test_every_fault_is_told_at_once_with_its_line(folder: Path) -> None:
     }.items():
         assert any(
             f"questions.csv:{line}: {words}" in each or (f"csv:{line}:" in each and words in each)
-            for each in said.splitlines()
+            for each in message.splitlines()
         )
-    assert len(said.splitlines()) == 6
+    assert len(message.splitlines()) == 6
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_questions_become_sessions_with_accepted_answers(folder: Path) -> None:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> ScriptedAgent:
     """A scripted agent in place of CragAgent, with no search."""
-    said = {"Who built this?": "John Smith built it.", "How much is a ticket, for a child?": "6 euros"}
-    made = ScriptedAgent(lambda query, _: said.get(query, "I don't know"))
+    answers = {"Who built this?": "John Smith built it.", "How much is a ticket, for a child?": "6 euros"}
+    scripted_agent = ScriptedAgent(lambda query, _: answers.get(query, "I don't know"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
-    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: made)
-    return made
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: scripted_agent)
+    return scripted_agent
 
 
 @pytest.mark.parametrize("option", ["--dataset", "--knowledge"])
@@ -194,8 +194,8 @@ def test_faults_of_the_file_end_a_run_with_status_2(
 ) -> None:
     file = write_csv(folder, "photo,question,answers\nx.png,Who?,a\n,,b\n")
     assert local_evaluation.main(["--dataset", str(file), "--output-dir", str(folder / "out")]) == 2
-    said = capsys.readouterr().out
-    assert "questions.csv:2: there is no photo" in said and "questions.csv:3: the question is empty" in said
+    output = capsys.readouterr().out
+    assert "questions.csv:2: there is no photo" in output and "questions.csv:3: the question is empty" in output
     assert not agent.calls
 
 

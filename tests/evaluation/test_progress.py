@@ -12,10 +12,10 @@ from evaluation.progress import Share, StudyBar, turn_bar
 from tests.evaluation.worlds import judged
 
 
-def states(said: str) -> list[tuple[str, int, int]]:
+def states(text: str) -> list[tuple[str, int, int]]:
     """What a bar was said to do, and of how many turns how many were done, line by line."""
-    found = [re.match(r"(.*?): .*?(\d+)/(\d+) \[", line) for line in said.splitlines()]
-    return [(match[1], int(match[2]), int(match[3])) for match in found if match]
+    matches = [re.match(r"(.*?): .*?(\d+)/(\d+) \[", line) for line in text.splitlines()]
+    return [(match[1], int(match[2]), int(match[3])) for match in matches if match]
 
 
 def test_one_bar_counts_the_turns_of_all_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +53,8 @@ def test_the_time_left_goes_by_what_was_done_now(capsys: pytest.CaptureFixture[s
 def test_progress_bars_are_lines_without_a_terminal_and_can_be_off(capsys: pytest.CaptureFixture[str]) -> None:
     with turn_bar("answers", 2) as bar:
         bar.update(2)
-    said = capsys.readouterr().err
-    assert "\r" not in said and states(said) == [("answers", 0, 2), ("answers", 2, 2)]
+    output = capsys.readouterr().err
+    assert "\r" not in output and states(output) == [("answers", 0, 2), ("answers", 2, 2)]
     with (
         StudyBar("answers", {"a": Share(2)}, is_visible=False) as study,
         study.bars_for("run", "a")("answers", 3) as bar,

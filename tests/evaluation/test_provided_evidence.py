@@ -34,12 +34,12 @@ def page(title: str, snippet: str) -> Hit:
 
 def test_what_is_alike_enough_is_listed_once_best_first() -> None:
     pictures = [picture("Lion", 0.9, diet="meat"), picture("Lion", 0.8), picture("Tiger", 0.76), picture("Cat", 0.75)]
-    found = parse_provided(
+    evidence = parse_provided(
         format_evidence("What?", pictures, [page("Lions", "They sleep."), page("Tigers", "They swim.")])
     )
-    assert [hit.entities[0].name for hit in found.pictures] == ["Lion", "Tiger"]
-    assert found.pictures[0].entities[0].attributes == {"diet": "meat"}
-    assert [(hit.page_name, hit.page_snippet) for hit in found.pages] == [
+    assert [hit.entities[0].name for hit in evidence.pictures] == ["Lion", "Tiger"]
+    assert evidence.pictures[0].entities[0].attributes == {"diet": "meat"}
+    assert [(hit.page_name, hit.page_snippet) for hit in evidence.pages] == [
         ("Lions", "They sleep."),
         ("Tigers", "They swim."),
     ]
@@ -47,16 +47,16 @@ def test_what_is_alike_enough_is_listed_once_best_first() -> None:
 
 @given(st.lists(st.tuples(WORDS, WORDS), max_size=6))
 def test_the_agent_reads_the_pages_that_were_written(pages: list[tuple[str, str]]) -> None:
-    found = parse_provided(format_evidence("What?", [], [page(title, text) for title, text in pages]))
-    assert [(hit.page_name, hit.page_snippet) for hit in found.pages] == pages
+    evidence = parse_provided(format_evidence("What?", [], [page(title, text) for title, text in pages]))
+    assert [(hit.page_name, hit.page_snippet) for hit in evidence.pages] == pages
 
 
 def test_no_more_is_passed_than_the_release_passes() -> None:
     pictures = [picture(f"Thing {number}", 0.9, text="x" * 3000) for number in range(30)]
-    found = parse_provided(format_evidence("What?", pictures, [page("Page", "y" * 15_000)] * 5))
-    assert len(found.pictures) == 30  # the names of all
-    assert sum(bool(hit.entities[0].attributes) for hit in found.pictures) == 2  # of 8,000 characters
-    assert len(found.pages) == 2  # of 32,000
+    evidence = parse_provided(format_evidence("What?", pictures, [page("Page", "y" * 15_000)] * 5))
+    assert len(evidence.pictures) == 30  # the names of all
+    assert sum(bool(hit.entities[0].attributes) for hit in evidence.pictures) == 2  # of 8,000 characters
+    assert len(evidence.pages) == 2  # of 32,000
 
 
 class Listening(BaseAgent):
@@ -96,9 +96,9 @@ def test_each_turn_gets_what_was_found_for_it(
     sessions = [Session(f"s{n}", (QuestionTurn(f"i{n}", 0, f"question {n}?", "", domain="pets"),)) for n in range(2)]
     generate(agent, sessions, Photo(), PLAIN, tmp_path, progress=False, evidence=evidence)
     (call,) = agent.calls
-    found = [parse_provided(text) for text in call["rag_context_list"]]
-    assert [(len(each.pictures), len(each.pages)) for each in found] == [first, second]
-    assert [hit.page_snippet for each in found for hit in each.pages] == (
+    evidence_by_turn = [parse_provided(text) for text in call["rag_context_list"]]
+    assert [(len(each.pictures), len(each.pages)) for each in evidence_by_turn] == [first, second]
+    assert [hit.page_snippet for each in evidence_by_turn for hit in each.pages] == (
         ["question 0?", "question 1?"] if first[1] else []
     )
     assert call["domains"] == ["pets", "pets"]
@@ -114,8 +114,8 @@ def test_the_web_is_searched_by_the_full_query_where_there_is_one(tmp_path: Path
     path.write_text('{"interaction_id": "i0", "agent_response": "How tall is the Eiffel Tower?"}\n')
     evidence = ProvidedEvidence(search, full_queries=read_full_queries(path))
     turns = [QuestionTurn(f"i{number}", 0, "How tall is this?", "") for number in range(2)]
-    found = [parse_provided(text) for text in evidence.arguments(turns, [None, None])["rag_context_list"]]
-    assert [hit.page_snippet for each in found for hit in each.pages] == [
+    evidence_by_turn = [parse_provided(text) for text in evidence.arguments(turns, [None, None])["rag_context_list"]]
+    assert [hit.page_snippet for each in evidence_by_turn for hit in each.pages] == [
         "How tall is the Eiffel Tower?",
         "How tall is this?",
     ]

@@ -35,14 +35,14 @@ ANSWERS = [
 def lines(seed: int) -> Rows:
     """response.jsonl of a run: 1 to 12 sessions of 1 to 6 turns, in any order; in every fourth run none is egocentric."""
     chance = random.Random(seed)
-    found = []
+    rows = []
     for number in range(chance.randint(1, 12)):
         session, ego, count = (
             f"{chance.choice('abcXYZ0_')}{number}",
             seed % 4 > 0 and chance.random() < 0.4,
             chance.randint(1, 6),
         )
-        found += [
+        rows += [
             {
                 "session_id": session,
                 "interaction_id": f"{session}-{turn}",
@@ -60,8 +60,8 @@ def lines(seed: int) -> Rows:
             }
             for turn in range(count)
         ]
-    chance.shuffle(found)
-    return found
+    chance.shuffle(rows)
+    return rows
 
 
 class Says:
@@ -80,8 +80,8 @@ def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
     """Build the turn table of a release; without a judge exact answers alone are correct."""
     rows = []
     for line in sorted(answers, key=lambda line: (line["session_id"], line["turn_idx"])):
-        said = line["agent_response"]
-        low = said.lower()
+        response = line["agent_response"]
+        low = response.lower()
         plain = "".join(c for c in low if c in LETTERS_AND_DIGITS or c.isspace())
         miss = "i dont know" in plain or "i do not know" in plain
         if rules is STARTER_KIT:
@@ -89,9 +89,9 @@ def official_rows(answers: Rows, rules: Rules, judged: bool = True) -> Rows:
         exact = low.strip() == line["ground_truth"].lower().strip()
         reply = None
         if judged and not miss and not exact:
-            reply = {"accuracy": said.startswith("right")}
+            reply = {"accuracy": response.startswith("right")}
             if rules is RESEARCH_RELEASE:
-                reply["eval_result"] = f"It says {said}."
+                reply["eval_result"] = f"It says {response}."
         correct = exact or (reply is not None and reply["accuracy"])
         verdicts = {"is_exact_match": exact, "is_correct": correct, "is_miss": miss, "is_semantically_correct": correct}
         rows.append({**line, **verdicts, "api_response": reply})
@@ -136,7 +136,7 @@ def official_scores(rows: Rows, rules: Rules) -> dict[str, float]:
         }
 
 
-def ego_of(rows: Rows) -> Rows:
+def select_ego_rows(rows: Rows) -> Rows:
     return [row for row in rows if row["is_ego"]]
 
 
@@ -149,10 +149,12 @@ def test_scores_and_tables_equal_the_releases_to_the_last_digit(rules: Rules) ->
         turns = judge_turns([AnsweredTurn(**line) for line in answers], Says(), rules=rules)
         scores = official_scores(rows, rules)
         np.testing.assert_equal(score(turns, rules).to_dict(), scores)
-        np.testing.assert_equal(score(select_ego(turns), rules).to_dict(), official_scores(ego_of(rows), rules))
+        np.testing.assert_equal(
+            score(select_ego(turns), rules).to_dict(), official_scores(select_ego_rows(rows), rules)
+        )
         if seed % 10 == 0:  # pandas takes its time
             assert build_turn_table(turns, rules=rules).to_csv(index=False) == csv(rows, rows)
-        without_ego += not ego_of(rows)
+        without_ego += not select_ego_rows(rows)
         both += any(row["is_correct"] and row["is_miss"] for row in rows)
         stopped += scores["miss"] != sum(row["is_miss"] for row in rows)
     # the cases in which rules differ are among the tables
@@ -171,10 +173,10 @@ def test_a_replay_leaves_the_releases_tables_and_scores_behind(rules: Rules, tmp
         assert main([*replay, "--eval-model", "None", "--no_progress", "--no-report"]) == 0
         rows = official_rows(answers, rules, judged=False)
         assert (out / ALL_TURNS).read_text() == csv(rows, rows)
-        assert (out / EGO_TURNS).read_text() == csv(ego_of(rows), rows)
+        assert (out / EGO_TURNS).read_text() == csv(select_ego_rows(rows), rows)
         scores = json.loads((out / SCORES).read_text())
         np.testing.assert_equal(scores["all"], official_scores(rows, rules))
-        np.testing.assert_equal(scores["ego"], official_scores(ego_of(rows), rules))
+        np.testing.assert_equal(scores["ego"], official_scores(select_ego_rows(rows), rules))
         assert (scores["about"]["rules"], scores["about"]["judge"]) == (rules.name, "none (exact answers alone)")
         assert len(read_turn_table(out)) == len(answers)
         assert all((turn.semantic is None) == (turn.exact or turn.miss) for turn in read_turn_table(out))
@@ -191,25 +193,25 @@ class Fails:
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=str)
 def test_an_answer_that_was_not_judged_is_never_read_as_a_wrong_one(rules: Rules, tmp_path: Path) -> None:
-    turns = judge_turns(_answered(("x", "right"), ("x", "unclear"), ("x", "wrong")), Fails(), rules=rules)
+    turns = judge_turns(_make_answers(("x", "right"), ("x", "unclear"), ("x", "wrong")), Fails(), rules=rules)
     scores = write_outputs(tmp_path, turns, {}, rules=rules)
     assert [turn.verdict for turn in read_turn_table(tmp_path)] == ["correct", "unjudged", "hallucination"]
     assert scores["unjudged"] == {"all": 1, "ego": 1}
     assert (scores["all"]["correct"], scores["all"]["hallucination"]) == (1, 2), "as the organiser counts it"
     assert pd.read_csv(tmp_path / ALL_TURNS)["judge_failed"].tolist() == [False, True, False]
-    said = io.StringIO()
-    print_scores(Console(file=said), scores)
-    assert "not judged" in said.getvalue()
-    judged = judge_turns(_answered(("x", "right"), ("x", "wrong")), Fails(), rules=rules)
+    stream = io.StringIO()
+    print_scores(Console(file=stream), scores)
+    assert "not judged" in stream.getvalue()
+    judged = judge_turns(_make_answers(("x", "right"), ("x", "wrong")), Fails(), rules=rules)
     assert ("judge_failed" in build_turn_table(judged, rules=rules)) is not rules.organiser_tables
 
 
 def test_a_turn_after_the_early_stop_needs_no_judgement() -> None:
-    turns = judge_turns(_answered(("x", "wrong"), ("x", "wrong"), ("x", "unclear")), Fails(), rules=STARTER_KIT)
+    turns = judge_turns(_make_answers(("x", "wrong"), ("x", "wrong"), ("x", "unclear")), Fails(), rules=STARTER_KIT)
     assert [turn.verdict for turn in stop_early(turns)] == ["hallucination", "hallucination", "miss"]
 
 
-def _answered(*pairs: tuple[str, str]) -> list[AnsweredTurn]:
+def _make_answers(*pairs: tuple[str, str]) -> list[AnsweredTurn]:
     return [
         AnsweredTurn("s", f"s-{place}", place, True, None, "", "food", "", "?", truth, answer, len(pairs), [])
         for place, (truth, answer) in enumerate(pairs)
@@ -221,7 +223,7 @@ def _scores(turns: list[AnsweredTurn], rules: Rules) -> dict[str, Any]:
 
 
 def test_wrong_wrong_right_by_hand() -> None:
-    turns = _answered(("x", "wrong"), ("x", "wrong"), ("x", "x"))
+    turns = _make_answers(("x", "wrong"), ("x", "wrong"), ("x", "x"))
     kit, release, ours = (_scores(turns, rules)["all"] for rules in (STARTER_KIT, RESEARCH_RELEASE, OURS))
     assert (kit["correct_exact"], kit["correct"], kit["miss"]) == (0, 0, 1)
     assert kit["truthfulness_score"] == pytest.approx(-2 / 3)
@@ -232,12 +234,12 @@ def test_wrong_wrong_right_by_hand() -> None:
 
 def test_a_right_i_dont_know_by_hand() -> None:
     """Correct and a miss in both releases: two points, one hallucination less than none, and a dialog that is not stopped."""
-    turns = _answered(("I don't know", "I don't know"), ("x", "x"))
+    turns = _make_answers(("I don't know", "I don't know"), ("x", "x"))
     for rules in (STARTER_KIT, RESEARCH_RELEASE):
-        found = _scores(turns, rules)
-        scores = found["all"]
+        score_groups = _scores(turns, rules)
+        scores = score_groups["all"]
         assert (scores["correct"], scores["miss"], scores["hallucination"]) == (2, 1, -1)
-        assert scores["truthfulness_score"] == found["domain_weighted_truthfulness"] == 1.5
+        assert scores["truthfulness_score"] == score_groups["domain_weighted_truthfulness"] == 1.5
         assert scores["mean_multi_turn_conversation_score"] == 1.0
     ours = _scores(turns, OURS)["all"]
     assert (ours["correct"], ours["miss"], ours["hallucination"], ours["truthfulness_score"]) == (1, 1, 0, 0.5)

@@ -55,10 +55,10 @@ def _run(
     return status, console.file.getvalue()  # type: ignore[attr-defined]
 
 
-Left = tuple[bytes, str, dict[str, Any]]
+Outputs = tuple[bytes, str, dict[str, Any]]
 
 
-def _left_behind(folder: Path) -> Left:
+def _read_outputs(folder: Path) -> Outputs:
     """Return the files of a run: answers, judged turns and scores."""
     scores = json.loads((folder / SCORES).read_text())
     table = pd.read_csv(folder / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
@@ -66,42 +66,42 @@ def _left_behind(folder: Path) -> Left:
 
 
 @pytest.fixture(scope="module")
-def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
+def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     """What one process leaves behind."""
     folder = tmp_path_factory.mktemp("alone")
     assert _run(data, folder)[0] == 0
-    left = _left_behind(folder)
-    counts = [left[2]["all"][name] for name in ("correct", "miss", "hallucination")]
+    outputs = _read_outputs(folder)
+    counts = [outputs[2]["all"][name] for name in ("correct", "miss", "hallucination")]
     assert all(counts) and sum(counts) == sum(TURNS.values()), counts
-    return left
+    return outputs
 
 
-def _asked(folder: Path) -> list[tuple[int, str]]:
+def _read_calls(folder: Path) -> list[tuple[int, str]]:
     """Return process and query of every question, in their order."""
     lines = (folder / "cache" / ASKED).read_text().splitlines()
     return [(int(process), query) for process, query in (line.split("\t") for line in lines)]
 
 
 def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
-    data: Path, alone: Left, ray_address: str, tmp_path: Path
+    data: Path, alone: Outputs, ray_address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / FATAL).write_text("once:What is number 1 of a?")
-    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address)
-    assert status == 0, told
-    assert _left_behind(tmp_path) == alone
+    status, output = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address)
+    assert status == 0, output
+    assert _read_outputs(tmp_path) == alone
     assert not (tmp_path / "cache" / FATAL).exists()
 
-    asked = _asked(tmp_path)
-    victim = next(process for process, query in asked if query == "What is number 1 of a?")
-    assert victim != os.getpid() and len({process for process, _ in asked}) >= 2
-    again = {query: times for query, times in Counter(query for _, query in asked).items() if times > 1}
+    calls = _read_calls(tmp_path)
+    victim = next(process for process, query in calls if query == "What is number 1 of a?")
+    assert victim != os.getpid() and len({process for process, _ in calls}) >= 2
+    again = {query: times for query, times in Counter(query for _, query in calls).items() if times > 1}
     assert "What is number 1 of a?" in again and set(again.values()) == {2}
     assert len(again) <= 4  # the batch that was under way, and no answer that had been made
-    assert [query for process, query in asked if process == victim][-len(again) :] == list(again)
+    assert [query for process, query in calls if process == victim][-len(again) :] == list(again)
 
     homes = defaultdict(set)
-    for process, query in asked:
+    for process, query in calls:
         homes[query.split(" of ")[1]].add(process)
     moved = {query.split(" of ")[1] for query in again}
     assert {session for session, processes in homes.items() if len(processes) > 1} <= moved
@@ -115,21 +115,21 @@ def test_two_replicas_of_which_one_is_killed_answer_as_one_process(
 
 
 def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
-    data: Path, alone: Left, ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, alone: Outputs, ray_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replicas, "MAX_DEATHS", 1)
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / FATAL).write_text("always:What is number 2 of e?")
-    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", ray_address)
-    assert status == 2 and "--resume" in told
-    kept = (tmp_path / RESPONSES).read_bytes().splitlines()
-    assert 0 < len(kept) < sum(TURNS.values())
+    status, output = _run(data, tmp_path, "--replicas", "1", "--ray-address", ray_address)
+    assert status == 2 and "--resume" in output
+    lines = (tmp_path / RESPONSES).read_bytes().splitlines()
+    assert 0 < len(lines) < sum(TURNS.values())
 
     (tmp_path / "cache" / FATAL).unlink()
     (tmp_path / "cache" / ASKED).unlink()
     assert _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, "--resume")[0] == 0
-    assert _left_behind(tmp_path) == alone
-    assert len(_asked(tmp_path)) == sum(TURNS.values()) - len(kept)
+    assert _read_outputs(tmp_path) == alone
+    assert len(_read_calls(tmp_path)) == sum(TURNS.values()) - len(lines)
 
 
 @pytest.fixture(scope="module")
@@ -149,15 +149,15 @@ def _indexed(folder: Path, hub: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def searched_alone(data: Path, hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Left:
+def searched_alone(data: Path, hub: Path, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     """What one process leaves behind that searches."""
     folder = _indexed(tmp_path_factory.mktemp("searched"), hub)
     assert _run(data, folder, agent=SEARCHING)[0] == 0
-    assert all(_found(folder).values())
-    return _left_behind(folder)
+    assert all(_check_searches(folder).values())
+    return _read_outputs(folder)
 
 
-def _found(folder: Path) -> dict[Any, bool]:
+def _check_searches(folder: Path) -> dict[Any, bool]:
     """Return whether pictures and pages were found, by turn."""
     return {
         key: bool(record.pictures) and not any("search_error" in stage.notes for stage in record.stages)
@@ -166,50 +166,50 @@ def _found(folder: Path) -> dict[Any, bool]:
 
 
 def test_replicas_of_a_machine_share_a_search_whose_death_costs_no_answer(
-    data: Path, hub: Path, searched_alone: Left, tmp_path: Path
+    data: Path, hub: Path, searched_alone: Outputs, tmp_path: Path
 ) -> None:
     """On a cluster that the command starts for itself."""
     cache = _indexed(tmp_path, hub) / "cache"
     (cache / FATAL).write_text("search:What is number 1 of a?")
-    status, told = _run(data, tmp_path, "--replicas", "2", agent=SEARCHING)
-    assert status == 0, told
-    assert _left_behind(tmp_path) == searched_alone and all(_found(tmp_path).values())
+    status, output = _run(data, tmp_path, "--replicas", "2", agent=SEARCHING)
+    assert status == 0, output
+    assert _read_outputs(tmp_path) == searched_alone and all(_check_searches(tmp_path).values())
     assert len(set((cache / SEARCHED).read_text().split())) == 1
 
-    asked = _asked(tmp_path)
+    calls = _read_calls(tmp_path)
     assert (
-        len({process for process, _ in asked}) == 2
+        len({process for process, _ in calls}) == 2
     )  # no replica died, and the calls that were under way were made again
-    again = {query: times for query, times in Counter(query for _, query in asked).items() if times > 1}
+    again = {query: times for query, times in Counter(query for _, query in calls).items() if times > 1}
     assert again["What is number 1 of a?"] == 2 and set(again.values()) == {2} and len(again) <= 8
 
 
 def test_each_machine_has_its_search_and_one_that_died_for_good_is_replaced(
-    data: Path, hub: Path, searched_alone: Left, ray_address: str, tmp_path: Path
+    data: Path, hub: Path, searched_alone: Outputs, ray_address: str, tmp_path: Path
 ) -> None:
     cache = _indexed(tmp_path, hub) / "cache"
     (cache / FATAL).write_text("for good:What is number 1 of a?")
-    status, told = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, agent=SEARCHING)
-    assert status == 0, told
-    assert _left_behind(tmp_path) == searched_alone and all(_found(tmp_path).values())
+    status, output = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address, agent=SEARCHING)
+    assert status == 0, output
+    assert _read_outputs(tmp_path) == searched_alone and all(_check_searches(tmp_path).values())
     # one a machine, and a third where the replica that takes the dead one's place is put on its machine
     assert len(set((cache / SEARCHED).read_text().split())) in (2, 3)
 
 
 def test_a_missing_index_is_told_in_one_line(data: Path, tmp_path: Path) -> None:
-    status, told = _run(data, tmp_path, "--replicas", "1", agent=SEARCHING)
-    last = told.strip().splitlines()[-1]
-    assert status == 2 and last.startswith("error: a replica cannot be started: there is no image index"), told
+    status, output = _run(data, tmp_path, "--replicas", "1", agent=SEARCHING)
+    last = output.strip().splitlines()[-1]
+    assert status == 2 and last.startswith("error: a replica cannot be started: there is no image index"), output
 
 
 def test_a_replica_that_cannot_be_built_is_told_in_one_line(data: Path, tmp_path: Path) -> None:
     """On a cluster that the command starts for itself."""
-    status, told = _run(data, tmp_path, "--replicas", "1", build=build_nothing)
+    status, output = _run(data, tmp_path, "--replicas", "1", build=build_nothing)
     assert status == 2
-    assert told.strip().splitlines()[-1] == "error: a replica cannot be started: there are no weights"
+    assert output.strip().splitlines()[-1] == "error: a replica cannot be started: there are no weights"
     assert not ray.is_initialized()
 
 
 def test_an_address_where_nothing_listens(data: Path, tmp_path: Path) -> None:
-    status, told = _run(data, tmp_path, "--replicas", "1", "--ray-address", "127.0.0.1:1")
-    assert status == 2 and "no Ray cluster at 127.0.0.1:1" in told
+    status, output = _run(data, tmp_path, "--replicas", "1", "--ray-address", "127.0.0.1:1")
+    assert status == 2 and "no Ray cluster at 127.0.0.1:1" in output

@@ -172,7 +172,7 @@ def test_disagreeing_sources_are_counted_with_their_scores(tmp_path: Path) -> No
     notes = [{"prki": True, "vtki": False}, {"prki": False}, {"prki": None, "vtki": True}, {"prki": "yes"}]
     traces = _by_key(*(_record(turn, StageRecord("x", notes=note)) for turn, note in zip(turns, notes, strict=True)))
     part = ReportPart("demo", turns, {}, traces, dict(_cost(turn, 0, place) for place, turn in enumerate(turns)))
-    counts = {label: (found.total, found.correct) for label, found in part.conflicts.items()}
+    counts = {label: (scores.total, scores.correct) for label, scores in part.conflicts.items()}
     assert counts == {
         "PRKI: own and retrieved answer differ": (1, 1),
         "own and retrieved answer agree": (1, 0),
@@ -200,8 +200,8 @@ def test_two_hundred_turns_with_real_photos_stay_below_five_megabytes(tmp_path: 
     def size(part: ReportPart) -> int:
         return write_report(tmp_path / "r.html", [part], {}).stat().st_size
 
-    empty, written = size(ReportPart("none", [], {})), size(ReportPart("demo", turns, photos, traces))
-    assert 10_000 < (written - empty) / 10 < (5_000_000 - empty) / 200
+    empty, full = size(ReportPart("none", [], {})), size(ReportPart("demo", turns, photos, traces))
+    assert 10_000 < (full - empty) / 10 < (5_000_000 - empty) / 200
 
 
 def test_answers_and_checks_of_a_record_are_shown_once() -> None:
@@ -218,7 +218,7 @@ def test_answers_and_checks_of_a_record_are_shown_once() -> None:
     view = TurnView(turn, None, None, None, _record(turn, *stages, answer="I don't know"))
     # the candidate is the same, the own answer is what was given
     assert view.other_answers == {"from evidence": "A dog."}
-    assert {name: format_value(said) for name, said in view.checks.items()} == {
+    assert {name: format_value(value) for name, value in view.checks.items()} == {
         "own answer agrees": "no", "verifier's P(yes)": "0.256", "gate": "0.41", "decision": "abstained: gate",
     }  # fmt: skip
     assert view.trace is not None and view.trace.decision == final

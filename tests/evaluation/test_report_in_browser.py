@@ -54,23 +54,25 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     turns, traces, costs = [], {}, {}
     for number, verdict in enumerate("cchhmm"):
         turn = judged(verdict, f"s{number}", domain=DOMAINS[number % 3], ego=number % 2 == 0)[0]
-        said = replace(
+        answered_turn = replace(
             turn.turn, query=f"Question {number}?", agent_response=f"answer {number} " + "x" * 90 * (number == 2)
         )
-        turns.append(replace(turn, turn=said))
+        turns.append(replace(turn, turn=answered_turn))
         chunk = EvidenceFound("Evidence. " * 30, "web", "T", "https://pages.example/" + "y" * 80, 0.5)
         signals = {"p_yes": Signal(0.9 - number / 10), "mean_probability": Signal(0.5 + number / 20)}
-        answers = {FROM_EVIDENCE: said.agent_response, OWN_KNOWLEDGE: "another thing"}
+        answers = {FROM_EVIDENCE: answered_turn.agent_response, OWN_KNOWLEDGE: "another thing"}
         stages = (
             StageRecord("ground", 1.0, boxes=(BoxFound(0, 0, 500, 500, "cup"), BoxFound(300, 200, 800, 700, "cup"))),
             StageRecord("dual_answer", 3.0, answers=answers, evidence=(chunk,)),
             StageRecord("verify", 0.5, checks={"verifier": True, "verifier's P(yes)": 0.75}, notes={"reason": "z" * 200}),
             StageRecord("finalise", 0.0, checks={"gate": 0.7}, signals=signals,
-                        decision=Decision(said.agent_response, given=True, probability=0.7)),
+                        decision=Decision(answered_turn.agent_response, given=True, probability=0.7)),
         )  # fmt: skip
-        record = TurnRecord(said.query, said.query, said.agent_response, stages, turn=number)
-        traces[said.key] = replace(record, session_id=said.session_id, interaction_id=said.interaction_id)
-        costs[said.key] = RunLogLine(*said.key, 0, number, 6, 1.0, 6.0, None, None)
+        record = TurnRecord(answered_turn.query, answered_turn.query, answered_turn.agent_response, stages, turn=number)
+        traces[answered_turn.key] = replace(
+            record, session_id=answered_turn.session_id, interaction_id=answered_turn.interaction_id
+        )
+        costs[answered_turn.key] = RunLogLine(*answered_turn.key, 0, number, 6, 1.0, 6.0, None, None)
     turns[5] = replace(turns[5], miss=False)  # five answers: enough for curves
     photos = {f"s{number}": (lambda: picture(size=(1200, 900))) for number in range(6)}
     part = ReportPart("demo", turns, photos, traces, costs)
@@ -90,15 +92,15 @@ def in_browser(page: str, folder: Path, script: str, width: int = DESK) -> Any:
         "--virtual-time-budget=5000", "--dump-dom", (folder / "frame.html").as_uri(),
     ]  # fmt: skip
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    said = re.search(r'<pre id="said">(.+?)</pre>', dumped, re.DOTALL)
-    assert said is not None, dumped[-500:]
-    result = json.loads(html.unescape(said[1]))
+    match = re.search(r'<pre id="said">(.+?)</pre>', dumped, re.DOTALL)
+    assert match is not None, dumped[-500:]
+    result = json.loads(html.unescape(match[1]))
     assert result["slips"] == []
     return result["said"]
 
 
 def test_filters_search_and_rows_choose_turns(page: str, tmp_path: Path) -> None:
-    said = in_browser(page, tmp_path, """
+    result = in_browser(page, tmp_path, """
         const steps = [[shown().length, count()]];
         set("verdict", "correct"); steps.push([shown(), count()]);
         set("domain", "plants and gardening"); steps.push([shown(), count()]);
@@ -110,7 +112,7 @@ def test_filters_search_and_rows_choose_turns(page: str, tmp_path: Path) -> None
         steps.push([...document.querySelectorAll(".session")].filter(each => each.offsetParent).length);
         return steps;
     """)  # fmt: skip
-    assert said == [
+    assert result == [
         [6, "6 turns"],
         [["Question 0?", "Question 1?"], "2 of 6 turns"],
         [["Question 0?"], "1 of 6 turns"],
@@ -128,31 +130,31 @@ def test_served_turns_are_chosen_by_outcome_and_cause(tmp_path: Path) -> None:
         for number, cause in enumerate(causes)
     ]
     page = write_served_report(tmp_path / "served.html", turns, tmp_path, {}).read_text()
-    said = in_browser(page, tmp_path, """
+    result = in_browser(page, tmp_path, """
         const steps = [shown().length];
         key("1"); steps.push(shown()); key("2"); steps.push(shown()); key("3"); steps.push(shown().length); key("0");
         document.querySelector("tr[data-filter=cause]").click(); steps.push([shown(), count()]);
         steps.push(document.documentElement.scrollWidth);
         return steps;
     """, PHONE)  # fmt: skip
-    assert said == [4, ["Question 0?"], ["Question 1?"], 2, [["Question 2?", "Question 3?"], "2 of 4 turns"], PHONE]
+    assert result == [4, ["Question 0?"], ["Question 1?"], 2, [["Question 2?", "Question 3?"], "2 of 4 turns"], PHONE]
 
 
 def test_a_heading_goes_with_the_last_of_its_turns(tmp_path: Path) -> None:
     parts = [ReportPart(name, judged(verdict, name), {}) for name, verdict in (("one", "c"), ("two", "h"))]
     page = write_report(tmp_path / "report.html", parts, {}).read_text()
-    said = in_browser(page, tmp_path, """
+    result = in_browser(page, tmp_path, """
         const every = [...document.querySelectorAll("section > h2")];
         const headings = () => every.filter(each => each.offsetParent).map(each => each.textContent);
         const steps = [headings()];
         set("verdict", "hallucination"); steps.push(headings());
         return steps;
     """)  # fmt: skip
-    assert said == [["one: turns", "two: turns"], ["two: turns"]]
+    assert result == [["one: turns", "two: turns"], ["two: turns"]]
 
 
 def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -> None:
-    said = in_browser(page, tmp_path, """
+    result = in_browser(page, tmp_path, """
         const here = () => document.activeElement.querySelector("b")?.textContent ?? document.activeElement.id;
         const steps = [];
         key("j"); steps.push(here()); key("j"); key("j"); steps.push(here()); key("k"); steps.push(here());
@@ -166,7 +168,7 @@ def test_keys_walk_through_the_turns_that_are_shown(page: str, tmp_path: Path) -
         key("Escape"); steps.push(document.activeElement === document.body);
         return steps;
     """)  # fmt: skip
-    assert said == [
+    assert result == [
         "Question 0?",
         "Question 2?",
         "Question 1?",
@@ -198,15 +200,15 @@ _WIDTHS = """
 def test_nothing_is_wider_than_the_screen_and_nothing_is_fetched(
     page: str, tmp_path: Path, width: int, columns: int
 ) -> None:
-    said = in_browser(page, tmp_path, _WIDTHS, width)
-    assert said == {
+    result = in_browser(page, tmp_path, _WIDTHS, width)
+    assert result == {
         "page": width, "wide": [], "images": 18, "drawn": True, "loaded": 0, "curves": 3, "beside": columns,
     }  # fmt: skip
 
 
 def test_text_can_be_read_in_light_and_in_dark(page: str, tmp_path: Path) -> None:
     """A contrast of 4.5 to 1 at least (WCAG 2.2, success criterion 1.4.3), before and after the key t."""
-    said = in_browser(page, tmp_path, """
+    result = in_browser(page, tmp_path, """
         const light = colour => { const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255)
             .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
         const ground = node => { for (; node; node = node.parentElement) { const found = getComputedStyle(node).backgroundColor;
@@ -220,8 +222,8 @@ def test_text_can_be_read_in_light_and_in_dark(page: str, tmp_path: Path) -> Non
         key("t"); steps.push(light(ground(document.body)), least());
         return steps;
     """)  # fmt: skip
-    assert said[0] > 0.8 and said[2] < 0.05
-    assert said[1] >= 4.5 and said[3] >= 4.5
+    assert result[0] > 0.8 and result[2] < 0.05
+    assert result[1] >= 4.5 and result[3] >= 4.5
 
 
 def test_a_filtered_page_is_found_again_by_its_address(page: str, tmp_path: Path) -> None:

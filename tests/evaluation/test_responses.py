@@ -51,7 +51,7 @@ def test_the_organisers_fields_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ("{not json", "line 2: not JSON"),
         ('["a list"]', "line 2: not a JSON object"),
@@ -63,8 +63,8 @@ def test_the_organisers_fields_are_kept(tmp_path: Path) -> None:
         (REQUIRED | {"interaction_id": "j", "is_ego": "perhaps"}, "line 2: is_ego"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, bad: Any, said: str) -> None:
-    with pytest.raises(EvaluationError, match=said):
+def test_a_bad_line_is_named(tmp_path: Path, bad: Any, message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
         read_responses(_write(tmp_path, REQUIRED, bad))
 
 
@@ -78,10 +78,10 @@ def test_no_file_and_no_answers_are_said(tmp_path: Path) -> None:
         read_responses(tmp_path / "binary.jsonl")
 
 
-@pytest.mark.parametrize(("tail", "kept"), [(b'{"torn', b""), (b'{"b": 2}', b'{"b": 2}\n')])
-def test_a_torn_tail_is_cut_and_whole_lines_keep_their_bytes(tmp_path: Path, tail: bytes, kept: bytes) -> None:
+@pytest.mark.parametrize(("tail", "remainder"), [(b'{"torn', b""), (b'{"b": 2}', b'{"b": 2}\n')])
+def test_a_torn_tail_is_cut_and_whole_lines_keep_their_bytes(tmp_path: Path, tail: bytes, remainder: bytes) -> None:
     whole = b'{"a":  "\\ud83d"}\n\n{"caf\\u00e9":1}\r\n'  # a lone surrogate has no bytes of its own in UTF-8
     (tmp_path / RESPONSES).write_bytes(whole + tail)
-    assert repair(tmp_path / RESPONSES) == [{"a": "\ufffd"}, {"café": 1}] + ([{"b": 2}] if kept else [])
-    assert (tmp_path / RESPONSES).read_bytes() == whole + kept
+    assert repair(tmp_path / RESPONSES) == [{"a": "\ufffd"}, {"café": 1}] + ([{"b": 2}] if remainder else [])
+    assert (tmp_path / RESPONSES).read_bytes() == whole + remainder
     assert [path.name for path in tmp_path.iterdir()] == [RESPONSES]

@@ -34,12 +34,12 @@ class Cut:
 
     def __init__(self, seed: int, limit: int) -> None:
         self.chance = random.Random(seed)
-        self.left = self.chance.randint(0, limit)
+        self.remaining = self.chance.randint(0, limit)
         self.open: list[CutWriter] = []
 
     def spend(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0:
+        self.remaining -= count
+        if self.remaining < 0:
             for writer in self.open:
                 writer.path.open("ab").write(writer.pending[: self.chance.randint(0, len(writer.pending))])
             raise Killed
@@ -68,9 +68,9 @@ class CutWriter(JsonLinesWriter):
 
 def _answer(query: str, history: Sequence[Message]) -> str:
     """Answer right, wrong or not at all, by all earlier messages: a run that loses one gets other scores."""
-    seen = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
+    byte = hashlib.sha256(repr([query, [message["content"] for message in history]]).encode()).digest()[4]
     number = query.split()[-1].rstrip("?")
-    return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[seen % 4]
+    return (f"number {number}.", f"It is number {number}", "I don't know", "A café\u2028in “Zürich”")[byte % 4]
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +92,10 @@ def _main(folder: Path, output: Path, *arguments: str) -> int:
     return local_evaluation.main([*always, *places, *arguments])
 
 
-Left = tuple[bytes, str, dict[str, Any]]
+Outputs = tuple[bytes, str, dict[str, Any]]
 
 
-def _left_behind(output: Path) -> Left:
+def _read_outputs(output: Path) -> Outputs:
     """Return the files of a run: answers, judged turns without their costs, and scores."""
     scores = json.loads((output / SCORES).read_text())
     table = pd.read_csv(output / ALL_TURNS)[["interaction_id", "agent_response", "is_correct", "is_miss"]]
@@ -103,29 +103,29 @@ def _left_behind(output: Path) -> Left:
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path) -> Left:
+def whole(folder: Path) -> Outputs:
     """What a run that nothing interrupts leaves behind."""
     assert _main(folder, folder / "whole") == 0
-    left = _left_behind(folder / "whole")
-    counts = [left[2]["all"][name] for name in ("correct", "miss", "hallucination")]
+    outputs = _read_outputs(folder / "whole")
+    counts = [outputs[2]["all"][name] for name in ("correct", "miss", "hallucination")]
     assert all(counts) and sum(counts) == sum(TURNS), counts
-    return left
+    return outputs
 
 
 @pytest.mark.hostile("runs killed at any point, and resumed")
 @pytest.mark.parametrize("seed", range(50))
-def test_killed_anywhere_it_ends_with_the_same_scores(seed: int, folder: Path, whole: Left, tmp_path: Path) -> None:
+def test_killed_anywhere_it_ends_with_the_same_scores(seed: int, folder: Path, whole: Outputs, tmp_path: Path) -> None:
     size = 2 * len(whole[0])
     more: list[str] = []
     for attempt in range(1 + (seed % 3 == 0)):
-        killed = _killed(Cut(1000 * attempt + seed, size), partial(_main, folder, tmp_path, *more))
+        killed = _run_until_cut(Cut(1000 * attempt + seed, size), partial(_main, folder, tmp_path, *more))
         more = ["--resume"]
         assert killed or (tmp_path / SCORES).exists()
     assert _main(folder, tmp_path, "--resume") == 0
-    assert _left_behind(tmp_path) == whole
+    assert _read_outputs(tmp_path) == whole
 
 
-def _killed(cut: Cut, run: Callable[[], object]) -> bool:
+def _run_until_cut(cut: Cut, run: Callable[[], object]) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generate, "JsonLinesWriter", lambda path: CutWriter(path, cut))
         try:
@@ -135,14 +135,14 @@ def _killed(cut: Cut, run: Callable[[], object]) -> bool:
     return False
 
 
-def test_the_cuts_do_cut(folder: Path, whole: Left, tmp_path: Path) -> None:
+def test_the_cuts_do_cut(folder: Path, whole: Outputs, tmp_path: Path) -> None:
     """Else the tests above would show nothing: most runs are killed, and some in the middle of a line."""
     torn = killed = 0
     for seed in range(6):
         output = tmp_path / str(seed)
-        killed += _killed(Cut(seed, 2 * len(whole[0])), partial(_main, folder, output, "--mode", "generate"))
-        left = (output / "response.jsonl").read_bytes()
-        torn += bool(left) and not left.endswith(b"\n")
-        assert len(left) <= len(whole[0])
+        killed += _run_until_cut(Cut(seed, 2 * len(whole[0])), partial(_main, folder, output, "--mode", "generate"))
+        content = (output / "response.jsonl").read_bytes()
+        torn += bool(content) and not content.endswith(b"\n")
+        assert len(content) <= len(whole[0])
     assert killed >= 3
     assert torn >= 1

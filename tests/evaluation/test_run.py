@@ -126,9 +126,9 @@ WITHOUT = "2 of 7 turns (1 photo) were asked without their picture; such as: ses
 
 def test_turns_without_their_picture_are_counted_at_the_end(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world) == 0
-    said = capsys.readouterr().out
-    assert said.count(WITHOUT) == 1
-    row_of_table = next(line for line in said.splitlines() if "without picture" in line)
+    output = capsys.readouterr().out
+    assert output.count(WITHOUT) == 1
+    row_of_table = next(line for line in output.splitlines() if "without picture" in line)
     assert [cell for cell in row_of_table.replace("│", " ").split() if cell.isdigit()] == ["2", "0"]  # all, ego
     noted = {"turns": 2, "of": 7, "ego_turns": 0, "photos": 1}
     for about in (_scores(world)["about"], manifest.read_manifest(world / "out")):
@@ -163,8 +163,8 @@ def test_a_tokenizer_that_is_not_the_evaluators_is_told_everywhere(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _main(world) == 0
-    said = capsys.readouterr().out
-    assert said.count("this is not the evaluator's tokenizer") == 1
+    output = capsys.readouterr().out
+    assert output.count("this is not the evaluator's tokenizer") == 1
     stand_in = "(stand-in for meta-llama/Llama-3.2-1B-Instruct)"
     assert manifest.read_manifest(world / "out")["tokenizer"].endswith(stand_in)
     assert _scores(world)["about"]["tokenizer"].endswith(stand_in)
@@ -190,9 +190,9 @@ def test_errors_inside_the_agent_are_not_passed_over(world: Path, capsys: pytest
     ("text", "single", "multi"), [("8,4", 8, 4), ("3", 3, 3), ("-1", None, None), ("-1,2", None, 2), ("5,-1", 5, None)]
 )
 def test_sessions_are_counted_for_each_data_set(text: str, single: int | None, multi: int | None) -> None:
-    asked = parse([f"--num-conversations={text}"]).num_conversations
-    assert (asked.limit("single-turn"), asked.limit("multi-turn")) == (single, multi)
-    assert parse_conversations(str(asked)) == asked  # as commands that compare runs hand it on
+    conversations = parse([f"--num-conversations={text}"]).num_conversations
+    assert (conversations.limit("single-turn"), conversations.limit("multi-turn")) == (single, multi)
+    assert parse_conversations(str(conversations)) == conversations  # as commands that compare runs hand it on
 
 
 @pytest.mark.parametrize("text", ["0", "-2", "", "a", "1,0", "1,2,3", "2.5", "1,"])
@@ -275,11 +275,11 @@ def test_groups_of_turns_are_scored_apart_where_the_data_set_knows_them(
     assert _main(world, "--no-report") == 0
     assert "by_photo" not in _scores(world) and "another photo" not in capsys.readouterr().out
     table = pd.read_csv(world / "out" / ALL_TURNS)
-    known = {
+    facts = {
         "a": {"same_photo": True, "answerable": True, "source": "kg", "hops": 1},
         "b": {"same_photo": False, "answerable": None, "source": "kg", "hops": 2},
     }
-    _facts(world, {row["interaction_id"]: known.get(row["session_id"], {"scene": "x"}) for _, row in table.iterrows()})
+    _facts(world, {row["interaction_id"]: facts.get(row["session_id"], {"scene": "x"}) for _, row in table.iterrows()})
     assert _main(world, "--no-report") == 0
     scores = _scores(world)
     # dialog a: right, right, missing; dialog b: right, right; nothing is known of c
@@ -369,8 +369,8 @@ def test_labels_of_saved_answers_are_named_by_the_data_set(world: Path) -> None:
 
 
 def test_defaults_follow_the_rules() -> None:
-    found = {name: parse(["--rules", name]) for name in ("ours", "starter-kit", "research-release")}
-    assert {name: (given.workers, given.displayed) for name, given in found.items()} == {
+    options_by_rules = {name: parse(["--rules", name]) for name in ("ours", "starter-kit", "research-release")}
+    assert {name: (options.workers, options.displayed) for name, options in options_by_rules.items()} == {
         "ours": (8, 0),
         "starter-kit": (8, 10),
         "research-release": (1, 10),
@@ -426,8 +426,8 @@ def test_settings_of_a_run_that_are_taken_away_or_added_are_not_resumed(
     museum: Path, monkeypatch: pytest.MonkeyPatch, one: str, other: str
 ) -> None:
     monkeypatch.chdir(museum.parent)
-    made = [prepare(parse(said.split()))[1] for said in (one, other)]
-    for number, (first, second) in enumerate((made, reversed(made))):
+    descriptions = [prepare(parse(flags.split()))[1] for flags in (one, other)]
+    for number, (first, second) in enumerate((descriptions, reversed(descriptions))):
         folder = museum / str(number)
         manifest.write_manifest(folder, first, resume=False)
         begun = manifest.read_manifest(folder)
@@ -458,8 +458,8 @@ def test_a_run_of_an_older_version_goes_on_where_its_settings_can_be_told(
     """It noted no setting that was unset, and neither split nor queries; the data set's name mostly has the split."""
     monkeypatch.chdir(museum.parent)
 
-    def describe(said: str) -> dict[str, Any]:
-        options = parse(said.split())
+    def describe(flags: str) -> dict[str, Any]:
+        options = parse(flags.split())
         own = options.own_questions is not None
         name = "museum/questions.csv" if own else f"crag-mm-single-turn-public@v0.1.2/{options.split}"
         return {**prepare(options)[1], "dataset": name}
@@ -495,7 +495,7 @@ def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--split", "public_test"], "split public_test is not in"),
         (["--revision", "v9"], "no parquet files"),
@@ -505,11 +505,11 @@ def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
     printed = capsys.readouterr().out
-    assert said in printed
+    assert message in printed
     assert "Traceback" not in printed
 
 
@@ -619,7 +619,7 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--set", "queries.splt=none"], "there is no setting 'queries.splt'"),
         (["--set", "answer.k=none"], "answer.k=none: input should be a valid integer"),
@@ -629,10 +629,10 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
     ],
 )
 def test_settings_that_do_not_exist_are_refused_before_anything_is_loaded(
-    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    world: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert _main(world, *arguments) == 2
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_a_run_is_not_gone_on_with_after_a_setting_was_changed(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -654,7 +654,7 @@ def test_users_know_these_flags() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda lines: lines, None),
         (lambda lines: [{name: line[name] for name in BARE} for line in reversed(lines)], None),
@@ -671,7 +671,7 @@ def test_users_know_these_flags() -> None:
     ],
 )
 def test_saved_answers_that_do_not_fit_the_data_set_are_told(
-    world: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[Any]], list[Any]], said: str | None
+    world: Path, capsys: pytest.CaptureFixture[str], change: Callable[[list[Any]], list[Any]], message: str | None
 ) -> None:
     """Bare ones in any order get their places, labels and kind of picture from it, and the same scores."""
     assert _main(world) == 0
@@ -681,8 +681,10 @@ def test_saved_answers_that_do_not_fit_the_data_set_are_told(
     saved.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
     capsys.readouterr()
     assert _main(world, "--mode", "evaluate", "--input-file", str(saved)) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert ("answers are to" in told or "have no answer" in told or "another question" in told) is (said is not None)
-    assert said is None or said in told
-    if said is None:
+    output = " ".join(capsys.readouterr().out.split())
+    assert ("answers are to" in output or "have no answer" in output or "another question" in output) is (
+        message is not None
+    )
+    assert message is None or message in output
+    if message is None:
         assert (_scores(world)["all"], _scores(world)["ego"]) == (whole["all"], whole["ego"])

@@ -54,8 +54,8 @@ def test_malformed_models_are_none(models: Any) -> None:
 def test_runs_without_a_date_are_read(tmp_path: Path) -> None:
     """Those that come with the set were made before dates were noted."""
     about = read_manifest(ROOT / "mini_crag_mm/answers/public_test/best/single-turn")
-    said = make_card([about], 139)
-    assert "date" not in said and (said["preset"], said["commit"], said["turns"]) == ("best", "7f65970", "139")
+    card = make_card([about], 139)
+    assert "date" not in card and (card["preset"], card["commit"], card["turns"]) == ("best", "7f65970", "139")
     write_manifest(tmp_path, about, resume=False)
     write_manifest(tmp_path, about, resume=True)
     assert read_manifest(tmp_path) == about
@@ -93,7 +93,7 @@ def test_every_page_has_the_cards_of_its_runs(tmp_path: Path, monkeypatch: pytes
         *(tmp_path / "out" / f"{name}.html" for name in ("leaderboard", "flips", "agreement")),
     ]
     for page in pages:
-        said = page.read_text()
+        text = page.read_text()
         for value in (
             "2026-02-03",
             "abc1234 with changes",
@@ -102,7 +102,7 @@ def test_every_page_has_the_cards_of_its_runs(tmp_path: Path, monkeypatch: pytes
             "chat scripted",
             "crag-mm-multi-turn-public@v0.1.2/validation",
         ):
-            assert re.search(rf">{re.escape(value)}<", said), (page.name, value)
-        assert ">4<" in said and str(tmp_path) not in said
+            assert re.search(rf">{re.escape(value)}<", text), (page.name, value)
+        assert ">4<" in text and str(tmp_path) not in text
     for page in pages[:3]:
         assert ">rule<" in page.read_text() and ">ours<" in page.read_text()

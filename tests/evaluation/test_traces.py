@@ -61,9 +61,9 @@ class RecordKeeper(ScriptedAgent):
         return answers
 
 
-def asked_run(agent: RecordKeeper, folder: Path, asked: Sequence[Session], *, resume: bool = False) -> Any:
-    made = partial(generate, agent, asked, OneColour(), PLAIN, folder, progress=False)
-    return made(resume=resume, listen=agent.listen)
+def run_agent(agent: RecordKeeper, folder: Path, dialogs: Sequence[Session], *, resume: bool = False) -> Any:
+    generate_answers = partial(generate, agent, dialogs, OneColour(), PLAIN, folder, progress=False)
+    return generate_answers(resume=resume, listen=agent.listen)
 
 
 def same_question(count: int) -> list[Session]:
@@ -74,44 +74,44 @@ def same_question(count: int) -> list[Session]:
 
 
 def test_the_same_question_about_two_photos_has_the_record_of_its_own_call(tmp_path: Path) -> None:
-    asked_run(RecordKeeper(), tmp_path, same_question(3))
-    found = read_traces(tmp_path / TRACE)
-    assert {key: (record.answer, record.batch, record.turn) for key, record in found.items()} == {
+    run_agent(RecordKeeper(), tmp_path, same_question(3))
+    traces = read_traces(tmp_path / TRACE)
+    assert {key: (record.answer, record.batch, record.turn) for key, record in traces.items()} == {
         ("s0", "s0t0"): ("call 1", 0, 0), ("s1", "s1t0"): ("call 1", 0, 1), ("s2", "s2t0"): ("call 2", 1, 0),
     }  # fmt: skip
     costs = read_run_log(tmp_path)
-    assert all((costs[key].batch, costs[key].turn) == (record.batch, record.turn) for key, record in found.items())
+    assert all((costs[key].batch, costs[key].turn) == (record.batch, record.turn) for key, record in traces.items())
 
 
 def test_after_a_kill_the_later_record_of_a_turn_counts(tmp_path: Path) -> None:
-    asked = same_question(3)
-    asked_run(RecordKeeper(), tmp_path, asked)
+    dialogs = same_question(3)
+    run_agent(RecordKeeper(), tmp_path, dialogs)
     answers = tmp_path / "response.jsonl"
     answers.write_text(answers.read_text().splitlines(keepends=True)[0])  # the others were lost, their records were not
     with (tmp_path / TRACE).open("a") as file:
         file.write('{"query": "torn')
     again = RecordKeeper()
     again.calls = [[]] * 6
-    asked_run(again, tmp_path, asked, resume=True)
-    found = read_traces(tmp_path / TRACE)
-    assert [record.answer for record in found.values()] == ["call 1", "call 7", "call 8"]
+    run_agent(again, tmp_path, dialogs, resume=True)
+    traces = read_traces(tmp_path / TRACE)
+    assert [record.answer for record in traces.values()] == ["call 1", "call 7", "call 8"]
     assert len((tmp_path / TRACE).read_text().splitlines()) == 5  # without the torn one
-    asked_run(RecordKeeper(), tmp_path, asked)  # begun anew
+    run_agent(RecordKeeper(), tmp_path, dialogs)  # begun anew
     assert len((tmp_path / TRACE).read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("agent", [RecordKeeper(tells=False), RecordKeeper(lacks=1), RecordKeeper(lacks=2)])
 def test_an_agent_that_keeps_no_record_of_each_turn_has_none(tmp_path: Path, agent: RecordKeeper) -> None:
-    made = asked_run(agent, tmp_path, same_question(2))
-    assert [turn.agent_response for turn in made.turns] == ["answer to What is this?"] * 2
+    result = run_agent(agent, tmp_path, same_question(2))
+    assert [turn.agent_response for turn in result.turns] == ["answer to What is this?"] * 2
     assert read_traces(tmp_path / TRACE) == {}
     generate(ScriptedAgent(), same_question(2), OneColour(), PLAIN, tmp_path, progress=False)  # nothing to listen to
     assert read_traces(tmp_path / TRACE) == {}
 
 
 def test_a_batch_that_failed_has_no_record_and_not_that_of_another(tmp_path: Path) -> None:
-    made = asked_run(RecordKeeper(fails_at=(2,)), tmp_path, same_question(6))
-    assert made.errors == 2
+    result = run_agent(RecordKeeper(fails_at=(2,)), tmp_path, same_question(6))
+    assert result.errors == 2
     assert {key[0]: record.answer for key, record in read_traces(tmp_path / TRACE).items()} == {
         "s0": "call 1", "s1": "call 1", "s4": "call 3", "s5": "call 3",
     }  # fmt: skip
@@ -120,8 +120,8 @@ def test_a_batch_that_failed_has_no_record_and_not_that_of_another(tmp_path: Pat
 def test_a_full_disk_costs_the_trace_and_no_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     record = TurnRecord("q", answer="\ud800").as_json()
     append_records(tmp_path / TRACE, [("s", "i")], [record], 4)
-    [found] = read_traces(tmp_path / TRACE).values()
-    assert (found.answer, found.batch, found.key) == ("\ufffd", 4, ("s", "i"))
+    [trace] = read_traces(tmp_path / TRACE).values()
+    assert (trace.answer, trace.batch, trace.key) == ("\ufffd", 4, ("s", "i"))
     append_records(Path("/dev/full"), [("s", "i")], [record], 4)
     assert "the trace of batch 4 cannot be written" in caplog.text
 
@@ -177,13 +177,15 @@ def test_a_run_of_another_version_is_told_in_one_line(tmp_path: Path, caplog: py
     _write_run(tmp_path / "run")
     path = tmp_path / "run" / TRACE
     path.write_text(_old_line({}) * 24)
-    said = "holds no record that can be read: it has version 1 of the record, this program reads 2; make the run again"
+    reason = (
+        "holds no record that can be read: it has version 1 of the record, this program reads 2; make the run again"
+    )
     assert read_traces(path) == {}
     [warning] = caplog.messages
-    assert warning == f"{path} {said}"
+    assert warning == f"{path} {reason}"
     with pytest.raises(EvaluationError) as caught:
         read_decisions(tmp_path / "run", RuleJudge())
-    assert str(caught.value) == f"{path} {said}"
+    assert str(caught.value) == f"{path} {reason}"
 
 
 def test_records_of_several_runs_are_read_together(tmp_path: Path) -> None:
@@ -195,5 +197,5 @@ def test_records_of_several_runs_are_read_together(tmp_path: Path) -> None:
             tmp_path / folder / TRACE,
             [TurnRecord(stages=(StageRecord(folder),), session_id=s, interaction_id=i) for s, i in keys],
         )
-    found = read_all_traces([tmp_path / "one", tmp_path / "two"])
-    assert [found[turn.turn.key].stages[0].stage for turn in turns] == ["one", "one", "two"]
+    traces = read_all_traces([tmp_path / "one", tmp_path / "two"])
+    assert [traces[turn.turn.key].stages[0].stage for turn in turns] == ["one", "one", "two"]

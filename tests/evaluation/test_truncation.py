@@ -75,12 +75,12 @@ def test_74_tokens_of_text_are_left_and_written_special_tokens_go(real: Truncato
 @given(text=st.text(max_size=400))
 def test_what_a_substitute_keeps_is_a_prefix_within_the_limit(stand_in: Truncator, text: str) -> None:
     for truncator in (stand_in, RULE):
-        kept = truncator.truncate(text)
-        assert text.startswith(kept)
-        assert truncator.count(kept) <= truncator.limit
-        assert truncator.truncate(kept) == kept
+        prefix = truncator.truncate(text)
+        assert text.startswith(prefix)
+        assert truncator.count(prefix) <= truncator.limit
+        assert truncator.truncate(prefix) == prefix
         if truncator.count(text) <= truncator.limit:
-            assert kept == text
+            assert prefix == text
 
 
 def test_as_much_is_kept_as_fits(stand_in: Truncator) -> None:
@@ -91,9 +91,9 @@ def test_as_much_is_kept_as_fits(stand_in: Truncator) -> None:
 
 def test_a_substitute_cuts_no_character_of_several_tokens_in_two(stand_in: Truncator) -> None:
     text = "塔" * 60
-    kept = stand_in.truncate(text)
-    assert kept == "塔" * len(kept)
-    assert 0 < stand_in.count(kept) <= 74
+    prefix = stand_in.truncate(text)
+    assert prefix == "塔" * len(prefix)
+    assert 0 < stand_in.count(prefix) <= 74
 
 
 def test_special_tokens_do_not_count(real: Truncator) -> None:
@@ -109,9 +109,9 @@ def test_a_tokenizer_by_path_is_named(byte_level: Path) -> None:
 def test_the_evaluators_tokenizer_is_recognised_by_its_output(tmp_path: Path) -> None:
     """The words and ids of Llama 3 that the sample takes; no more of its vocabulary is needed for that."""
     steps = ["H e", "He l", "Hel l", "Hell o", "Ġ w", "Ġw o", "Ġwo r", "Ġwor l", "Ġworl d"]
-    known = {"!": 0, "Hello": 9906, "Ġworld": 1917, BEGIN: 128000}
+    word_ids = {"!": 0, "Hello": 9906, "Ġworld": 1917, BEGIN: 128000}
     pieces = [*pre_tokenizers.ByteLevel.alphabet(), *(step.replace(" ", "") for step in steps)]
-    vocabulary = known | {piece: 200 + place for place, piece in enumerate(pieces) if piece not in known}
+    vocabulary = word_ids | {piece: 200 + place for place, piece in enumerate(pieces) if piece not in word_ids}
     tokenizer = Tokenizer(models.BPE(vocabulary, [(first, second) for first, second in map(str.split, steps)]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

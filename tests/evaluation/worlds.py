@@ -80,8 +80,8 @@ Script = Callable[[str, Sequence[Message]], str]
 
 def from_history(query: str, history: Sequence[Message]) -> str:
     """Return an answer that depends on every earlier one: a run that loses or changes one gives others."""
-    seen = hashlib.sha256(repr([message["content"] for message in history]).encode()).hexdigest()[:8]
-    return f"{query} -> {seen} " + "very " * (40 * (len(history) // 2)) + "long"
+    digest = hashlib.sha256(repr([message["content"] for message in history]).encode()).hexdigest()[:8]
+    return f"{query} -> {digest} " + "very " * (40 * (len(history) // 2)) + "long"
 
 
 class ScriptedAgent(BaseAgent):

@@ -56,7 +56,7 @@ def trials(faults: Iterable[str]) -> Iterator[Any]:
         )
 
 
-def held(outcome: Outcome) -> None:
+def check_outcome(outcome: Outcome) -> None:
     assert outcome.broken == ()
     assert outcome.overrun_ms <= 0.0
 
@@ -64,13 +64,13 @@ def held(outcome: Outcome) -> None:
 @pytest.mark.parametrize("variant", ALL)
 def test_without_a_fault_every_turn_is_answered(variant: str) -> None:
     outcome = trial(variant, scripted=True)
-    held(outcome)
+    check_outcome(outcome)
     assert len({answer for call in outcome.answers for answer in call} - {IDK}) == 6
 
 
 @pytest.mark.parametrize(("variant", "kind"), trials(FAULTS))
 def test_models_searches_caches_and_disk(variant: str, kind: str) -> None:
-    held(trial(variant, FAULTS[kind], scripted=True))
+    check_outcome(trial(variant, FAULTS[kind], scripted=True))
 
 
 @pytest.mark.hostile("stages that hang, raise or are slow (scripted clock)")
@@ -83,7 +83,7 @@ def test_models_searches_caches_and_disk(variant: str, kind: str) -> None:
     ],
 )
 def test_stages(variant: str, stage: str, kind: str) -> None:
-    held(trial(variant, in_stage(stage, kind), scripted=True))
+    check_outcome(trial(variant, in_stage(stage, kind), scripted=True))
 
 
 def test_what_hung_in_one_call_does_not_spoil_the_next() -> None:
@@ -115,7 +115,7 @@ REAL_CLOCK: dict[str, Fault] = {
 @pytest.mark.parametrize("kind", REAL_CLOCK)
 @pytest.mark.parametrize("variant", ALL)
 def test_no_call_is_late_on_the_real_clock(variant: str, kind: str) -> None:
-    held(trial(variant, REAL_CLOCK[kind]))
+    check_outcome(trial(variant, REAL_CLOCK[kind]))
 
 
 def _too_slow(plan: Plan) -> None:
@@ -124,7 +124,7 @@ def _too_slow(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (dataclasses.replace(FAULTS["engine dead"], one_turn=True), "answered otherwise"),
         (dataclasses.replace(FAULTS["engine dead"], says="no such reason"), "is not in its trace"),
@@ -132,10 +132,10 @@ def _too_slow(plan: Plan) -> None:
     ],
     ids=["costs all turns", "other reason", "not harmless"],
 )
-def test_a_promise_that_is_not_kept_is_seen(fault: Fault, said: str) -> None:
+def test_a_promise_that_is_not_kept_is_seen(fault: Fault, message: str) -> None:
     outcome = trial("direct_rag", fault, scripted=True)
     assert not outcome.held
-    assert said in outcome.broken[0]
+    assert message in outcome.broken[0]
 
 
 def test_a_call_that_takes_too_long_is_seen() -> None:

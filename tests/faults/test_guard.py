@@ -72,32 +72,32 @@ class Clock:
 
 
 def test_estimates_follow_what_was_seen_and_doubt_themselves() -> None:
-    known = Estimates()
-    assert known.seconds("draft", 4, 7.0) == 7.0  # as declared
-    known.observe("draft", 4, 2.0)
-    assert known.seconds("draft", 4, 7.0) == pytest.approx(2.0 + 2 * 0.5)  # mean + 2 deviations of a quarter
-    assert known.seconds("draft", 8, 7.0) == pytest.approx(6.0)  # in proportion for more turns
-    assert known.seconds("draft", 1, 7.0) == pytest.approx(3.0)  # no less for fewer
-    assert known.seconds("draft", 4, 7.0, short=True) == 7.0
+    estimates = Estimates()
+    assert estimates.seconds("draft", 4, 7.0) == 7.0  # as declared
+    estimates.observe("draft", 4, 2.0)
+    assert estimates.seconds("draft", 4, 7.0) == pytest.approx(2.0 + 2 * 0.5)  # mean + 2 deviations of a quarter
+    assert estimates.seconds("draft", 8, 7.0) == pytest.approx(6.0)  # in proportion for more turns
+    assert estimates.seconds("draft", 1, 7.0) == pytest.approx(3.0)  # no less for fewer
+    assert estimates.seconds("draft", 4, 7.0, short=True) == 7.0
     for _ in range(60):
-        known.observe("draft", 4, 1.0)
-    assert known.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
+        estimates.observe("draft", 4, 1.0)
+    assert estimates.seconds("draft", 4, 7.0) == pytest.approx(1.0, abs=0.05)
 
 
 def test_estimates_of_a_single_observation_decay_faster_and_other_sizes_keep_theirs() -> None:
-    known = Estimates()
+    estimates = Estimates()
     for turns, times in ((1, 1), (2, 3), (16, 1)):
         for _ in range(times):
-            known.observe("draft", turns, 1.0)
-    before = {turns: known.seconds("draft", turns, 7.0) for turns in (1, 2, 16)}
-    known.decay("draft", 1)
-    known.decay("draft", 2)
-    after = {turns: known.seconds("draft", turns, 7.0) / before[turns] for turns in (1, 2, 16)}
+            estimates.observe("draft", turns, 1.0)
+    before = {turns: estimates.seconds("draft", turns, 7.0) for turns in (1, 2, 16)}
+    estimates.decay("draft", 1)
+    estimates.decay("draft", 2)
+    after = {turns: estimates.seconds("draft", turns, 7.0) / before[turns] for turns in (1, 2, 16)}
     assert after == {1: pytest.approx(0.8), 2: pytest.approx(0.8 ** (1 / 9)), 16: 1.0}
 
 
-def planned(known: Estimates, left: float, later: Sequence[Stage] = ()) -> Plan:
-    return plan(Timed("ground"), later, known, 1, remaining=left, whole_call=10.0)
+def make_plan(estimates: Estimates, remaining: float, later: Sequence[Stage] = ()) -> Plan:
+    return plan(Timed("ground"), later, estimates, 1, remaining=remaining, whole_call=10.0)
 
 
 def test_a_stage_runs_whole_short_or_not_at_all() -> None:
@@ -106,79 +106,79 @@ def test_a_stage_runs_whole_short_or_not_at_all() -> None:
     assert kept_for(later, Estimates(), 1, 4.0) == pytest.approx(
         1.6
     )  # of 4 s no more than 15% is kept for verification
-    assert planned(Estimates(), 4.0, later).mode == "whole"
-    assert planned(Estimates(), 3.5, later).mode == "short"
-    skipped = planned(Estimates(), 2.5, later)
+    assert make_plan(Estimates(), 4.0, later).mode == "whole"
+    assert make_plan(Estimates(), 3.5, later).mode == "short"
+    skipped = make_plan(Estimates(), 2.5, later)
     assert skipped.mode == "skipped"
     assert skipped.reason is not None and "2.50 s left" in skipped.reason
 
 
 def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
-    known = Estimates()
-    known.at_least("answer", 1, 12.0)  # it hung once
-    assert kept_for([Timed("answer", "answers")], known, 1, 10.0) == pytest.approx(5.0)
+    estimates = Estimates()
+    estimates.at_least("answer", 1, 12.0)  # it hung once
+    assert kept_for([Timed("answer", "answers")], estimates, 1, 10.0) == pytest.approx(5.0)
 
 
 def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     search, answer = Timed("web_search"), Timed("answer", "answers")
-    assert planned(Estimates(), 4.0, [search, answer]).mode == "whole"
-    assert planned(Estimates(), 3.9, [search, answer]).mode == "short"  # each of them needs 1 s
-    known = Estimates()
-    known.observe("ground", 1, 0.2)
-    assert planned(known, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
+    assert make_plan(Estimates(), 4.0, [search, answer]).mode == "whole"
+    assert make_plan(Estimates(), 3.9, [search, answer]).mode == "short"  # each of them needs 1 s
+    estimates = Estimates()
+    estimates.observe("ground", 1, 0.2)
+    assert make_plan(estimates, 1.5, [search, answer]).mode == "whole"  # doing less would not help them
 
 
 def test_the_time_kept_for_the_answer_is_that_of_a_reduced_answer() -> None:
     answer = Timed("answer", "answers")
-    known = Estimates()
-    known.observe("answer", 1, 6.0)
-    assert kept_for([answer], known, 1, 10.0) == pytest.approx(4.5)  # half of mean and 2 deviations
-    known.observe("answer", 1, 2.0, short=True)
-    assert kept_for([answer], known, 1, 10.0) == pytest.approx(3.0)
+    estimates = Estimates()
+    estimates.observe("answer", 1, 6.0)
+    assert kept_for([answer], estimates, 1, 10.0) == pytest.approx(4.5)  # half of mean and 2 deviations
+    estimates.observe("answer", 1, 2.0, short=True)
+    assert kept_for([answer], estimates, 1, 10.0) == pytest.approx(3.0)
 
 
 def test_an_answer_is_tried_in_whatever_time_is_left() -> None:
-    known = Estimates()
-    known.observe("answer", 1, 6.0)
-    assert plan(Timed("answer", "answers"), [], known, 1, remaining=0.5, whole_call=10.0).mode == "short"
-    assert plan(Timed("ground"), [], known, 1, remaining=0.5, whole_call=10.0).mode == "skipped"
+    estimates = Estimates()
+    estimates.observe("answer", 1, 6.0)
+    assert plan(Timed("answer", "answers"), [], estimates, 1, remaining=0.5, whole_call=10.0).mode == "short"
+    assert plan(Timed("ground"), [], estimates, 1, remaining=0.5, whole_call=10.0).mode == "skipped"
 
 
 def test_measured_seconds_win_over_declared_seconds() -> None:
-    known = Estimates()
-    known.observe("ground", 1, 0.1)
-    assert planned(known, 0.5).mode == "whole"
-    known = Estimates()
-    known.observe("ground", 1, 6.0)
-    assert planned(known, 5.0).mode == "short"
+    estimates = Estimates()
+    estimates.observe("ground", 1, 0.1)
+    assert make_plan(estimates, 0.5).mode == "whole"
+    estimates = Estimates()
+    estimates.observe("ground", 1, 6.0)
+    assert make_plan(estimates, 5.0).mode == "short"
 
 
-def cut_short(asked: Turn) -> bool:
+def cut_short(turn: Turn) -> bool:
     """What evaluation and calibration ask of a record."""
-    return TurnRecord(stages=tuple(asked.records)).was_cut_short
+    return TurnRecord(stages=tuple(turn.records)).was_cut_short
 
 
 def test_every_stage_that_the_clock_kept_from_running_is_recognised() -> None:
     """The stages of ``best`` on the machine with the least time, for deadlines from none left to more than enough."""
     settings, clock = load_settings("best", "embedded"), Clock()
-    said: list[str] = []
+    reasons: list[str] = []
     ran_whole = []
     for tenths in range(-10, 200, 5):
         stages = [Timed(stage.name, stage.kind) for stage in create_stages(settings)]
-        for made, stage in zip(stages, create_stages(settings), strict=True):
-            made.min_seconds, made.wanted_seconds = stage.min_seconds, stage.wanted_seconds  # type: ignore[misc]
-        [asked] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
-        missed = [record for record in asked.records if not record.complete]
-        assert [record.stage for record in asked.records if record.complete] == [
+        for timed_stage, stage in zip(stages, create_stages(settings), strict=True):
+            timed_stage.min_seconds, timed_stage.wanted_seconds = stage.min_seconds, stage.wanted_seconds  # type: ignore[misc]
+        [finished_turn] = pipeline_with(settings.limits, clock, *stages).run([turn("a")], Deadline(tenths / 10, clock))
+        missed = [record for record in finished_turn.records if not record.complete]
+        assert [record.stage for record in finished_turn.records if record.complete] == [
             each.name for each in stages if each.ran
         ]
         assert {(record.status, record.cause) for record in missed} <= {("skipped", "time")}
-        assert cut_short(asked) is bool(missed)
-        said += [str(record.reason) for record in missed]
+        assert cut_short(finished_turn) is bool(missed)
+        reasons += [str(record.reason) for record in missed]
         ran_whole.append(not missed)
-    assert len(said) > 30 and any(ran_whole)
+    assert len(reasons) > 30 and any(ran_whole)
     for words in ("no time left", " s left, needs ", " s kept for later stages, needs "):
-        assert any(words in reason for reason in said), words
+        assert any(words in reason for reason in reasons), words
 
 
 def test_a_stage_that_failed_says_something_of_the_method_and_is_not_cut_short() -> None:
@@ -186,26 +186,26 @@ def test_a_stage_that_failed_says_something_of_the_method_and_is_not_cut_short()
         name = "broken"
 
         def run(self, turns: Sequence[Turn], context: Context) -> None:
-            for asked in turns:
-                asked.note(seen="it")
+            for each in turns:
+                each.note(seen="it")
             raise ValueError("1.00 s left, needs 2.00 s")
 
     clock = Clock()
-    done = pipeline_with(Limits(), clock, Broken()).run([turn("a"), turn("b")], Deadline(9.0, clock))
-    for asked in done:  # each was tried alone too
-        [record] = asked.records
+    finished_turns = pipeline_with(Limits(), clock, Broken()).run([turn("a"), turn("b")], Deadline(9.0, clock))
+    for finished_turn in finished_turns:  # each was tried alone too
+        [record] = finished_turn.records
         assert (record.status, record.cause, record.reason) == (
             "failed",
             "error",
             "ValueError: 1.00 s left, needs 2.00 s",
         )
-        assert record.notes == {"seen": "it"} and not cut_short(asked)
-        assert asked.error == "broken: ValueError: 1.00 s left, needs 2.00 s"
+        assert record.notes == {"seen": "it"} and not cut_short(finished_turn)
+        assert finished_turn.error == "broken: ValueError: 1.00 s left, needs 2.00 s"
 
 
-def ended(asked: Turn) -> tuple[str, str | None]:
+def get_ending(turn: Turn) -> tuple[str, str | None]:
     """How the only stage of a pipeline ended, and why so."""
-    [record] = asked.records
+    [record] = turn.records
     return record.status, record.cause
 
 
@@ -215,9 +215,9 @@ def test_a_stage_once_too_slow_is_tried_whole_again() -> None:
     pipeline = pipeline_with(Limits(), clock, slow)
     ways = []
     for _ in range(12):
-        [asked] = pipeline.run([turn("a")], Deadline(9.0, clock))
+        [finished_turn] = pipeline.run([turn("a")], Deadline(9.0, clock))
         slow.seconds = 0.1  # a model was loaded the first time
-        ways.append("whole" if asked.records[0].status == "ran" else "short")
+        ways.append("whole" if finished_turn.records[0].status == "ran" else "short")
     assert ways[0] == "whole"
     assert ways[1] == "short"
     assert ways[-1] == "whole"
@@ -229,19 +229,19 @@ def test_what_runs_without_a_limit_teaches_nothing() -> None:
     slow = Timed("ground", "ordinary", clock, 20.0)
     pipeline = pipeline_with(Limits(), clock, slow)
     pipeline.run([turn("a")])
-    [asked] = pipeline.run([turn("a")], Deadline(9.0, clock))
-    assert (asked.records[0].status, asked.records[0].cause) == ("ran", None)
+    [finished_turn] = pipeline.run([turn("a")], Deadline(9.0, clock))
+    assert (finished_turn.records[0].status, finished_turn.records[0].cause) == ("ran", None)
 
 
 def test_a_stage_that_hung_is_known_to_take_at_least_that_long() -> None:
-    known = Estimates()
-    known.observe("draft", 1, 1.0)
-    known.at_least("draft", 1, 8.0)
-    assert known.seconds("draft", 1, 0.0) == pytest.approx(8.0)
-    known.at_least("draft", 1, 0.5)  # it was started late, and had no more
-    assert known.seconds("draft", 1, 0.0) == pytest.approx(8.0)
-    known.at_least("ground", 2, 3.0)
-    assert known.seconds("ground", 2, 0.0) == pytest.approx(3.0)
+    estimates = Estimates()
+    estimates.observe("draft", 1, 1.0)
+    estimates.at_least("draft", 1, 8.0)
+    assert estimates.seconds("draft", 1, 0.0) == pytest.approx(8.0)
+    estimates.at_least("draft", 1, 0.5)  # it was started late, and had no more
+    assert estimates.seconds("draft", 1, 0.0) == pytest.approx(8.0)
+    estimates.at_least("ground", 2, 3.0)
+    assert estimates.seconds("ground", 2, 0.0) == pytest.approx(3.0)
 
 
 def test_dialogs_are_known_by_picture_and_first_question() -> None:
@@ -266,10 +266,10 @@ def test_dialogs_never_take_more_than_their_limit_and_are_forgotten_in_the_end()
     spent = 0.0
     history = ({"role": "user", "content": "a"},)
     for number in range(6):
-        asked = turn("a", history=history if number else ())
-        allowed = times.allowance(asked)
+        question_turn = turn("a", history=history if number else ())
+        allowed = times.allowance(question_turn)
         spent += allowed
-        times.charge([asked], allowed)
+        times.charge([question_turn], allowed)
     assert spent <= 30.0
     times.charge([turn(f"question {number}") for number in range(100)], 1.0)
     assert len(times) == 8
@@ -365,13 +365,13 @@ def test_with_less_time_fewer_pairs_are_scored(stage: type[Stage], preset: str) 
     class Counting:
         name = "counting"
 
-        def score(self, given: Sequence[tuple[str, str]]) -> list[float]:
-            pairs.append(len(given))
-            return [0.5] * len(given)
+        def score(self, batch: Sequence[tuple[str, str]]) -> list[float]:
+            pairs.append(len(batch))
+            return [0.5] * len(batch)
 
-    made = context(load_settings(preset, "gpu"), reranker=Counting())
-    run(stage, [turn("How high is it?", evidence=chunks)], made)
-    run(stage, [turn("How high is it?", evidence=chunks)], short(made))
+    parts = context(load_settings(preset, "gpu"), reranker=Counting())
+    run(stage, [turn("How high is it?", evidence=chunks)], parts)
+    run(stage, [turn("How high is it?", evidence=chunks)], short(parts))
     assert pairs == [40, 24]
     assert "24 chunks" in stage.when_short
 
@@ -383,9 +383,9 @@ def test_with_less_time_replies_are_half_as_long_and_searches_fewer() -> None:
     pipeline.run([turn("What?")])
     pipeline.run([turn("What?")], Deadline(2.5))  # of which the answer's least is kept; 2 are wanted
     assert chat.requests[2].max_tokens == math.ceil(0.5 * chat.requests[0].max_tokens)
-    asked = turn("How high?", queries=("a", "b", "c"))
+    question_turn = turn("How high?", queries=("a", "b", "c"))
     searched = ScriptedPipeline({}, {})
-    run(WebSearch, [asked], short(context(load_settings("best", "gpu"), searched)))
+    run(WebSearch, [question_turn], short(context(load_settings("best", "gpu"), searched)))
     assert len(searched.queries) == 1
 
 
@@ -393,24 +393,24 @@ def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
     class Late(Stage):
         def run(self, turns: Sequence[Turn], context: Context) -> None:
             release.wait(10.0)
-            for asked in turns:
-                asked.answer = "late"
+            for each in turns:
+                each.answer = "late"
 
     release = threading.Event()
     limits = Limits(seconds_per_turn=0.1, margin_seconds=0.02)
     pipeline = pipeline_with(limits, time.monotonic, Late())
-    given = Turn("a", Image.new("RGB", (8, 8)))
-    [asked] = pipeline.run([given], Deadline(0.08))
-    assert ended(asked) == ("hung", "time")
+    question_turn = Turn("a", Image.new("RGB", (8, 8)))
+    [finished_turn] = pipeline.run([question_turn], Deadline(0.08))
+    assert get_ending(finished_turn) == ("hung", "time")
     [again] = pipeline.run([turn("b")], Deadline(0.08))
-    assert ended(again) == ("skipped", "hanging")
-    assert cut_short(asked) and cut_short(again)
+    assert get_ending(again) == ("skipped", "hanging")
+    assert cut_short(finished_turn) and cut_short(again)
     release.set()
     [[thread]] = pipeline.hung.values()
     thread.join(5.0)
-    assert asked.answer != "late"
+    assert finished_turn.answer != "late"
     [careful] = pipeline.run([turn("c")], Deadline(0.08))
-    assert ended(careful) == ("reduced", "time") and "would like" in str(
+    assert get_ending(careful) == ("reduced", "time") and "would like" in str(
         careful.records[0].reason
     )  # it took all of its time before
     [back] = pipeline.run([turn("d")])
@@ -427,14 +427,14 @@ class Reading(Stage):
         self.refused: list[str] = []
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        context.search.search_web([asked.query for asked in turns], 5)
+        context.search.search_web([each.query for each in turns], 5)
         try:
             context.models.chat("chat").chat([])
         except ModelError as error:
             self.refused.append(str(error))
             raise
-        for asked in turns:
-            asked.answer = "read"
+        for each in turns:
+            each.answer = "read"
 
 
 def reading_pipeline(
@@ -461,8 +461,8 @@ def reading_pipeline(
         pipeline.worker = ScriptedWorker(plan.clock)
 
     def ask(query: str) -> Turn:
-        [asked] = pipeline.run([turn(query)], Deadline(seconds, clock))
-        return asked
+        [finished_turn] = pipeline.run([turn(query)], Deadline(seconds, clock))
+        return finished_turn
 
     return pipeline, ask, stage
 
@@ -472,11 +472,11 @@ def test_a_stage_that_hung_outside_of_engines_runs_again_in_the_next_call() -> N
     pipeline, ask, stage = reading_pipeline(plan.released, plan, seconds=10.0)
     try:
         hung = ask("bad page")
-        assert ended(hung) == ("hung", "time") and "in agents.search.gateway" in str(hung.records[0].reason)
+        assert get_ending(hung) == ("hung", "time") and "in agents.search.gateway" in str(hung.records[0].reason)
         good = ask("good page")
-        assert (good.answer, ended(good)) == ("read", ("ran", None))  # what a page took says nothing of the next
-        assert ended(ask("bad page")) == ("hung", "time")
-        assert ended(ask("good page")) == ("skipped", "hanging")  # twice: it is the stage
+        assert (good.answer, get_ending(good)) == ("read", ("ran", None))  # what a page took says nothing of the next
+        assert get_ending(ask("bad page")) == ("hung", "time")
+        assert get_ending(ask("good page")) == ("skipped", "hanging")  # twice: it is the stage
     finally:
         plan.released.set()
     threads = [thread for threads in pipeline.hung.values() for thread in threads]
@@ -491,7 +491,7 @@ def test_on_the_real_clock_it_runs_again_too() -> None:
     release = threading.Event()
     _, ask, _ = reading_pipeline(release, seconds=0.5)
     try:
-        assert ended(ask("bad page")) == ("hung", "time")
+        assert get_ending(ask("bad page")) == ("hung", "time")
         assert ask("good page").answer == "read"
     finally:
         release.set()
@@ -551,8 +551,8 @@ def test_however_large_the_margin_a_call_keeps_its_limit(margin: float) -> None:
     pipeline = pipeline_with(limits, clock, Hangs(), Hangs())
     pipeline.worker = ScriptedWorker(clock)
     began = clock()
-    asked = turn("a")
-    pipeline.run([asked], DialogTimes(limits, clock).deadline(Deadline(10.0, clock), [asked]))
+    question_turn = turn("a")
+    pipeline.run([question_turn], DialogTimes(limits, clock).deadline(Deadline(10.0, clock), [question_turn]))
     plan.released.set()
     assert clock() - began <= 10.0
 
@@ -564,17 +564,17 @@ def test_a_cancelled_call_ends_and_teaches_nothing() -> None:
         def run(self, turns: Sequence[Turn], context: Context) -> None:
             super().run(turns, context)
             call.cancel()
-            passed.append(context.deadline.passed())
+            has_passed.append(context.deadline.passed())
 
     clock = Clock()
     call = Deadline(1000.0, clock)
     slow, never = Cancelling("slow", clock=clock, seconds=50.0), Timed("never", clock=clock)
     pipeline = pipeline_with(Limits(), clock, slow, never)
-    told: list[str] = []
-    passed: list[bool] = []
+    stage_reports: list[str] = []
+    has_passed: list[bool] = []
     with pytest.raises(CallCancelledError):
-        pipeline.run([turn("a")], call.within(900.0), watch=told.append)
-    assert told == ["slow"] and passed == [True] and not never.ran
+        pipeline.run([turn("a")], call.within(900.0), watch=stage_reports.append)
+    assert stage_reports == ["slow"] and has_passed == [True] and not never.ran
     assert not pipeline.hung["slow"]
     slow.seconds = 0.0
     [after] = pipeline.run([turn("b")], Deadline(20.0, clock))  # the 50 s were no measure of the stage
@@ -594,4 +594,4 @@ def test_deadlines_made_of_one_are_cancelled_with_it_and_no_other() -> None:
 
 def test_every_stage_has_words_for_people_who_wait() -> None:
     words = {name: stage_class(name)().in_words([]) for name in stage_names()}
-    assert [name for name, said in words.items() if said in ("", name.replace("_", " "))] == []
+    assert [name for name, phrase in words.items() if phrase in ("", name.replace("_", " "))] == []

@@ -37,7 +37,7 @@ from tests.support.scripted_clock import ScriptedClock
 from tests.support.scripted_parts import PICTURE, Search
 
 
-def asked(
+def ask(
     worker: SubprocessWorker, function: Callable[[bytes], bytes], data: bytes = b"x", seconds: float = 20.0
 ) -> bytes:
     return worker.run(f"{function.__module__}:{function.__name__}", data, seconds)
@@ -46,24 +46,24 @@ def asked(
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_the_process_lasts_until_it_has_to_be_killed() -> None:
     worker = SubprocessWorker()
-    assert asked(worker, doubled, b"ab" * 4_000_000) == b"ab" * 8_000_000
-    first = int(asked(worker, process))
+    assert ask(worker, doubled, b"ab" * 4_000_000) == b"ab" * 8_000_000
+    first = int(ask(worker, process))
     with pytest.raises(SubprocessError, match="SystemExit: out"):
-        asked(worker, failing, b"out")
+        ask(worker, failing, b"out")
     with pytest.raises(SubprocessError, match="MemoryError"):
-        asked(worker, greedy)
-    assert int(asked(worker, process)) == first
+        ask(worker, greedy)
+    assert int(ask(worker, process)) == first
     began = time.perf_counter()
     with pytest.raises(TimeoutError):
-        asked(worker, endless, seconds=0.1)
+        ask(worker, endless, seconds=0.1)
     assert time.perf_counter() - began < 20.0
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
-    second = int(asked(worker, process))
+    second = int(ask(worker, process))
     assert second != first
     with pytest.raises(SubprocessError, match="ended"):
-        asked(worker, dying)
-    third = int(asked(worker, process))
+        ask(worker, dying)
+    third = int(ask(worker, process))
     del worker
     with pytest.raises(ProcessLookupError):
         os.kill(third, 0)
@@ -72,14 +72,14 @@ def test_the_process_lasts_until_it_has_to_be_killed() -> None:
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_the_process_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
-    assert b"sk-secret" not in asked(SubprocessWorker(), environment)
+    assert b"sk-secret" not in ask(SubprocessWorker(), environment)
 
 
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
 def test_where_no_process_can_be_started_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(SubprocessError, match="no process can be started"):
-        asked(SubprocessWorker(), doubled)
+        ask(SubprocessWorker(), doubled)
     [text] = PageReader(SubprocessWorker(), safe=True)([LONG], NO_DEADLINE)
     assert text.text is not None and "metres" in text.text
     assert text.note is not None and "its beginning alone was read" in text.note
@@ -160,11 +160,11 @@ class WithPage(Search):
             self.page_folder = folder
 
     def pages(self, query: str) -> Any:
-        found = super().pages(query)
+        hits = super().pages(query)
         if MARK not in query:
-            return found
-        bad = {**found[0], "page_url": "https://bad.example/", "score": 0.95, "page_snippet": self.snippet}
-        return [{**bad, "page_content": self.page} if self.page is not None else bad, *found]
+            return hits
+        bad = {**hits[0], "page_url": "https://bad.example/", "score": 0.95, "page_snippet": self.snippet}
+        return [{**bad, "page_content": self.page} if self.page is not None else bad, *hits]
 
 
 def trial(search: Search, calls: int = 2, preset: str = "direct_rag", **plan: Any) -> tuple[list[list[str]], list[Any]]:
@@ -198,15 +198,15 @@ def test_a_large_page_of_one_turn_takes_no_answer_away(tmp_path: Path, where: st
     notes = [entry for record in records for entry in record["stages"] if entry["stage"] == "web_search"]
     assert all(entry["status"] in ("ran", "reduced") for entry in notes)
     if where != "snippet":
-        said = [str(entry.get("notes", {}).get("left_out", "")) for entry in notes]
-        assert ["tags are too many" in each for each in said] == [False, True, False] * 2
+        reasons = [str(entry.get("notes", {}).get("left_out", "")) for entry in notes]
+        assert ["tags are too many" in each for each in reasons] == [False, True, False] * 2
 
 
 # Pictures
 
 
-def read(data: bytes, seconds: float = 20.0, kept: int = KEPT_PICTURE_PIXELS) -> Image.Image:
-    limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": kept}
+def read(data: bytes, seconds: float = 20.0, kept_pixels: int = KEPT_PICTURE_PIXELS) -> Image.Image:
+    limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": kept_pixels}
     return decode_picture(data, worker=ready_worker(), seconds=seconds, **limits)  # type: ignore[arg-type]
 
 
@@ -230,11 +230,11 @@ def test_other_formats_are_not_opened(kind: str) -> None:
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("side", [64, 2500])
 def test_common_formats_are_read_and_reduced(kind: str, side: int) -> None:
-    made = read(encoded((side, side), kind))
-    assert made.mode == "RGB"
-    assert made.width * made.height <= KEPT_PICTURE_PIXELS
-    assert made.width == made.height >= min(side, 1_000)
-    assert made.getpixel((9, 9))[0] > 200  # type: ignore[index]
+    picture = read(encoded((side, side), kind))
+    assert picture.mode == "RGB"
+    assert picture.width * picture.height <= KEPT_PICTURE_PIXELS
+    assert picture.width == picture.height >= min(side, 1_000)
+    assert picture.getpixel((9, 9))[0] > 200  # type: ignore[index]
 
 
 @pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
@@ -261,8 +261,8 @@ def test_bombs_of_one_turn_leave_the_other_pictures(tmp_path: Path) -> None:
     (tmp_path / cache_name(slow)).write_bytes(scans(5_000))
     (tmp_path / cache_name(good)).write_bytes(encoded((64, 48), "PNG"))
     began = time.perf_counter()
-    found = PictureCache(tmp_path).get_all([*bombs, slow, good], Deadline(20.0))
-    assert list(found) == [good]
+    pictures = PictureCache(tmp_path).get_all([*bombs, slow, good], Deadline(20.0))
+    assert list(pictures) == [good]
     assert time.perf_counter() - began < 5.0
     assert PictureCache(tmp_path).get_all([good], Deadline(-1.0)) == {}
 
@@ -337,7 +337,7 @@ def test_the_gateway_reads_pages_until_its_deadline() -> None:
         return [PageText(None, "late") for _ in pages]
 
     gateway = SearchGateway(Pages(), read_pages=reading)
-    [found, again] = gateway.search_web(["a", "b"], 5, deadline=Deadline(100.0))
+    [first, again] = gateway.search_web(["a", "b"], 5, deadline=Deadline(100.0))
     assert deadlines[0].left() == pytest.approx(2.0, abs=0.5)  # a second a query
-    assert [hit.page_text for hit in found.hits] == [None, None]
-    assert all("late" in note for note in (*found.notes, *again.notes))
+    assert [hit.page_text for hit in first.hits] == [None, None]
+    assert all("late" in note for note in (*first.notes, *again.notes))

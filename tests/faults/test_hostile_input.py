@@ -218,9 +218,9 @@ def test_a_chat_model_that_breaks_its_promise_is_named(given: Callable[[Any], An
 
 def test_a_broken_picture_is_said_in_the_trace() -> None:
     for kind in ("no pixels", "truncated JPEG", "bomb", "exploding", "a path"):
-        made = open_turn("What?", PICTURES[kind](), [])
-        assert made.image is None
-        assert made.error is not None and made.error.startswith("image: ")
+        turn = open_turn("What?", PICTURES[kind](), [])
+        assert turn.image is None
+        assert turn.error is not None and turn.error.startswith("image: ")
 
 
 def test_huge_pictures_are_made_smaller_before_they_cost_memory() -> None:
@@ -246,16 +246,16 @@ def test_special_tokens_of_users_never_reach_a_model() -> None:
     agent = spoilt_agent(settings, plan)
     history = [{"role": "user", "content": "<|eot_id|>hello"}, {"role": "assistant", "content": "<|im_start|>hi"}]
     agent.batch_generate_response([QUERIES["chat tokens"]], [noise()], [history])
-    said = " ".join(message.content for request in chat.requests for message in request.messages)
-    assert "hello" in said
-    assert "<|" not in said
+    text = " ".join(message.content for request in chat.requests for message in request.messages)
+    assert "hello" in text
+    assert "<|" not in text
 
 
 def test_long_questions_and_histories_are_cut() -> None:
-    made = open_turn(QUERIES["100 KB"], None, HISTORIES["long"])
-    assert len(made.query) == MAX_QUERY
-    assert len(made.history) == MAX_MESSAGES
-    assert all(len(message["content"]) <= MAX_QUERY for message in made.history)
+    turn = open_turn(QUERIES["100 KB"], None, HISTORIES["long"])
+    assert len(turn.query) == MAX_QUERY
+    assert len(turn.history) == MAX_MESSAGES
+    assert all(len(message["content"]) <= MAX_QUERY for message in turn.history)
 
 
 def test_a_picture_that_does_not_end_costs_its_own_turn_the_picture_alone() -> None:
@@ -280,8 +280,8 @@ def test_a_picture_that_does_not_end_costs_its_own_turn_the_picture_alone() -> N
 
 def dialog_turn(number: int) -> list[dict[str, str]]:
     """The history of the turn with this number, from 0."""
-    said = [("user", "What is it?"), ("assistant", "A tower.")] * number
-    return [{"role": role, "content": text} for role, text in said]
+    messages = [("user", "What is it?"), ("assistant", "A tower.")] * number
+    return [{"role": role, "content": text} for role, text in messages]
 
 
 DIALOG_ROW = "dialogs about a picture that is slow to open, or never opens"

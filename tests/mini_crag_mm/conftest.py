@@ -200,7 +200,7 @@ def summaries(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return SUMMARIES
 
 
-def unaltered(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
+def compose_unaltered(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
     """The scene with its photographs as they are."""
     studio = set_up(scene, paths)
     return take(studio, [0.0] * len(studio.subjects))

@@ -27,8 +27,8 @@ from tests.support.mean_colour import MeanColour
 
 
 def _photo(name: str) -> Image.Image:
-    with Image.open(SET_ROOT / "photos" / f"{name}.webp") as opened:
-        return opened.copy()
+    with Image.open(SET_ROOT / "photos" / f"{name}.webp") as picture:
+        return picture.copy()
 
 
 def _difference(one: Image.Image, other: Image.Image) -> float:

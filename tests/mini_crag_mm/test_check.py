@@ -129,8 +129,8 @@ def test_built_set_is_complete_and_stays_checked(built: SetPaths) -> None:
         "pages/own.jsonl: not as in the content",
         "pages/wiki.jsonl: 'Unclaimed' of validation",
     ]
-    found = errors()
-    assert [part for part in expected if not any(part in message for message in found)] == []
+    messages = errors()
+    assert [part for part in expected if not any(part in message for message in messages)] == []
 
 
 def test_missing_photo_and_size_are_reported(built: SetPaths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def test_indices_are_built_again_where_pictures_are_embedded_otherwise(
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+def prepare_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     """Prepare validation with these options; return whether its indices were built."""
     for name in ("write_entry_pictures", "write_full_pages"):
         monkeypatch.setattr(prepare, name, lambda *_: None)
@@ -96,12 +96,12 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., b
     return call
 
 
-def test_indices_are_built_again_where_another_call_has_written_others(prepared: Callable[..., bool]) -> None:
+def test_indices_are_built_again_where_another_call_has_written_others(prepare_validation: Callable[..., bool]) -> None:
     calls = (["1200"], ["1200"], ["-1"], ["1200"], ["1200", "--chunk-words", "20"], ["1200"], ["1200"])
-    built = [prepared("--background", *said) for said in calls]
+    built = [prepare_validation("--background", *arguments) for arguments in calls]
     assert built == [True, False, True, True, True, True, False]
-    assert prepared("--background", "7", killed=True)
-    assert prepared("--background", "1200"), "the killed call may have written one of its indices"
+    assert prepare_validation("--background", "7", killed=True)
+    assert prepare_validation("--background", "1200"), "the killed call may have written one of its indices"
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_indices_are_built_again_where_another_call_has_written_others(prepared:
     ],
 )
 def test_indices_of_an_earlier_version_are_kept_where_they_are_certain(
-    prepared: Callable[..., bool], tmp_path: Path, stamps: dict[str, str], again: bool
+    prepare_validation: Callable[..., bool], tmp_path: Path, stamps: dict[str, str], again: bool
 ) -> None:
     (tmp_path / "prepared").mkdir()
     for name, text in stamps.items():
         (tmp_path / "prepared" / f"{name}.txt").write_text(text)
-    assert prepared("--background", "1200") is again
-    assert not prepared("--background", "1200")
+    assert prepare_validation("--background", "1200") is again
+    assert not prepare_validation("--background", "1200")
     assert {*stamps} - {path.stem for path in (tmp_path / "prepared").iterdir()} <= {"validation-1200", "validation--1"}

@@ -25,7 +25,7 @@ def content() -> Content:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> BuiltDatasets:
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> BuiltDatasets:
     return build_datasets(tmp_path_factory.mktemp("datasets") / "out")
 
 
@@ -66,13 +66,13 @@ def test_what_is_asked_about_is_in_sight(content: Content) -> None:
             assert thing["shown"] >= 0.25 and thing["covered"] <= 0.75, f"{content_id}: {thing}"
 
 
-def test_no_question_shows_the_photograph_of_the_graph(content: Content, made: BuiltDatasets) -> None:
+def test_no_question_shows_the_photograph_of_the_graph(content: Content, datasets: BuiltDatasets) -> None:
     for scene_id, layout in read_layout(PATHS.layout).items():
         for thing in layout["objects"]:
             has_other = content.entities[thing["entity"]].other_photo is not None
             assert thing["same_photo"] is not has_other, scene_id
             assert (thing["strength"] >= 0.25) is thing["same_photo"] and thing["cosine"] < 0.95, f"{scene_id}: {thing}"
-    facts = json.loads(made.content_ids.read_text())
+    facts = json.loads(datasets.content_ids.read_text())
     groups = Counter(fact["photo_group"] for fact in facts.values())
     assert min(groups[group] for group in ("other-photo", "altered-copy", "not-in-graph")) >= 30
     assert all(fact["source"] not in ("kg", "both") for fact in facts.values() if fact["photo_group"] == "not-in-graph")
@@ -85,10 +85,10 @@ def test_held_out_entities_are_missing_from_the_graph_but_similar_ones_are_there
         assert held_out and not names & {entity.name for entity in held_out}
         # As many again of each group stay in the graph, so that search has something like it to offer.
         for group in {entity.origin.split("/")[0] for entity in held_out}:
-            kept = [
+            graph_entities = [
                 e for e in content.entities.values() if e.split == split and e.in_graph and e.origin.startswith(group)
             ]
-            assert len(kept) > sum(entity.origin.startswith(group) for entity in held_out)
+            assert len(graph_entities) > sum(entity.origin.startswith(group) for entity in held_out)
         assert min(compute_held_out_share(content, split).values()) >= 1 / 6
 
 
@@ -100,16 +100,18 @@ def test_index_pictures_and_companions() -> None:
         assert any(entity["entity_attributes"] == {} for line in lines for entity in line["entities"])
 
 
-def test_data_sets_load_in_both_revisions(made: BuiltDatasets, content: Content, tmp_path: Path) -> None:
+def test_data_sets_load_in_both_revisions(datasets: BuiltDatasets, content: Content, tmp_path: Path) -> None:
     items = {"single-turn": content.questions.values(), "multi-turn": content.dialogs.values()}
     for task in TASKS:
         for split in SPLITS:
             expected = sum(item.split == split for item in items[task])
-            assert same_in_both_revisions(made, task, split, tmp_path) == expected
-    facts = json.loads(made.content_ids.read_text())
+            assert same_in_both_revisions(datasets, task, split, tmp_path) == expected
+    facts = json.loads(datasets.content_ids.read_text())
     assert len(facts) == len(list(content.turns()))
     used = {item.scene for item in content.list_items() if not content.scenes[item.scene].egocentric}
-    assert {path.name for path in made.image_cache.iterdir()} == {cache_name(make_scene_url(scene)) for scene in used}
+    assert {path.name for path in datasets.image_cache.iterdir()} == {
+        cache_name(make_scene_url(scene)) for scene in used
+    }
 
 
 def test_nothing_names_a_machine() -> None:

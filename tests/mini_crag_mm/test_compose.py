@@ -14,7 +14,7 @@ from mini_crag_mm.generator.compose import LARGEST_SCENE_BYTES, ComposeError, bu
 from mini_crag_mm.generator.lettering import print_text
 from mini_crag_mm.generator.noise import make_generator
 from mini_crag_mm.loader import SetPaths, flatten_photo, read_layout
-from tests.mini_crag_mm.conftest import unaltered
+from tests.mini_crag_mm.conftest import compose_unaltered
 
 
 def _scene(**fields: Any) -> Scene:
@@ -53,7 +53,7 @@ def _red_box(picture: Image.Image) -> tuple[int, int, int, int]:
     ],
 )
 def test_layout_says_where_the_object_really_is(tiny: SetPaths, fields: dict[str, Any]) -> None:
-    picture, layout = unaltered(_scene(**fields), tiny)
+    picture, layout = compose_unaltered(_scene(**fields), tiny)
     assert picture.size == layout.size
     box = next(thing["box"] for thing in layout.objects if thing["entity"] == "red_square")
     assert np.abs(np.array(box) - np.array(_red_box(picture))).max() <= 6
@@ -62,7 +62,7 @@ def test_layout_says_where_the_object_really_is(tiny: SetPaths, fields: dict[str
 
 
 def test_without_camera_the_box_is_the_one_asked_for(tiny: SetPaths) -> None:
-    _, layout = unaltered(_scene(objects=[{"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}]), tiny)
+    _, layout = compose_unaltered(_scene(objects=[{"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}]), tiny)
     # The square is 216 px in a box of 216 x 216 at (120, 72).
     assert np.abs(np.array(layout.objects[0]["box"]) - [120, 72, 216, 216]).max() <= 2
     assert layout.objects[0]["shown"] > 0.98 and layout.objects[0]["covered"] == 0
@@ -70,17 +70,17 @@ def test_without_camera_the_box_is_the_one_asked_for(tiny: SetPaths) -> None:
 
 def test_counter_clockwise_is_as_seen(tiny: SetPaths) -> None:
     right = {"entity": "red_square", "box": [0.75, 0.4, 0.15, 0.2]}
-    _, level = unaltered(_scene(objects=[right]), tiny)
-    _, turned = unaltered(_scene(objects=[right], effects={"rotate": 12}), tiny)
+    _, level = compose_unaltered(_scene(objects=[right]), tiny)
+    _, turned = compose_unaltered(_scene(objects=[right], effects={"rotate": 12}), tiny)
     assert turned.objects[0]["box"][1] < level.objects[0]["box"][1] - 20
 
 
 def test_hidden_and_cut_things_are_measured(tiny: SetPaths) -> None:
     half = {"entity": "blue_disc", "box": [0.25, 0.2, 0.225, 0.6], "frame": "poster"}
     square = {"entity": "red_square", "box": [0.25, 0.2, 0.45, 0.6]}
-    _, layout = unaltered(_scene(objects=[square, half]), tiny)
+    _, layout = compose_unaltered(_scene(objects=[square, half]), tiny)
     assert 0.15 < layout.objects[0]["covered"] < 0.25 and layout.objects[1]["covered"] == 0
-    _, layout = unaltered(_scene(objects=[{"entity": "red_square", "box": [-0.225, 0.2, 0.45, 0.6]}]), tiny)
+    _, layout = compose_unaltered(_scene(objects=[{"entity": "red_square", "box": [-0.225, 0.2, 0.45, 0.6]}]), tiny)
     assert layout.objects[0]["shown"] == pytest.approx(0.5, abs=0.03)
 
 
@@ -88,13 +88,13 @@ def test_hidden_and_cut_things_are_measured(tiny: SetPaths) -> None:
 @pytest.mark.parametrize("frame", ["none", "postcard"])
 def test_every_background_can_be_painted(tiny: SetPaths, name: str, frame: str) -> None:
     fields = {"background": name, "objects": [{"entity": "red_square", "box": [0.1, 0.3, 0.4, 0.5], "frame": frame}]}
-    picture, _ = unaltered(_scene(id=f"t_{name}", egocentric=True, **fields), tiny)
+    picture, _ = compose_unaltered(_scene(id=f"t_{name}", egocentric=True, **fields), tiny)
     assert picture.mode == "RGB" and np.asarray(picture).std() > 5
 
 
 def test_a_scene_depends_on_its_id_and_content_alone(tiny: SetPaths) -> None:
     def picture(scene: Scene) -> bytes:
-        return encode_scene(unaltered(scene, tiny)[0])
+        return encode_scene(compose_unaltered(scene, tiny)[0])
 
     fields: dict[str, Any] = {
         "background": "street",
@@ -107,7 +107,9 @@ def test_a_scene_depends_on_its_id_and_content_alone(tiny: SetPaths) -> None:
 
 
 def test_texts_have_boxes_and_keep_their_breaks(tiny: SetPaths) -> None:
-    _, layout = unaltered(_scene(texts=[{"text": "OPEN\n9-18", "box": [0.5, 0.5, 0.4, 0.25], "style": "label"}]), tiny)
+    _, layout = compose_unaltered(
+        _scene(texts=[{"text": "OPEN\n9-18", "box": [0.5, 0.5, 0.4, 0.25], "style": "label"}]), tiny
+    )
     assert layout.texts[0]["text"] == "OPEN\n9-18"
     assert np.abs(np.array(layout.texts[0]["box"]) - [240, 180, 192, 90]).max() <= 2
 
@@ -119,8 +121,8 @@ def test_printed_text_can_be_read_by_ocr(style: TextStyle) -> None:
     canvas = Image.new("RGB", (640, 360), (120, 130, 120))
     canvas.paste(board, (90, 100), board)
     lines, _ = rapidocr.RapidOCR(intra_op_num_threads=1)(np.asarray(canvas))
-    seen = "".join(line[1] for line in lines).replace(" ", "").upper()
-    assert "CASTLETOUR" in seen and "14.50" in seen
+    text = "".join(line[1] for line in lines).replace(" ", "").upper()
+    assert "CASTLETOUR" in text and "14.50" in text
 
 
 def test_text_of_any_length_fits() -> None:
@@ -130,9 +132,9 @@ def test_text_of_any_length_fits() -> None:
 
 def test_missing_photo_and_things_out_of_sight_are_problems(tiny: SetPaths) -> None:
     with pytest.raises(ComposeError, match="photo of nobody"):
-        unaltered(_scene(objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}]), tiny)
+        compose_unaltered(_scene(objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}]), tiny)
     with pytest.raises(ComposeError, match="lies outside the frame"):
-        unaltered(_scene(effects={"crop": [0.75, 0.0, 0.25, 1.0]}), tiny)
+        compose_unaltered(_scene(effects={"crop": [0.75, 0.0, 0.25, 1.0]}), tiny)
 
 
 def test_only_changed_scenes_are_composed_again(built: SetPaths) -> None:
@@ -141,7 +143,7 @@ def test_only_changed_scenes_are_composed_again(built: SetPaths) -> None:
     scenes = list(load_content(built.content).scenes.values())
     before = {scene.id: (built.scenes / f"{scene.id}.webp").stat().st_mtime_ns for scene in scenes}
     changed = scenes[0].model_copy(update={"background": "sand"})
-    assert build_scenes([changed, scenes[1]], built, False, unaltered) == []
+    assert build_scenes([changed, scenes[1]], built, False, compose_unaltered) == []
     after = {path.stem: path.stat().st_mtime_ns for path in built.scenes.glob("*.webp")}
     assert set(after) == {scenes[0].id, scenes[1].id}
     assert after[scenes[0].id] != before[scenes[0].id] and after[scenes[1].id] == before[scenes[1].id]
@@ -151,7 +153,7 @@ def test_only_changed_scenes_are_composed_again(built: SetPaths) -> None:
 def test_a_scene_that_fails_spoils_no_other(built: SetPaths) -> None:
     good = _scene(id="t_good")
     bad = _scene(id="t_bad", objects=[{"entity": "nobody", "box": [0, 0, 1, 1]}])
-    problems = build_scenes([bad, good], built, False, unaltered)
+    problems = build_scenes([bad, good], built, False, compose_unaltered)
     assert len(problems) == 1 and (built.scenes / "t_good.webp").exists()
     assert list(json.loads(built.layout.read_text())) == ["t_good"]
 

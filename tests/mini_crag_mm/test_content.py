@@ -118,9 +118,9 @@ def test_a_key_given_twice_is_reported(tmp_path: Path) -> None:
 def test_with_report_the_sound_entries_are_kept(tmp_path: Path) -> None:
     files = tiny_files()
     files["entities"][0]["split"] = "train"
-    heard: list[str] = []
-    content = load_content(write_files(tmp_path, files) / "content", report=heard.append)
-    assert len(heard) == 1 and list(content.entities) == ["blue_disc", "green_bar"]
+    messages: list[str] = []
+    content = load_content(write_files(tmp_path, files) / "content", report=messages.append)
+    assert len(messages) == 1 and list(content.entities) == ["blue_disc", "green_bar"]
 
 
 def test_empty_files_and_folders_are_empty_content(tmp_path: Path) -> None:

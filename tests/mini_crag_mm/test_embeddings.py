@@ -38,11 +38,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "texts": {bytes([n]) * 20: rng.normal(size=4).astype(np.float32) for n in range(9, 11)},
     }
     embeddings.write(vectors, file)
-    found = embeddings.read(file)
-    assert found.keys() == vectors["images"].keys() | vectors["texts"].keys()
+    loaded = embeddings.read(file)
+    assert loaded.keys() == vectors["images"].keys() | vectors["texts"].keys()
     for own in vectors.values():
         for key, vector in own.items():
-            np.testing.assert_allclose(found[key], vector, rtol=1e-3)
+            np.testing.assert_allclose(loaded[key], vector, rtol=1e-3)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut short", b"something else"])

@@ -96,56 +96,58 @@ def test_the_share_that_is_missing_is_the_same_every_time() -> None:
         assert sum(map(is_missing, urls)) / len(urls) == pytest.approx(1 / full_pages.MISSING_ONE_IN, abs=0.03)
         own = [page["page_url"] for page in read_pages(split) if page["kind"] == "answer"]
         assert 0 < sum(map(is_missing, own)) < len(own) / 3
-    drawn = {title: is_missing(make_wiki_url(title)) for title in ("Abraham Lincoln", "Eiffel Tower", "Horse")}
-    assert drawn == {"Abraham Lincoln": True, "Eiffel Tower": True, "Horse": False}, "figures of runs rest on this draw"
+    draw = {title: is_missing(make_wiki_url(title)) for title in ("Abraham Lincoln", "Eiffel Tower", "Horse")}
+    assert draw == {"Abraham Lincoln": True, "Eiffel Tower": True, "Horse": False}, "figures of runs rest on this draw"
 
 
 def test_the_cache_is_brought_up_to_date(tmp_path: Path) -> None:
     pages = [{**TOWER, "page_url": f"https://x.example/{number}"} for number in range(20)]
-    gone = next(page["page_url"] for page in pages if is_missing(page["page_url"]))
-    kept = [page["page_url"] for page in pages if not is_missing(page["page_url"])]
-    locate_page(tmp_path, gone).parent.mkdir()
-    locate_page(tmp_path, gone).write_text("written when it was not missing yet")
-    assert write_pages(pages, tmp_path, lambda page: page["page_url"]) == len(kept)  # type: ignore[arg-type]
-    names = {hashlib.sha256(url.encode()).hexdigest() for url in kept}
+    missing_url = next(page["page_url"] for page in pages if is_missing(page["page_url"]))
+    present_urls = [page["page_url"] for page in pages if not is_missing(page["page_url"])]
+    locate_page(tmp_path, missing_url).parent.mkdir()
+    locate_page(tmp_path, missing_url).write_text("written when it was not missing yet")
+    assert write_pages(pages, tmp_path, lambda page: page["page_url"]) == len(present_urls)  # type: ignore[arg-type]
+    names = {hashlib.sha256(url.encode()).hexdigest() for url in present_urls}
     assert {file.name for file in (tmp_path / "page_cache").iterdir()} == names
-    first, second, third, *_ = (locate_page(tmp_path, url) for url in kept)
+    first, second, third, *_ = (locate_page(tmp_path, url) for url in present_urls)
     first.unlink()
     second.write_text("cut off")
     before = third.stat().st_mtime_ns
     write_pages(pages, tmp_path, lambda page: page["page_url"])  # type: ignore[arg-type]
-    assert (first.read_text(), second.read_text()) == (kept[0], kept[1])
+    assert (first.read_text(), second.read_text()) == (present_urls[0], present_urls[1])
     assert third.stat().st_mtime_ns == before
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the indices and pages of a split, without other summaries."""
     cache = tmp_path_factory.mktemp("cache")
     assert prepare.main(["--split", "validation", "--background", "0", "--no-progress", "--cache", str(cache)]) == 0
     return cache
 
 
-def test_a_run_reads_full_pages_and_falls_back_to_snippets(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_reads_full_pages_and_falls_back_to_snippets(
+    prepared_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(web_cache, "fetch", lambda *_, **__: pytest.fail("a page is fetched over HTTP"))
     pages = read_pages("validation")
     cached = next(page for page in pages if page["kind"] == "answer" and not is_missing(page["page_url"]))
     missing = next(page for page in pages if page["kind"] == "answer" and is_missing(page["page_url"]))
-    pipeline = RunConfig.read(profile="embedded", cache=prepared).pipeline(split="validation")
-    asked = turn("x", queries=(cached["page_name"], missing["page_name"]))
-    given = context(settings_from({"stages": ["finalise"]}), pipeline)
-    run(WebSearch, [asked], given)
-    texts = {hit.page_url: hit.page_text for hit in asked.web_hits}
+    pipeline = RunConfig.read(profile="embedded", cache=prepared_cache).pipeline(split="validation")
+    question_turn = turn("x", queries=(cached["page_name"], missing["page_name"]))
+    parts = context(settings_from({"stages": ["finalise"]}), pipeline)
+    run(WebSearch, [question_turn], parts)
+    texts = {hit.page_url: hit.page_text for hit in question_turn.web_hits}
     assert len(texts[cached["page_url"]] or "") > 2 * len(cached["page_snippet"])
     assert texts[missing["page_url"]] is None
     assert all((text is None) is is_missing(url) for url, text in texts.items())
-    run(EvidenceStage, [asked], given)
-    chunks = {url: sum(chunk.url == url for chunk in asked.evidence) for url in texts}
+    run(EvidenceStage, [question_turn], parts)
+    chunks = {url: sum(chunk.url == url for chunk in question_turn.evidence) for url in texts}
     assert chunks[cached["page_url"]] > chunks[missing["page_url"]] > 0
 
 
-def test_the_table_counts_what_is_cached(prepared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert full_pages.main(["--split", "validation", "--background", "0", "--cache", str(prepared)]) == 0
+def test_the_table_counts_what_is_cached(prepared_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert full_pages.main(["--split", "validation", "--background", "0", "--cache", str(prepared_cache)]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     (_, pages, _, cached, snippet, text), *_ = rows
     assert int(cached) < int(pages) and int(text.strip(" |").replace(",", "")) > 3 * int(snippet)

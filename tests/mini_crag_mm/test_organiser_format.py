@@ -31,12 +31,12 @@ from tests.mini_crag_mm.conftest import tiny_files, write_files
 
 
 @pytest.fixture
-def made(built: SetPaths, tmp_path: Path) -> BuiltDatasets:
+def datasets(built: SetPaths, tmp_path: Path) -> BuiltDatasets:
     return build_datasets(tmp_path / "out", built)
 
 
-def load(made: BuiltDatasets, task: Task, revision: Revision, split: str, cache: Path) -> Any:
-    return hf.load_dataset(str(made.folder(task, revision)), split=split, cache_dir=str(cache))
+def load(datasets: BuiltDatasets, task: Task, revision: Revision, split: str, cache: Path) -> Any:
+    return hf.load_dataset(str(datasets.folder(task, revision)), split=split, cache_dir=str(cache))
 
 
 def as_strings(row: dict[str, Any], features: Any) -> list[dict[str, Any]]:
@@ -51,9 +51,9 @@ def as_strings(row: dict[str, Any], features: Any) -> list[dict[str, Any]]:
     return turns
 
 
-def same_in_both_revisions(made: BuiltDatasets, task: Task, split: str, cache: Path) -> int:
+def same_in_both_revisions(datasets: BuiltDatasets, task: Task, split: str, cache: Path) -> int:
     """Assert that the revisions agree; the number of rows."""
-    old, new = (load(made, task, revision, split, cache) for revision in REVISIONS)
+    old, new = (load(datasets, task, revision, split, cache) for revision in REVISIONS)
     assert len(old) == len(new)
     for one, other in zip(old, new, strict=True):
         assert {key: one[key] for key in ("session_id", "image_url")} == {
@@ -70,24 +70,24 @@ def same_in_both_revisions(made: BuiltDatasets, task: Task, split: str, cache: P
     return len(old)
 
 
-def test_both_revisions_load_and_agree(made: BuiltDatasets, tmp_path: Path) -> None:
-    assert same_in_both_revisions(made, "single-turn", "validation", tmp_path / "cache") == 3
-    assert same_in_both_revisions(made, "multi-turn", "public_test", tmp_path / "cache") == 1
+def test_both_revisions_load_and_agree(datasets: BuiltDatasets, tmp_path: Path) -> None:
+    assert same_in_both_revisions(datasets, "single-turn", "validation", tmp_path / "cache") == 3
+    assert same_in_both_revisions(datasets, "multi-turn", "public_test", tmp_path / "cache") == 1
 
 
-def test_a_split_without_rows_leaves_the_other_loadable(made: BuiltDatasets, tmp_path: Path) -> None:
-    files = [path.name for path in (made.folder("single-turn", "v0.1.2") / "data").iterdir()]
+def test_a_split_without_rows_leaves_the_other_loadable(datasets: BuiltDatasets, tmp_path: Path) -> None:
+    files = [path.name for path in (datasets.folder("single-turn", "v0.1.2") / "data").iterdir()]
     assert files == ["validation-00000-of-00001.parquet"]
-    assert len(load(made, "single-turn", "v0.1.2", "validation", tmp_path / "cache")) == 3
+    assert len(load(datasets, "single-turn", "v0.1.2", "validation", tmp_path / "cache")) == 3
 
 
-def test_schema_is_the_organisers(made: BuiltDatasets, tmp_path: Path) -> None:
-    old = load(made, "multi-turn", "v0.1.1", "public_test", tmp_path / "cache")
+def test_schema_is_the_organisers(datasets: BuiltDatasets, tmp_path: Path) -> None:
+    old = load(datasets, "multi-turn", "v0.1.1", "public_test", tmp_path / "cache")
     assert list(old.features) == ["session_id", "image", "image_url", "turns", "answers"]
     assert isinstance(old[0]["turns"], list)
     assert list(old[0]["turns"][0]) == ["interaction_id", "domain", "query_category", "dynamism", "query"]
     assert list(old[0]["answers"][0]) == ["interaction_id", "ans_full"]
-    new = load(made, "multi-turn", "v0.1.2", "public_test", tmp_path / "cache")
+    new = load(datasets, "multi-turn", "v0.1.2", "public_test", tmp_path / "cache")
     assert isinstance(new[0]["turns"], dict) and isinstance(new.features["image"], hf.Image)
     labels = {name: feature.feature for name, feature in new.features["turns"].items()}
     assert labels["image_quality"].names == sorted(get_args(ImageQuality))
@@ -97,11 +97,11 @@ def test_schema_is_the_organisers(made: BuiltDatasets, tmp_path: Path) -> None:
     assert old[0]["image"].size == (450, 480)
 
 
-def test_rows_without_image_are_in_the_cache(made: BuiltDatasets, built: SetPaths, tmp_path: Path) -> None:
-    rows = load(made, "single-turn", "v0.1.1", "validation", tmp_path / "cache")
+def test_rows_without_image_are_in_the_cache(datasets: BuiltDatasets, built: SetPaths, tmp_path: Path) -> None:
+    rows = load(datasets, "single-turn", "v0.1.1", "validation", tmp_path / "cache")
     urls = [row["image_url"] for row in rows if row["image"] is None]
     assert urls == [make_scene_url("t_s002")] == ["https://images.mini-crag-mm.example/scenes/t_s002.webp"]
-    cached = made.image_cache / cache_name(urls[0])
+    cached = datasets.image_cache / cache_name(urls[0])
     assert cached.read_bytes() == (built.scenes / "t_s002.webp").read_bytes()
     assert all(not row["image_url"] for row in rows if row["image"] is not None)
 
@@ -112,11 +112,11 @@ def test_cache_name_is_the_hash_of_the_url() -> None:
     assert cache_name("https://a.example/b") != cache_name("https://a.example/c")
 
 
-def test_facts_and_accept_forms_by_interaction(made: BuiltDatasets) -> None:
-    accept = json.loads(made.accept.read_text())
+def test_facts_and_accept_forms_by_interaction(datasets: BuiltDatasets) -> None:
+    accept = json.loads(datasets.accept.read_text())
     assert accept[make_interaction_id("t_q001")] == ["330 m", "330 metres"]
     assert accept[make_interaction_id("t_q003")] == []
-    facts = json.loads(made.content_ids.read_text())
+    facts = json.loads(datasets.content_ids.read_text())
     assert set(facts) == set(accept)
     fact = facts[make_interaction_id("t_q001")]
     assert (fact["content_id"], fact["entity"], fact["source"], fact["hops"]) == ("t_q001", "red_square", "kg", 1)
@@ -150,26 +150,27 @@ def test_ids_are_stable() -> None:
 
 
 def test_built_once_and_again_after_a_change(
-    made: BuiltDatasets, built: SetPaths, monkeypatch: pytest.MonkeyPatch
+    datasets: BuiltDatasets, built: SetPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("it was up to date")
 
     monkeypatch.setattr(organiser_format, "_write_all", fail)
-    assert build_datasets(made.root, built).root == made.root
+    assert build_datasets(datasets.root, built).root == datasets.root
     files = tiny_files()
     files["single"][0]["query"] = "How wide is that?"
     write_files(built.root, files)
     with pytest.raises(AssertionError, match="up to date"):
-        build_datasets(made.root, built)
+        build_datasets(datasets.root, built)
     # The failed build left the old one as it was, and nothing half-done beside it.
     assert (
-        made.accept.exists()
-        and [path.name for path in made.root.parent.iterdir() if path.is_dir() and path.name.startswith(".out.")] == []
+        datasets.accept.exists()
+        and [path.name for path in datasets.root.parent.iterdir() if path.is_dir() and path.name.startswith(".out.")]
+        == []
     )
     monkeypatch.undo()
-    build_datasets(made.root, built)
-    parquet = made.folder("single-turn", "v0.1.1") / "data" / "validation-00000-of-00001.parquet"
+    build_datasets(datasets.root, built)
+    parquet = datasets.folder("single-turn", "v0.1.1") / "data" / "validation-00000-of-00001.parquet"
     assert b"How wide is that?" in parquet.read_bytes()
 
 

@@ -64,18 +64,18 @@ def test_the_readme_says_what_the_rule_judge_makes_of_those_from_full_pages(
     entries: dict[str, dict[str, Entry]],
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = {label: (float(questions), float(dialogs)) for label, questions, dialogs in _RATES.findall(readme)}
-    assert told.keys() == entries[FULL_PAGES].keys()
+    rates = {label: (float(questions), float(dialogs)) for label, questions, dialogs in _RATES.findall(readme)}
+    assert rates.keys() == entries[FULL_PAGES].keys()
     for label, entry in entries[FULL_PAGES].items():
-        for rate, turns in zip(told[label], _split(entry), strict=True):
+        for rate, turns in zip(rates[label], _split(entry), strict=True):
             right, _, wrong = _count(turns)
             assert rate == pytest.approx(100 * (right - wrong) / len(turns), abs=0.05), label
 
 
 def test_the_notes_say_what_it_makes_of_them(entries: dict[str, dict[str, Entry]]) -> None:
     notes = (ROOT / "lab" / "notes" / "results.md").read_text(encoding="utf-8")
-    told = {label: tuple(map(int, counts)) for label, *counts in _FULL_PAGES_ROW.findall(notes)}
-    assert told == {label: _count(entry.turns) for label, entry in entries[FULL_PAGES].items()}
-    told = {label: tuple(map(int, counts)) for label, *counts in _SNIPPETS_ROW.findall(notes)}
+    rows = {label: tuple(map(int, counts)) for label, *counts in _FULL_PAGES_ROW.findall(notes)}
+    assert rows == {label: _count(entry.turns) for label, entry in entries[FULL_PAGES].items()}
+    rows = {label: tuple(map(int, counts)) for label, *counts in _SNIPPETS_ROW.findall(notes)}
     counted = {label: sum(map(_count, _split(entry)), ()) for label, entry in entries[SNIPPETS].items()}
-    assert told == counted
+    assert rows == counted

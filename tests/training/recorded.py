@@ -38,17 +38,17 @@ def save_data(folder: Path, split: str = "validation", *, prefix: str = "s", fli
     rows: list[dict[str, Any]] = []
     for number, (name, (size, year, height)) in enumerate(THINGS.items()):
         colour = (40 * number, 90, 200) if not flip else (200, 40 * number, 90)
-        made = row(f"{prefix}{number}", 2, REVISION, Image.new("RGB", size, colour), None)
-        for turn, query in zip(made["turns"], QUERIES, strict=True):
+        data_row = row(f"{prefix}{number}", 2, REVISION, Image.new("RGB", size, colour), None)
+        for turn, query in zip(data_row["turns"], QUERIES, strict=True):
             turn["query"] = query
         truths = (f"The {name} was finished in {year}.", f"The {name} is {height} tall.")
-        for answer in made["answers"]:
+        for answer in data_row["answers"]:
             answer["ans_full"] = truths[int(answer["interaction_id"].rpartition("-")[2])]
-        rows.append(made)
+        rows.append(data_row)
     return write_dataset(folder, rows, REVISION, split)
 
 
-def knowing(request: ChatRequest) -> str:
+def answer_from_evidence(request: ChatRequest) -> str:
     """Right on years where the evidence has them, wrong on heights; with no evidence it refuses, on heights it guesses right."""
     text = request.messages[-1].content
     thing = next((name for name in THINGS if name in text), None)
@@ -64,15 +64,15 @@ class DoublingPipeline(ScriptedPipeline):
         hits = super().__call__(query, k)
         if isinstance(query, str):
             return hits
-        asked = {"entity_name": "Nothing", "entity_attributes": {"words": " ".join(QUERIES)}}
-        return [*hits, {"index": 99, "score": 0.5, "url": "https://i.example/nothing", "entities": [asked]}]
+        entity = {"entity_name": "Nothing", "entity_attributes": {"words": " ".join(QUERIES)}}
+        return [*hits, {"index": 99, "score": 0.5, "url": "https://i.example/nothing", "entities": [entity]}]
 
 
 ANSWERING = ("image_search", "evidence", "answer", "finalise")
 
 
 def recorded_agent(
-    say: Say = knowing,
+    say: Say = answer_from_evidence,
     stages: tuple[str, ...] = ANSWERING,
     *,
     doubles: bool = False,
@@ -100,6 +100,6 @@ def recorded_run(data: Path, out: Path, agent: CragAgent) -> Path:
     dataset = load("multi-turn", "validation", REVISION, data, out.parent / "cache")
     console = Console(file=io.StringIO())
     launched = LaunchedAgent(agent, listen=partial(agent.trace_to, None))
-    made = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
-    judge_answers(made.turns, Judging(RuleJudge()), out, console, dataset)
+    result = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
+    judge_answers(result.turns, Judging(RuleJudge()), out, console, dataset)
     return out

@@ -23,7 +23,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import Verdict
 from evaluation.run import command
 from tests.agent.scripted import ScriptedChat
-from tests.training.recorded import REVISION, THINGS, knowing, recorded_agent, recorded_run, save_data
+from tests.training.recorded import REVISION, THINGS, answer_from_evidence, recorded_agent, recorded_run, save_data
 from training import collect
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
@@ -42,14 +42,14 @@ def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded_run(data, tmp_path_factory.mktemp("runs") / "run", recorded_agent())
 
 
-def collected(out: Path) -> list[Example]:
+def read_collected(out: Path) -> list[Example]:
     return read_examples(out / TRAIN) + read_examples(out / HELD_OUT)
 
 
 def test_every_request_is_kept_as_it_was_sent_with_reply_and_verdict(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert collect.main([str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(tmp_path)]) == 0
-    answers = [example for example in collected(out) if example.form == "answer"]
+    answers = [example for example in read_collected(out) if example.form == "answer"]
     assert Counter((row.verdict, row.reply_verdict) for row in answers) == {
         ("correct", "correct"): 5,
         ("hallucination", "hallucination"): 5,
@@ -78,10 +78,12 @@ def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tm
 
 def test_relevance_questions_come_from_the_evidence(run: Path, tmp_path: Path) -> None:
     collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    asked = [row for row in collected(tmp_path / "out") if row.prompt == collect.RELEVANCE and row.session_id == "s0"]
-    found = {(row.interaction_id, "1889" in row.messages[-1].content): row.reply for row in asked}
-    assert found == {("s0-0", True): "Yes", ("s0-0", False): "No", ("s0-1", True): "No", ("s0-1", False): "Yes"}
-    assert all(row.images for row in asked)
+    questions = [
+        row for row in read_collected(tmp_path / "out") if row.prompt == collect.RELEVANCE and row.session_id == "s0"
+    ]
+    replies = {(row.interaction_id, "1889" in row.messages[-1].content): row.reply for row in questions}
+    assert replies == {("s0-0", True): "Yes", ("s0-0", False): "No", ("s0-1", True): "No", ("s0-1", False): "Yes"}
+    assert all(row.images for row in questions)
 
 
 @pytest.mark.parametrize("split", ["public_test", "", "test"])
@@ -156,7 +158,7 @@ def test_each_of_two_turns_that_ask_the_same_has_its_own_requests(run: Path, tmp
     records = read_traces(run / TRACE)
     assert max(record.turn for record in records.values()) > 0
     sizes = {f"s{number}": size for number, (size, _, _) in enumerate(THINGS.values())}
-    answers = [row for row in collected(tmp_path / "out") if row.form == "answer"]
+    answers = [row for row in read_collected(tmp_path / "out") if row.form == "answer"]
     assert len(answers) == 10
     for row in answers:
         [photo] = row.request().messages[-1].images
@@ -168,8 +170,8 @@ def test_several_requests_of_a_turn_are_told_apart_by_their_prompts(data: Path, 
     agent = recorded_agent(stages=("image_search", "evidence", "dual_answer", "finalise"))
     run = recorded_run(data, tmp_path / "run", agent)
     collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    found = Counter(row.prompt for row in collected(tmp_path / "out") if row.form == "answer")
-    assert found == {"answer_with_evidence": 10, "answer_without_evidence": 10}
+    counts = Counter(row.prompt for row in read_collected(tmp_path / "out") if row.form == "answer")
+    assert counts == {"answer_with_evidence": 10, "answer_without_evidence": 10}
 
 
 def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) 
     (again / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     for folder, out in ((run, tmp_path / "once"), (again, tmp_path / "twice")):
         collect.main([str(folder), "--out", str(out), "--cache", str(tmp_path)])
-    assert len(collected(tmp_path / "twice")) == len(collected(tmp_path / "once")) > 10
+    assert len(read_collected(tmp_path / "twice")) == len(read_collected(tmp_path / "once")) > 10
 
 
 @pytest.mark.parametrize("reason", ["error", "abort", "length"])
@@ -197,7 +199,7 @@ def test_a_request_without_a_whole_reply_teaches_no_refusal(run: Path, tmp_path:
         ]
     (failed / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
     collect.main([str(failed), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    verdicts = Counter(row.reply_verdict for row in collected(tmp_path / "out") if row.form == "answer")
+    verdicts = Counter(row.reply_verdict for row in read_collected(tmp_path / "out") if row.form == "answer")
     left_out = json.loads((tmp_path / "out" / ABOUT).read_text())["requests_without_reply"]
     assert (verdicts, left_out) == (
         {"correct": 5, "hallucination": 5 if reason != "length" else 15},
@@ -210,26 +212,26 @@ DESIGN = "Who designed it?"
 
 def in_steps(run: Path, folder: Path, *, then_whole: bool = False) -> Path:
     """The run as if each answer had come of two steps; ``then_whole``: after which it was asked for as a whole all the same."""
-    made = shutil.copytree(run, folder)
+    target = shutil.copytree(run, folder)
     lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
     for line in lines:
         for stage in line["stages"]:
             for whole in stage.get("exchanges", []):
                 last = {**whole, "prompt": "step_answer", "form": "step answer"}
-                *before, asked = whole["messages"]
-                about = {**asked, "content": f"Information: none\n\nQuestion: {DESIGN}"}
+                *before, message = whole["messages"]
+                about = {**message, "content": f"Information: none\n\nQuestion: {DESIGN}"}
                 first = {**last, "messages": [*before, about], "reply": "Ada Stone"}
                 stage["queries"] = [DESIGN, line["query"]]
                 stage["exchanges"] = [first, last, *([whole] if then_whole else [])]
-    (made / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return made
+    (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return target
 
 
 def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path, tmp_path: Path) -> None:
     """Judged as the answer of its turn, the first step of a right chain would be taught as a refusal."""
     folder = in_steps(run, tmp_path / "run")
     assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
-    steps = [row for row in collected(tmp_path / "out") if row.form == "step answer"]
+    steps = [row for row in read_collected(tmp_path / "out") if row.form == "step answer"]
     assert len(steps) == 20
     right = {row.key: row for row in steps if row.query == DESIGN and row.reply_verdict == "correct"}
     assert set(right) == {(f"s{number}", f"s{number}-0") for number in range(5)}  # "When was this finished?"
@@ -244,7 +246,9 @@ def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path,
 def test_steps_have_no_verdict_if_the_question_was_then_asked_as_a_whole(run: Path, tmp_path: Path) -> None:
     folder = in_steps(run, tmp_path / "run", then_whole=True)
     assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
-    verdicts = Counter((row.form, row.reply_verdict) for row in collected(tmp_path / "out") if "answer" in row.form)
+    verdicts = Counter(
+        (row.form, row.reply_verdict) for row in read_collected(tmp_path / "out") if "answer" in row.form
+    )
     assert verdicts == {("step answer", None): 20, ("answer", "correct"): 5, ("answer", "hallucination"): 5}
 
 
@@ -272,42 +276,42 @@ def test_requests_of_turns_that_were_not_judged_are_counted(run: Path, tmp_path:
         file.write(json.dumps({**line, "session_id": "another"}) + "\n")
     assert collect.main([str(other), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "out" / ABOUT).read_text())["unjudged_requests"] == 1
-    assert "another" not in {row.session_id for row in collected(tmp_path / "out")}
+    assert "another" not in {row.session_id for row in read_collected(tmp_path / "out")}
 
 
 def test_replies_from_the_cache_are_recorded_with_their_requests(data: Path, tmp_path: Path) -> None:
     store = ReplyStore(tmp_path / "replies")
-    found = []
+    traces = []
     for name in ("first", "second"):
-        chat = CachedReplies(ScriptedChat(knowing), store)
-        found.append(read_traces(recorded_run(data, tmp_path / name, recorded_agent(chat=chat)) / TRACE))
-    first, second = ([each for record in records.values() for each in record.exchanges] for records in found)
+        chat = CachedReplies(ScriptedChat(answer_from_evidence), store)
+        traces.append(read_traces(recorded_run(data, tmp_path / name, recorded_agent(chat=chat)) / TRACE))
+    first, second = ([each for record in records.values() for each in record.exchanges] for records in traces)
     assert [each.cached for each in first] == [False] * 10 and [each.cached for each in second] == [True] * 10
     assert [each.messages for each in first] == [each.messages for each in second]
     collect.main([str(tmp_path / "second"), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    assert len([row for row in collected(tmp_path / "out") if row.form == "answer"]) == 10
+    assert len([row for row in read_collected(tmp_path / "out") if row.form == "answer"]) == 10
 
 
-def flagged(data: Path, tmp_path: Path, *arguments: str) -> tuple[int, str]:
+def run_with_flags(data: Path, tmp_path: Path, *arguments: str) -> tuple[int, str]:
     """What local_evaluation.py says, with the scripted parts behind its agent."""
 
     def build(config: RunConfig, *_: Any, **__: Any) -> CragAgent:
         return recorded_agent(stages=("answer", "finalise"), requests=config.settings.trace.requests)
 
-    said = io.StringIO()
+    stream = io.StringIO()
     places = ["--dataset", str(data), "--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
-    asked = ["--dataset-type", "multi-turn", "--revision", REVISION, "--eval-model", "rule", "--no-progress"]
+    options = ["--dataset-type", "multi-turn", "--revision", REVISION, "--eval-model", "rule", "--no-progress"]
     searches = ["--suppress-web-search-api", "--suppress-image-search-api"]
-    command_line = [*asked, *places, *searches, *arguments]
-    return command.main(command_line, Console(file=said, width=200), build), said.getvalue()
+    command_line = [*options, *places, *searches, *arguments]
+    return command.main(command_line, Console(file=stream, width=200), build), stream.getvalue()
 
 
 def test_requests_are_recorded_beside_the_answers_and_a_resumed_run_keeps_them(data: Path, tmp_path: Path) -> None:
     flags = ("--record-requests", "--num-conversations")
-    assert flagged(data, tmp_path, *flags, "2")[0] == 0
+    assert run_with_flags(data, tmp_path, *flags, "2")[0] == 0
     first = (tmp_path / "out" / TRACE).read_text()
     assert len(list((tmp_path / "out" / REQUEST_IMAGES).iterdir())) == 2
-    assert flagged(data, tmp_path, *flags, "3", "--resume")[0] == 0
+    assert run_with_flags(data, tmp_path, *flags, "3", "--resume")[0] == 0
     assert (tmp_path / "out" / TRACE).read_text().startswith(first)
     records = read_traces(tmp_path / "out" / TRACE)
     assert len(records) == 6 and all(each.messages for record in records.values() for each in record.exchanges)
@@ -315,14 +319,14 @@ def test_requests_are_recorded_beside_the_answers_and_a_resumed_run_keeps_them(d
 
 
 def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -> None:
-    assert flagged(data, tmp_path, "--num-conversations", "1")[0] == 0
+    assert run_with_flags(data, tmp_path, "--num-conversations", "1")[0] == 0
     records = read_traces(tmp_path / "out" / TRACE)
     assert not any(each.messages for record in records.values() for each in record.exchanges)
     assert not (tmp_path / "out" / REQUEST_IMAGES).exists()
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (("--record-requests", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
         (("--set", "trace.requests=true", "--replicas", "2"), "works with one agent in this process; leave --replicas out"),
@@ -331,10 +335,10 @@ def test_a_run_without_the_flag_records_no_request(data: Path, tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_what_cannot_be_recorded_is_refused_in_one_line(
-    data: Path, tmp_path: Path, flags: tuple[str, ...], said: str
+    data: Path, tmp_path: Path, flags: tuple[str, ...], message: str
 ) -> None:
-    status, told = flagged(data, tmp_path, *flags)
-    assert status == 2 and said in told and len(told.strip().splitlines()) == 1
+    status, output = run_with_flags(data, tmp_path, *flags)
+    assert status == 2 and message in output and len(output.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -387,7 +391,7 @@ def test_what_the_judge_failed_on_is_not_taught_as_wrong(
         collect.main([str(other), "--out", str(tmp_path / "out"), "--cache", str(tmp_path), "--eval-model", "rule"])
         == 0
     )
-    rows = collected(tmp_path / "out")
+    rows = read_collected(tmp_path / "out")
     assert json.loads((tmp_path / "out" / ABOUT).read_text())["unjudged_requests"] > 0
     assert turns[0].turn.key not in {row.key for row in rows}
     answers = [row for row in rows if row.form == "answer"]

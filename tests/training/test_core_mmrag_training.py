@@ -67,7 +67,7 @@ def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visual", "textual", "holding", "found"),
+    ("visual", "textual", "holding", "modality"),
     [
         ([0.9, 0.1], [0.2, 0.8], [True, False], ("v", 0)),
         ([0.9, 0.1], [0.2, 0.8], [False, True], ("t", 1)),
@@ -78,9 +78,9 @@ def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
     ],
 )
 def test_the_modality_that_alone_points_to_the_answer(
-    visual: list[float], textual: list[float], holding: list[bool], found: object
+    visual: list[float], textual: list[float], holding: list[bool], modality: object
 ) -> None:
-    assert classify_modality(visual, textual, holding) == found
+    assert classify_modality(visual, textual, holding) == modality
 
 
 STAGES = ("image_search", "entries", "parametric_answer", "choose_entry", "entry_answer", "finalise")

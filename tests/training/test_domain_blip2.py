@@ -18,15 +18,15 @@ from training.domain_router import DomainExample
 
 def rows(count: int) -> list[DomainExample]:
     """Red pictures and towers, blue pictures and cars."""
-    made = []
+    examples = []
     for number in range(count):
         colour, question, domain = [
             ("red", "how tall is the tower", "sights"),
             ("blue", "what car is the object", "vehicles"),
         ][number % 2]
         image = Image.new("RGB", (40, 30), colour) if number % 3 else None
-        made.append(DomainExample(f"s{number}", f"s{number}-0", question, domain, image))
-    return made
+        examples.append(DomainExample(f"s{number}", f"s{number}-0", question, domain, image))
+    return examples
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_the_features_with_gradients_are_the_served_ones(checkpoint: Path) -> No
     inputs = DomainCollator(processor, ["sights", "vehicles"], 64)(examples)
     labels = inputs.pop("labels")
     network = DomainModel(model, 2)
-    found = network.features(**inputs)
-    wanted = served.features([row.image for row in examples], [row.question for row in examples])
-    np.testing.assert_allclose(found.detach().numpy(), wanted, atol=1e-5)
+    features = network.features(**inputs)
+    expected = served.features([row.image for row in examples], [row.question for row in examples])
+    np.testing.assert_allclose(features.detach().numpy(), expected, atol=1e-5)
     network(labels=labels, **inputs)["loss"].backward()
     trained = {name for name, value in network.named_parameters() if value.grad is not None}
     assert any("qformer" in name for name in trained) and "model.query_tokens" in trained
@@ -60,13 +60,13 @@ def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) 
     extractor = Blip2QFormer(path=tmp_path / "blip2-tiny-domains")
     assert not np.allclose(extractor.features([None], ["how tall is the tower"]), before, atol=1e-3)
     router = HeadDomainClassifier(extractor, LinearHead.load(tmp_path / HEAD))
-    said = router.classify(
+    predictions = router.classify(
         [Image.new("RGB", (40, 30), "blue"), None], ["what car is the object", "how tall is the tower"]
     )
-    assert [labels[0].name for labels in said] == ["vehicles", "sights"]
+    assert [labels[0].name for labels in predictions] == ["vehicles", "sights"]
     assert (tmp_path / "curves.png").is_file()
     with torch.no_grad():
-        assert sum(labels[0].probability > 0.5 for labels in said) == 2
+        assert sum(labels[0].probability > 0.5 for labels in predictions) == 2
 
 
 def test_too_little_and_the_test_split_are_told(

@@ -17,7 +17,7 @@ from training.command_line import SplitOptions
 from training.domain_router import main, read_domains
 
 PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
-TOLD = {
+DOMAINS = {
     "vehicle": (["fire_engine", "corvette_c5", "dumper"], ["How fast is this?", "And its engine?"]),
     "sightseeing (local)": (["eiffel_tower", "colosseum", "charminar"], ["How tall is this?", "And who built it?"]),
 }
@@ -26,13 +26,13 @@ TOLD = {
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows: list[dict[str, Any]] = []
-    for domain, (photos, queries) in TOLD.items():
+    for domain, (photos, queries) in DOMAINS.items():
         for photo in photos:
             image = Image.open(PHOTOS / f"{photo}.webp")
-            made = row(photo, len(queries), "v0.1.1", image, None)
-            for turn, query in zip(made["turns"], queries, strict=True):
+            data_row = row(photo, len(queries), "v0.1.1", image, None)
+            for turn, query in zip(data_row["turns"], queries, strict=True):
                 turn |= {"domain": domain, "query": query}
-            rows.append(made)
+            rows.append(data_row)
     return write_dataset(tmp_path_factory.mktemp("data"), rows, "v0.1.1")
 
 
@@ -79,7 +79,7 @@ def test_a_head_on_the_features_of_blip2_as_the_gpu_profile_has_it(
     spec = {"kind": "domain-head", "head": str(tmp_path / "head.json"), "features": features, "fallback": fallback}
     gpu = load_profile("gpu").models["domain_classifier"]
     assert set(gpu) == set(spec) and gpu["features"]["kind"] == features["kind"]
-    registry = ModelRegistry(tmp_path, domains={name: name for name in TOLD})
+    registry = ModelRegistry(tmp_path, domains={name: name for name in DOMAINS})
     question, photo = "How fast is this?", Image.open(PHOTOS / "corvette_c5.webp").convert("RGB")
     assert isinstance(registry.load(spec), ZeroShotDomainClassifier)  # no head has been fitted yet
 
@@ -89,5 +89,5 @@ def test_a_head_on_the_features_of_blip2_as_the_gpu_profile_has_it(
     fitted = ModelRegistry(tmp_path).load(spec)
     assert isinstance(fitted, HeadDomainClassifier)
     (labels,) = fitted.classify([photo], [question])
-    assert {label.name for label in labels} == set(TOLD)
+    assert {label.name for label in labels} == set(DOMAINS)
     assert sum(label.probability for label in labels) == pytest.approx(1.0, abs=1e-5)

@@ -35,8 +35,8 @@ def test_the_picture_encoder_is_a_file_of_its_own(tmp_path: Path) -> None:
     command = find_converter(program(tmp_path, ARGUMENTS))
     files = convert(Path("merged"), tmp_path / "made" / "x.gguf", command, "f16", sees=True)
     assert [file.name for file in files] == ["x.gguf", "mmproj-x.gguf"]
-    asked = [json.loads(file.read_text()) for file in files]
-    assert [row[-1] for row in asked] == ["f16", "--mmproj"] and {row[0] for row in asked} == {"merged"}
+    calls = [json.loads(file.read_text()) for file in files]
+    assert [row[-1] for row in calls] == ["f16", "--mmproj"] and {row[0] for row in calls} == {"merged"}
     assert sorted(file.name for file in (tmp_path / "made").iterdir()) == ["mmproj-x.gguf", "x.gguf"]
 
 
@@ -90,10 +90,10 @@ def test_llama_cpp_says_what_the_merged_weights_say(tmp_path: Path) -> None:
     get_peft_model(LlamaForCausalLM.from_pretrained(base), lora).save_pretrained(tmp_path / "adapter")
 
     merged, file = tmp_path / "merged", tmp_path / "merged.gguf"
-    asked = ["--adapter", str(tmp_path / "adapter"), "--base", str(base), "--out", str(merged), "--gguf", str(file)]
-    assert merge.main([*asked, "--gguf-converter", converter[-1], "--gguf-type", "f32"]) == 0
+    options = ["--adapter", str(tmp_path / "adapter"), "--base", str(base), "--out", str(merged), "--gguf", str(file)]
+    assert merge.main([*options, "--gguf-converter", converter[-1], "--gguf-type", "f32"]) == 0
     request = ChatRequest((ChatMessage("user", "How tall is the Eiffel Tower?"),), max_tokens=6, logprobs=True)
-    before, wanted, found = (
+    before, expected, reply = (
         chat.chat([request])[0]
         for chat in (
             TransformersChat.load(base),
@@ -101,5 +101,5 @@ def test_llama_cpp_says_what_the_merged_weights_say(tmp_path: Path) -> None:
             LlamaCppChat(file, context=256, threads=1),
         )
     )
-    assert found.text == wanted.text != before.text
-    assert found.logprobs == pytest.approx(wanted.logprobs, abs=1e-2)
+    assert reply.text == expected.text != before.text
+    assert reply.logprobs == pytest.approx(expected.logprobs, abs=1e-2)

@@ -18,7 +18,9 @@ from training.paraphrases import COUNTS
 from training.recipes import DataTable
 from training.sft import count_kinds, select_samples
 
-SAID = "1. It measures 330 metres.\n2. It measures 330 metres.\n3. It is 5 metres tall.\n4. 330 metres\n5. I don't know"
+REPLY = (
+    "1. It measures 330 metres.\n2. It measures 330 metres.\n3. It is 5 metres tall.\n4. 330 metres\n5. I don't know"
+)
 RIGHT = ["It measures 330 metres.", "330 metres"]
 
 
@@ -26,22 +28,22 @@ class Paraphraser:
     """The chat model of the test's profile."""
 
     name = "paraphraser"
-    asked: ClassVar[list[str]] = []
+    prompts: ClassVar[list[str]] = []
     batches = 100  # that it answers before it fails
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         if not Paraphraser.batches:
             raise ModelError("the server is gone")
         Paraphraser.batches -= 1
-        self.asked.extend(request.messages[-1].content for request in requests)
-        return [ChatReply(SAID, "stop") for _ in requests]
+        self.prompts.extend(request.messages[-1].content for request in requests)
+        return [ChatReply(REPLY, "stop") for _ in requests]
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    monkeypatch.setattr(Paraphraser, "asked", [])
+def prompts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    monkeypatch.setattr(Paraphraser, "prompts", [])
     monkeypatch.setattr(Paraphraser, "batches", 100)
-    yield Paraphraser.asked
+    yield Paraphraser.prompts
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def add(tmp_path: Path) -> Callable[..., int]:
     return lambda *flags: paraphrases.main([*places, "--eval-model", "rule", *flags])
 
 
-def added(folder: Path) -> list[Example]:
+def read_paraphrases(folder: Path) -> list[Example]:
     return [row for row in read_examples(folder / TRAIN) if row.prompt == PARAPHRASE]
 
 
@@ -63,15 +65,19 @@ def test_right_paraphrases_are_answers_to_the_requests_of_their_turn(tmp_path: P
     ]
     save_examples(tmp_path, rows, [example(2)])
     assert add() == 0
-    made = added(tmp_path)
-    assert [(row.session_id, row.reply) for row in made] == [("s0", RIGHT[0]), ("s0", RIGHT[1]), ("s1", RIGHT[0])]
-    assert made[0].messages == rows[0].messages and made[0].model == "paraphraser"
-    found = read_examples(tmp_path / TRAIN)
-    assert [row.prompt for row in found[:2]] == ["answer_with_evidence"] * 2 and len(found) == 5
+    paraphrases = read_paraphrases(tmp_path)
+    assert [(row.session_id, row.reply) for row in paraphrases] == [
+        ("s0", RIGHT[0]),
+        ("s0", RIGHT[1]),
+        ("s1", RIGHT[0]),
+    ]
+    assert paraphrases[0].messages == rows[0].messages and paraphrases[0].model == "paraphraser"
+    examples = read_examples(tmp_path / TRAIN)
+    assert [row.prompt for row in examples[:2]] == ["answer_with_evidence"] * 2 and len(examples) == 5
     assert [row.session_id for row in read_examples(tmp_path / HELD_OUT)] == ["s2"]
-    told = json.loads((tmp_path / COUNTS).read_text())
-    assert told["ground_truths"] == 2 and told["rows"] == {"collected": 2, PARAPHRASE: 3}
-    assert told["verdicts"] == {"correct": 4, "hallucination": 2, "miss": 2} and told["unreadable_replies"] == 0
+    counts = json.loads((tmp_path / COUNTS).read_text())
+    assert counts["ground_truths"] == 2 and counts["rows"] == {"collected": 2, PARAPHRASE: 3}
+    assert counts["verdicts"] == {"correct": 4, "hallucination": 2, "miss": 2} and counts["unreadable_replies"] == 0
 
 
 @pytest.mark.parametrize("answers", ["own", "reference"])
@@ -80,46 +86,47 @@ def test_sft_takes_them_as_answers_and_who_asks_each_question_once_does_not(
 ) -> None:
     save_examples(tmp_path, [example(0, "hallucination", reply="It is 7 metres tall."), example(1)], [])
     add()
-    found = read_examples(tmp_path / TRAIN)
+    examples = read_examples(tmp_path / TRAIN)
     data = DataTable(answers=answers)  # type: ignore[arg-type]
-    samples = select_samples(found, data)
+    samples = select_samples(examples, data)
     assert count_kinds(samples) == {"answer": 5, "refusal": 1}
     assert [sample.reply for sample in samples[2:]] == 2 * RIGHT
-    assert [row.session_id for row in select_questions(found)] == ["s0", "s1"]
+    assert [row.session_id for row in select_questions(examples)] == ["s0", "s1"]
 
 
 def test_a_question_taught_as_refusal_gets_none_where_only_right_replies_do(
-    tmp_path: Path, add: Callable[..., int], asked: list[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str]
 ) -> None:
     save_examples(tmp_path, [example(0, "hallucination"), example(1)], [])
     assert add("--only-right") == 0
-    assert {row.session_id for row in added(tmp_path)} == {"s1"} and len(asked) == 1
+    assert {row.session_id for row in read_paraphrases(tmp_path)} == {"s1"} and len(prompts) == 1
 
 
 def test_each_ground_truth_is_asked_once_and_no_refusal_or_other_form(
-    tmp_path: Path, add: Callable[..., int], asked: list[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str]
 ) -> None:
     other = example(0, prompt="answer_without_evidence")
     rows = [example(0), Example(**{**vars(other), "messages": (Message("user", "Otherwise"),)}),
             example(1, "miss", truth="I don't know"), example(2, form="brief answer"), example(3, form="queries")]  # fmt: skip
     save_examples(tmp_path, rows, [])
     assert add("--paraphrases", "2") == 0
-    assert len(asked) == 1 and "2 different ways" in asked[0]
-    assert [row.messages for row in added(tmp_path)] == [rows[0].messages, rows[1].messages]  # the second one is wrong
+    assert len(prompts) == 1 and "2 different ways" in prompts[0]
+    # the second one is wrong
+    assert [row.messages for row in read_paraphrases(tmp_path)] == [rows[0].messages, rows[1].messages]
 
 
 def test_a_stopped_call_goes_on_and_one_given_again_changes_nothing(
-    tmp_path: Path, add: Callable[..., int], asked: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, add: Callable[..., int], prompts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_examples(tmp_path, [example(number) for number in range(3)], [])
     before = (tmp_path / TRAIN).read_bytes()
     Paraphraser.batches = 1
     assert add() == 2 and "the server is gone" in capsys.readouterr().err
-    assert (tmp_path / TRAIN).read_bytes() == before and len(asked) == 2
+    assert (tmp_path / TRAIN).read_bytes() == before and len(prompts) == 2
     Paraphraser.batches = 100
-    assert add() == 0 and len(asked) == 3
+    assert add() == 0 and len(prompts) == 3
     once = (tmp_path / TRAIN).read_bytes()
-    assert add() == 0 and len(asked) == 3
+    assert add() == 0 and len(prompts) == 3
     assert (tmp_path / TRAIN).read_bytes() == once != before
 
 
@@ -132,7 +139,7 @@ def test_data_without_a_question_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("reply", "found"),
+    ("reply", "sentences"),
     [
         (ChatReply("Sure, here are 3:\n1. It is tall.\n\n- It is tall.\n* That's tall", "stop"), ["It is tall.", "That's tall"]),
         (ChatReply("It is tall.\nIt was never", "length"), ["It is tall."]),
@@ -141,6 +148,6 @@ def test_data_without_a_question_are_refused(
         (ChatReply("", "error", error="no"), []),
     ],
 )  # fmt: skip
-def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, found: list[str]) -> None:
+def test_sentences_are_read_whole_and_none_that_was_cut_off(reply: ChatReply, sentences: list[str]) -> None:
     form = paraphrases_form(5)
-    assert form.read(reply) == found and form.is_valid(found, reply) is bool(found)
+    assert form.read(reply) == sentences and form.is_valid(sentences, reply) is bool(sentences)

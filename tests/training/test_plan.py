@@ -21,13 +21,13 @@ def test_the_parts_by_hand() -> None:
     assert count_lora_parameters(SMALL, 2) == 2 * 2 * (2 * 32 + 2 * 24 + 3 * 48)
     assert count_activation_bytes(SMALL) == 2 * (5 * 16 + 2 * 8 + 4 * 32)
     recipe = load_recipe("nvidia", ["training.max_tokens=10", "training.batch=3", "lora.r=2"])
-    found = estimate(MODEL, recipe, Load(samples=5, tokens=6, reply=2, images=0))
-    assert found.weights == 20_000
-    assert found.adapters == count_lora_parameters(SMALL, 2) * 16
-    assert found.activations == 30 * (2 * 2 * 16 + 2 * count_activation_bytes(SMALL))
-    assert found.logits == 30 * 100 * 10
-    assert found.training_flops == 5 * 8 * 6 * (10_000 - 1_600)
-    assert found.memory == 20_000 + found.adapters + 1.1 * (found.activations + found.logits) + GIB
+    parts = estimate(MODEL, recipe, Load(samples=5, tokens=6, reply=2, images=0))
+    assert parts.weights == 20_000
+    assert parts.adapters == count_lora_parameters(SMALL, 2) * 16
+    assert parts.activations == 30 * (2 * 2 * 16 + 2 * count_activation_bytes(SMALL))
+    assert parts.logits == 30 * 100 * 10
+    assert parts.training_flops == 5 * 8 * 6 * (10_000 - 1_600)
+    assert parts.memory == 20_000 + parts.adapters + 1.1 * (parts.activations + parts.logits) + GIB
 
 
 def test_checkpointing_trades_memory_for_time() -> None:
@@ -41,9 +41,9 @@ def test_checkpointing_trades_memory_for_time() -> None:
 
 def test_grpo_needs_a_cache_and_decodes() -> None:
     recipe = load_recipe("curriculum")
-    found = estimate(MODEL, recipe, Load(images=0), "grpo")
-    assert found.cache > 0 and found.decoded_bytes > 0 and found.logits == 0
-    assert found.training_flops > estimate(MODEL, recipe, Load(images=0), "sft").training_flops
+    parts = estimate(MODEL, recipe, Load(images=0), "grpo")
+    assert parts.cache > 0 and parts.decoded_bytes > 0 and parts.logits == 0
+    assert parts.training_flops > estimate(MODEL, recipe, Load(images=0), "sft").training_flops
 
 
 def test_two_cores_compute_in_float32_alone(capsys: pytest.CaptureFixture[str]) -> None:

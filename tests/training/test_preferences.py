@@ -17,7 +17,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem
 from evaluation.records import Verdict as Judgement
 from tests.agent.scripted import ScriptedChat
-from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import dpo, grpo
 from training.chat_examples import TrainingDataError, Verdict
 from training.collect import select_questions
@@ -39,7 +39,7 @@ RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 UNCLEAR = "It is 330 or 12 metres tall."
 
 
-def sampled(*replies: str) -> SampledReplies:
+def make_sampled_replies(*replies: str) -> SampledReplies:
     verdicts: dict[str, Verdict] = {
         RIGHT: "correct",
         WRONG: "hallucination",
@@ -60,20 +60,20 @@ def sampled(*replies: str) -> SampledReplies:
     ],
 )
 def test_right_over_refusal_over_wrong(replies: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
-    assert [(pair.chosen, pair.rejected) for pair in build_pairs(example(0), sampled(*replies))] == pairs
+    assert [(pair.chosen, pair.rejected) for pair in build_pairs(example(0), make_sampled_replies(*replies))] == pairs
 
 
 def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
-    said = iter([RIGHT, WRONG, "I don't know", RIGHT])
-    model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
+    replies = iter([RIGHT, WRONG, "I don't know", RIGHT])
+    model = ScriptedChat(lambda _: ChatReply(next(replies), "stop"))
     rows = [example(0), example(1, form="queries", reply="x"), example(2)]
     recipe = load_recipe("preferences", ["dpo.samples=2", "dpo.temperature=0.7"])
-    found = sample_replies(model, rows, RuleJudge(), recipe)
+    samples = sample_replies(model, rows, RuleJudge(), recipe)
     assert model.batches == [4] and {request.temperature for request in model.requests} == {0.7}
     assert len({request.seed for request in model.requests[:2]}) == 2
-    assert [row.verdicts for row in found] == [("correct", "hallucination"), ("miss", "correct")]
-    write_samples(tmp_path / "samples.jsonl", found)
-    assert read_samples(tmp_path / "samples.jsonl") == found
+    assert [row.verdicts for row in samples] == [("correct", "hallucination"), ("miss", "correct")]
+    write_samples(tmp_path / "samples.jsonl", samples)
+    assert read_samples(tmp_path / "samples.jsonl") == samples
 
 
 def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) ->
     write_samples(
         tmp_path / dpo.SAMPLES, [SampledReplies(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
     )
-    found = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES)}
-    assert [build_pairs(row, found[make_key(row)])[0].chosen for row in rows] == ["0", "1", "2", "3"]
+    samples_by_key = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES)}
+    assert [build_pairs(row, samples_by_key[make_key(row)])[0].chosen for row in rows] == ["0", "1", "2", "3"]
     (tmp_path / dpo.SAMPLES).write_text(
         '{"key": ["s0", "s0-0", "answer"], "replies": ["0"], "verdicts": ["correct"]}\n'
     )
@@ -120,8 +120,8 @@ def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
 def test_the_reward_is_that_of_the_challenge() -> None:
     reward = make_reward([example(0), example(1)], RuleJudge())
     assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
-    seen = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
-    assert reward(completions=seen, place=[1], prompts=[None]) == [1.0]
+    completions = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
+    assert reward(completions=completions, place=[1], prompts=[None]) == [1.0]
 
 
 class Moody(RuleJudge):
@@ -134,19 +134,19 @@ class Moody(RuleJudge):
 def test_a_reply_that_was_not_judged_gets_the_mean_of_its_group(caplog: pytest.LogCaptureFixture) -> None:
     """Its advantage in the group, (reward - mean) / deviation, is 0; as a wrong one it would be punished."""
     reward = make_reward([example(0), example(1)], Moody())
-    said = [RIGHT, WRONG, UNCLEAR, RIGHT, UNCLEAR, UNCLEAR]
-    rewards = reward(completions=said, place=[0, 0, 0, 0, 1, 1])
+    completions = [RIGHT, WRONG, UNCLEAR, RIGHT, UNCLEAR, UNCLEAR]
+    rewards = reward(completions=completions, place=[0, 0, 0, 0, 1, 1])
     assert rewards == [1.0, -1.0, pytest.approx(1 / 3), 1.0, 0.0, 0.0]
     assert sum(rewards[:4]) / 4 == pytest.approx(rewards[2])
     assert "3 of 6 replies are not judged and teach nothing: no reply" in caplog.text
 
 
 def test_a_reply_that_was_not_judged_is_no_worse_than_a_refusal() -> None:
-    said = iter([RIGHT, UNCLEAR, UNCLEAR, UNCLEAR])
-    model = ScriptedChat(lambda _: ChatReply(next(said), "stop"))
-    found = sample_replies(model, [example(0), example(1)], Moody(), load_recipe("preferences", ["dpo.samples=2"]))
-    assert [(row.replies, row.verdicts) for row in found] == [((RIGHT,), ("correct",)), ((), ())]
-    pairs = [[(pair.chosen, pair.rejected) for pair in build_pairs(example(0), row)] for row in found]
+    replies = iter([RIGHT, UNCLEAR, UNCLEAR, UNCLEAR])
+    model = ScriptedChat(lambda _: ChatReply(next(replies), "stop"))
+    samples = sample_replies(model, [example(0), example(1)], Moody(), load_recipe("preferences", ["dpo.samples=2"]))
+    assert [(row.replies, row.verdicts) for row in samples] == [((RIGHT,), ("correct",)), ((), ())]
+    pairs = [[(pair.chosen, pair.rejected) for pair in build_pairs(example(0), row)] for row in samples]
     assert pairs == [[(RIGHT, "I don't know")], []]
 
 
@@ -168,8 +168,8 @@ def test_a_strong_model_says_what_is_easy() -> None:
 def test_a_pair_is_the_served_prompt_with_both_replies(kind: str, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind))
     encoder = SampleEncoder(checkpoint)
-    (row,) = loaded(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
-    pairs = build_pairs(row, sampled(RIGHT, WRONG))
+    (row,) = save_and_load(tmp_path / "data", example(0, images=("a",) if checkpoint.sees else ()))
+    pairs = build_pairs(row, make_sampled_replies(RIGHT, WRONG))
     inputs = PairCollator(pairs, encoder)([{"place": 1}])
     texts = [
         checkpoint.tokenizer.decode(ids[mask == 1], skip_special_tokens=True)
@@ -242,7 +242,7 @@ def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "changes", "told"),
+    ("command", "changes", "message"),
     [
         (
             grpo,
@@ -253,21 +253,21 @@ def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_trainer_does_not_take_is_told(
-    command: Any, changes: dict[str, object], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: Any, changes: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = SAVE["llama"](tmp_path / "llama")
     data = save_examples(tmp_path / "data", [example(n) for n in range(3)], [])
-    write_samples(tmp_path / "out" / dpo.SAMPLES, [sampled(RIGHT, WRONG)])
+    write_samples(tmp_path / "out" / dpo.SAMPLES, [make_sampled_replies(RIGHT, WRONG)])
     write_samples(tmp_path / "out" / f"held_out_{dpo.SAMPLES}", [])
     assert command.main(options(data, model, tmp_path / "out", **changes)) == 2
-    assert told in (said := capsys.readouterr().err) and "use --set" in said
+    assert message in (output := capsys.readouterr().err) and "use --set" in output
 
 
 @pytest.mark.parametrize("kind", sorted(SAVE))
 def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(SAVE[kind](tmp_path / kind), dtype="float32")
     names = ("a", "b") if checkpoint.sees else ()
-    rows = loaded(tmp_path / "data", example(0, images=names[:1]), example(1, images=names[1:], query="Who?"))
+    rows = save_and_load(tmp_path / "data", example(0, images=names[:1]), example(1, images=names[1:], query="Who?"))
     config = GRPOConfig(
         output_dir=str(tmp_path / "out"),
         use_cpu=True,
@@ -281,23 +281,23 @@ def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: P
     )
     reward = make_reward(rows, RuleJudge())
     trainer: Any = make_trainer(rows, checkpoint, model=checkpoint.model, reward_funcs=reward, args=config)
-    made = trainer._generate_and_score_completions([trainer.train_dataset[place] for place in (0, 1)])
+    batch = trainer._generate_and_score_completions([trainer.train_dataset[place] for place in (0, 1)])
     encoder = SampleEncoder(checkpoint)
     served = encoder.prompts(rows)
-    assert torch.equal(made["prompt_ids"], served["input_ids"])
-    assert torch.equal(made["prompt_mask"], served["attention_mask"])
+    assert torch.equal(batch["prompt_ids"], served["input_ids"])
+    assert torch.equal(batch["prompt_mask"], served["attention_mask"])
 
     # The probabilities that trl trains on are those of the model with prompt, picture and reply.
     replies = [
-        ids[mask == 1].tolist() for ids, mask in zip(made["completion_ids"], made["completion_mask"], strict=True)
+        ids[mask == 1].tolist() for ids, mask in zip(batch["completion_ids"], batch["completion_mask"], strict=True)
     ]
     whole = append_replies(served, replies, checkpoint.tokenizer.pad_token_id)
     labels = whole.pop("labels")[:, 1:]
     with torch.no_grad():
         scores = checkpoint.model(**whole).logits[:, :-1].log_softmax(dim=-1)
-    wanted = scores.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)[labels != IGNORED]
-    found = made["ref_per_token_logps"][made["completion_mask"] == 1]
-    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+    expected = scores.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)[labels != IGNORED]
+    logprobs = batch["ref_per_token_logps"][batch["completion_mask"] == 1]
+    torch.testing.assert_close(logprobs, expected, atol=1e-4, rtol=1e-3)
 
 
 def test_questions_with_and_without_a_picture_are_not_mixed(tmp_path: Path) -> None:
@@ -317,7 +317,11 @@ def test_grpo_tells_that_vllm_would_see_no_picture(tmp_path: Path, capsys: pytes
 
 
 def test_questions_are_the_examples_that_answer() -> None:
-    asked = [example(0), example(1, form="yes or no", prompt="relevance", reply="No"), example(2, form="brief answer")]
-    assert [row.form for row in select_questions(asked)] == ["answer", "brief answer"]
+    examples = [
+        example(0),
+        example(1, form="yes or no", prompt="relevance", reply="No"),
+        example(2, form="brief answer"),
+    ]
+    assert [row.form for row in select_questions(examples)] == ["answer", "brief answer"]
     with pytest.raises(TrainingDataError, match="no sampled replies"):
         read_samples(Path("nowhere.jsonl"))

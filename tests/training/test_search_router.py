@@ -25,14 +25,14 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
     """The trace of a run; its answers and its manifest stand beside it."""
     records, answers = [], []
     for number in range(times):
-        for place, (query, category, said, truth) in enumerate(kinds):
-            draft = Draft(("The exact name of the object is a thing.",), "thing", said)
+        for place, (query, category, draft_answer, truth) in enumerate(kinds):
+            draft = Draft(("The exact name of the object is a thing.",), "thing", draft_answer)
             stages = (
-                StageRecord("draft", answers={DRAFT: said}, notes={"steps": list(draft.steps)}),
+                StageRecord("draft", answers={DRAFT: draft_answer}, notes={"steps": list(draft.steps)}),
                 StageRecord("route", notes={"features": compute_features(query, draft, None).model_dump()}),
             )
-            whose = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
-            records.append(TurnRecord(query, query, "ignored", stages, **whose))
+            key = {"session_id": f"s{number}", "interaction_id": f"s{number}-{place}"}
+            records.append(TurnRecord(query, query, "ignored", stages, **key))
             answers.append(
                 {
                     "session_id": f"s{number}", "interaction_id": f"s{number}-{place}", "query": query, "ground_truth": truth,
@@ -46,12 +46,12 @@ def write_run(folder: Path, kinds: list[tuple[str, str, str, str]], times: int, 
     return write_records(folder / "trace.jsonl", records)
 
 
-def turns_of(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
+def read_turns(folder: Path, kinds: list[tuple[str, str, str, str]], times: int = 1) -> list[DraftedTurn]:
     return read_drafted_turns(write_run(folder, kinds, times).parent)
 
 
 def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
-    turns = turns_of(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
+    turns = read_turns(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
     labels = label_turns(turns, RuleJudge(), {})
     assert labels == ["direct", "verify", "rag", "rag", "direct"]
 
@@ -61,11 +61,13 @@ def test_a_draft_whose_judge_failed_has_no_label(tmp_path: Path) -> None:
         def judge(self, item: JudgeItem) -> Verdict:
             return Verdict(False, "no reply", failed=True)
 
-    assert label_turns(turns_of(tmp_path, [CAR, LOST]), Silent(), {}) == [None, "rag"]
+    assert label_turns(read_turns(tmp_path, [CAR, LOST]), Silent(), {}) == [None, "rag"]
 
 
 def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
-    turns = turns_of(tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")])
+    turns = read_turns(
+        tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")]
+    )
     assert label_turns(turns, RuleJudge(), {}) == ["rag"]
     assert label_turns(turns, RuleJudge(), {"s0-0": ["FoMoCo"]}) == ["verify"]
 
@@ -80,12 +82,12 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
     assert "80 drafts: 32 direct, 32 rag, 16 verify" in capsys.readouterr().out
     router = TrainedRouter.load(out)
     assert router.accuracy["cross_validated"] > router.accuracy["majority"]
-    routes = [router.route(turn.features) for turn in turns_of(tmp_path, [SIGN, CAR, LOST])]
+    routes = [router.route(turn.features) for turn in read_turns(tmp_path, [SIGN, CAR, LOST])]
     assert routes == ["direct", "verify", "rag"]
 
 
 def test_training_is_deterministic(tmp_path: Path) -> None:
-    turns = turns_of(tmp_path, [SIGN, CAR, LOST], times=6)
+    turns = read_turns(tmp_path, [SIGN, CAR, LOST], times=6)
     labels = label_turns(turns, RuleJudge(), {})
     first, again = (train(turns, labels, "here") for _ in range(2))
     assert first == again
@@ -126,8 +128,8 @@ def _record(*stages: StageRecord) -> str:
 def test_a_wrong_trace_is_told(tmp_path: Path, trace: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, [SIGN], times=1).write_text(trace + "\n", encoding="utf-8")
     assert main([str(tmp_path), "--eval-model", "None", "--out", str(tmp_path / "o.json")]) == 2
-    told = capsys.readouterr().err
-    assert message in told and len(told.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert message in output and len(output.splitlines()) == 1
 
 
 def test_no_run_and_the_test_split_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
-from tests.training.tiny_data import SAVE, example, loaded, save_examples
+from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import merge, sft
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
@@ -49,7 +49,7 @@ def test_own_answers_where_right_and_refusals_elsewhere() -> None:
 
 def test_a_greater_share_of_refusals_left_out_leaves_out_more_of_the_same() -> None:
     rows = [example(number, "hallucination" if number % 2 else "correct") for number in range(400)]
-    kept = {
+    refusals = {
         share: {
             sample.example.session_id
             for sample in select_samples(rows, DataTable(refusals_left_out=share))
@@ -57,9 +57,9 @@ def test_a_greater_share_of_refusals_left_out_leaves_out_more_of_the_same() -> N
         }
         for share in (0.0, 0.3, 0.7, 1.0)
     }
-    assert kept[1.0] == set() and len(kept[0.0]) == 200
-    assert kept[0.7] < kept[0.3] < kept[0.0]
-    assert abs(len(kept[0.3]) - 140) < 25
+    assert refusals[1.0] == set() and len(refusals[0.0]) == 200
+    assert refusals[0.7] < refusals[0.3] < refusals[0.0]
+    assert abs(len(refusals[0.3]) - 140) < 25
     assert count_kinds(select_samples(rows, DataTable(refusals_left_out=1.0))) == {"answer": 200}
 
 
@@ -71,7 +71,7 @@ def test_the_loss_is_on_the_reply_alone_and_the_prompt_is_the_served_one(
     encoder = SampleEncoder(checkpoint)
     images = ("a",) if checkpoint.sees else ()
     short, long = select_samples(
-        loaded(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
+        save_and_load(tmp_path, example(0, images=images), example(1, "miss", images=images)), DataTable()
     )
     inputs = encoder.encode(SampleGroup((short, long)))
     for row, sample in enumerate((short, long)):
@@ -80,8 +80,8 @@ def test_the_loss_is_on_the_reply_alone_and_the_prompt_is_the_served_one(
         messages = sample.example.load_messages()
         rendered = checkpoint.render(messages)
         prompt = checkpoint.inputs([rendered], [[image for message in messages for image in message.images]])
-        seen = inputs["input_ids"][row][inputs["attention_mask"][row] == 1].tolist()
-        assert seen == prompt["input_ids"][0].tolist() + learned
+        token_ids = inputs["input_ids"][row][inputs["attention_mask"][row] == 1].tolist()
+        assert token_ids == prompt["input_ids"][0].tolist() + learned
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,7 +94,7 @@ def test_a_batch_has_the_loss_of_its_rows(
         return
     encoder = SampleEncoder(checkpoint)
     names: list[tuple[str, ...]] = [("a",), ("b",)] if sighted else [(), ()]
-    rows = loaded(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
+    rows = save_and_load(tmp_path, example(0, images=names[0]), example(1, "miss", images=names[1], query="Who?"))
     samples = select_samples(rows, DataTable())
     alone = [summed_loss(checkpoint, encoder.pad([sample])) for sample in samples]
     assert summed_loss(checkpoint, encoder.pad(samples)) == pytest.approx(sum(alone), rel=2e-4)
@@ -107,7 +107,9 @@ def test_packed_samples_do_not_see_each_other(kind: str, checkpoints: dict[str, 
     encoder = SampleEncoder(checkpoint)
     if not encoder.can_pack:
         return
-    samples = select_samples(loaded(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable())
+    samples = select_samples(
+        save_and_load(tmp_path, example(0), example(1, "miss", query="Who?"), example(2)), DataTable()
+    )
     alone = sum(summed_loss(checkpoint, encoder.pad([sample])) for sample in samples)
     packed = encoder.encode(SampleGroup(tuple(samples), packed=True))
     assert packed["input_ids"].shape[0] == 1
@@ -127,13 +129,15 @@ def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
     samples = [
         Sample(example(n, images=("a",) if length % 3 == 0 else ()), "x", "answer") for n, length in enumerate(lengths)
     ]
-    known = {sample.example.session_id: length for sample, length in zip(samples, lengths, strict=True)}
+    length_by_session = {sample.example.session_id: length for sample, length in zip(samples, lengths, strict=True)}
     groups = group_samples(samples, lengths, batch=batch, max_tokens=limit, packing=packing)
-    assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(list(known))
+    assert Counter(sample.example.session_id for group in groups for sample in group.samples) == Counter(
+        list(length_by_session)
+    )
     for group in groups:
         assert len({bool(sample.example.images) for sample in group.samples}) == 1
         if group.packed:
-            assert sum(known[sample.example.session_id] for sample in group.samples) <= limit
+            assert sum(length_by_session[sample.example.session_id] for sample in group.samples) <= limit
             assert not group.samples[0].example.images
         else:
             assert len(group.samples) <= batch
@@ -181,13 +185,13 @@ def test_training_lowers_the_held_out_loss_and_the_merged_weights_give_the_same(
     from peft import PeftModel
 
     base = load_checkpoint(checkpoints[kind], dtype="float32")
-    samples = select_samples(loaded(tmp_path / "more", example(30, images=images)), DataTable())
+    samples = select_samples(save_and_load(tmp_path / "more", example(30, images=images)), DataTable())
     before = logits(base, samples)
     adapted = PeftModel.from_pretrained(base.model, str(tmp_path / "out" / "adapter")).eval()
-    wanted = logits(base, samples)  # PEFT puts its layers into the model it is given
-    found = logits(load_checkpoint(merged), samples)
-    assert adapted is not None and not torch.allclose(before, wanted, atol=1e-3)
-    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-3)
+    expected = logits(base, samples)  # PEFT puts its layers into the model it is given
+    merged_logits = logits(load_checkpoint(merged), samples)
+    assert adapted is not None and not torch.allclose(before, expected, atol=1e-3)
+    torch.testing.assert_close(merged_logits, expected, atol=1e-4, rtol=1e-3)
     (reply,) = TransformersChat.load(merged).chat([samples[0].example.request()])
     assert reply.error is None
 
@@ -195,8 +199,8 @@ def test_training_lowers_the_held_out_loss_and_the_merged_weights_give_the_same(
 def logits(checkpoint: Any, samples: list[Sample]) -> torch.Tensor:
     inputs = SampleEncoder(checkpoint).pad(samples)
     with torch.no_grad():
-        found: torch.Tensor = checkpoint.model(**inputs).logits
-    return found
+        values: torch.Tensor = checkpoint.model(**inputs).logits
+    return values
 
 
 def test_a_stopped_training_goes_on_where_it_was(checkpoints: dict[str, Path], tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_adapters_are_on_the_language_model_and_on_the_picture_encoder_only_when
 
 
 def test_the_published_values_stand_in_the_recipes() -> None:
-    found = {name: load_recipe(name) for name in list_recipes()}
+    recipes = {name: load_recipe(name) for name in list_recipes()}
     published = {
         "nvidia": (16, 32, 1e-5, 1),
         "blackpearl": (64, 128, 5e-6, 10),
@@ -241,18 +245,18 @@ def test_the_published_values_stand_in_the_recipes() -> None:
         "core_mmrag": (8, 16, 1e-4, 3),
     }
     for name, (r, alpha, rate, epochs) in published.items():
-        recipe = found[name]
+        recipe = recipes[name]
         assert (recipe.lora.r, recipe.lora.alpha, recipe.training.learning_rate, recipe.training.epochs) == (
             r,
             alpha,
             rate,
             epochs,
         )
-    assert all(recipe.source and recipe.description for recipe in found.values())
+    assert all(recipe.source and recipe.description for recipe in recipes.values())
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "message"),
     [
         ("nothing", (), "known: "),
         ("nvidia", ("training.speed=3",), "malformed"),
@@ -260,8 +264,8 @@ def test_the_published_values_stand_in_the_recipes() -> None:
         ("nvidia", ("lora.r=0",), "malformed"),
     ],
 )
-def test_a_wrong_recipe_is_told(name: str, changes: tuple[str, ...], told: str) -> None:
-    with pytest.raises(TrainingDataError, match=told):
+def test_a_wrong_recipe_is_told(name: str, changes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(TrainingDataError, match=message):
         load_recipe(name, changes)
 
 
@@ -280,7 +284,7 @@ def test_what_is_missing_is_told(
 
 
 def test_samples_that_are_too_long_are_left_out(checkpoints: dict[str, Path], tmp_path: Path) -> None:
-    rows = loaded(tmp_path, example(0), example(1, query="How tall? " * 40))
+    rows = save_and_load(tmp_path, example(0), example(1, query="How tall? " * 40))
     recipe = load_recipe("smollm2", ["training.max_tokens=100"])
     groups, too_long = sft.prepare(
         select_samples(rows, DataTable()), SampleEncoder(load_checkpoint(checkpoints["llama"])), recipe

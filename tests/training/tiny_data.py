@@ -66,17 +66,17 @@ def example(
     query: str | None = None,
     truth: str = "It is 330 metres tall.",
 ) -> Example:
-    asked = query or f"How tall is number {number}?"
-    said = reply if reply is not None else ("I don't know" if verdict == "miss" else "It is 330 metres tall.")
+    question = query or f"How tall is number {number}?"
+    text = reply if reply is not None else ("I don't know" if verdict == "miss" else "It is 330 metres tall.")
     return Example(
         session_id=f"s{number}",
         interaction_id=f"s{number}-0",
         prompt=prompt,
         form=form,
-        messages=(Message("system", "Be brief."), Message("user", asked, images)),
-        reply=said,
+        messages=(Message("system", "Be brief."), Message("user", question, images)),
+        reply=text,
         verdict=verdict,
-        query=asked,
+        query=question,
         ground_truth=truth,
         reply_verdict=verdict if form in ANSWERS else None,
         max_tokens=8,
@@ -94,7 +94,7 @@ def save_examples(folder: Path, train: list[Example], held_out: list[Example]) -
     return folder
 
 
-def loaded(folder: Path, *examples: Example) -> list[Example]:
+def save_and_load(folder: Path, *examples: Example) -> list[Example]:
     """The examples as they come back from disk, with their pictures' folder."""
     save_examples(folder, list(examples), [])
     return read_examples(folder / TRAIN)
