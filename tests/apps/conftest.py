@@ -133,9 +133,9 @@ def unanswered(url: str, path: str, body: bytes, head: str = "") -> socket.socke
 def within_a_minute(holds: Callable[[], bool]) -> bool:
     """Whether something holds at last: on a busy machine a new process may take longer to start than a photo may take."""
     end = time.monotonic() + 60
-    while not (held := holds()) and time.monotonic() < end:
+    while not (result := holds()) and time.monotonic() < end:
         pass
-    return held
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -148,6 +148,6 @@ def slow() -> bytes:
 
 @pytest.fixture
 def agent() -> Iterator[ScriptedAgent]:
-    made = ScriptedAgent()
-    yield made
-    made.open.set()
+    scripted_agent = ScriptedAgent()
+    yield scripted_agent
+    scripted_agent.open.set()

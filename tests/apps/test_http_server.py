@@ -27,8 +27,8 @@ async def told(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         with contextlib.suppress(ClientDisconnect):
             await request.body()
-        seen = f"{request.client.host if request.client else None} {request.headers.get('origin')}"
-        await PlainTextResponse(seen, headers={"X-Seen": "1"})(scope, receive, send)
+        text = f"{request.client.host if request.client else None} {request.headers.get('origin')}"
+        await PlainTextResponse(text, headers={"X-Seen": "1"})(scope, receive, send)
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ def url() -> Iterator[str]:
 
 
 def test_completion(url: str) -> None:
-    made = litellm.completion(model=MODEL, api_base=url, **QUESTION)
-    assert made.choices[0].message.content == SAID
+    completion = litellm.completion(model=MODEL, api_base=url, **QUESTION)
+    assert completion.choices[0].message.content == SAID
 
 
 def test_completion_in_a_stream(url: str) -> None:

@@ -64,9 +64,11 @@ def lock(folder: Path, endpoint: str, *options: str, offline: str = "0") -> tupl
     environment["HF_HUB_DISABLE_TELEMETRY"] = "1"  # else the hub's client first asks which programs are AI agents
     places = ("--profiles", str(folder / "profiles"), "--submission", str(folder / "aicrowd.json"))
     command = [sys.executable, "-m", "apps.preflight.lock_models", *places, *options]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
 def asked(hub: HTTPServer) -> list[str]:
@@ -74,20 +76,20 @@ def asked(hub: HTTPServer) -> list[str]:
 
 
 def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hub: HTTPServer) -> None:
-    status, said, _ = lock(folder, hub.url_for(""), "--check")
+    status, stdout, _ = lock(folder, hub.url_for(""), "--check")
     assert (status, asked(hub)) == (1, [])
-    assert "one.toml: org/clip has no revision" in said and "aicrowd.json: org/chat has main" in said
+    assert "one.toml: org/clip has no revision" in stdout and "aicrowd.json: org/chat has main" in stdout
     assert lock(folder, hub.url_for(""))[0] == 0
     assert sorted(asked(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
     text = (folder / "profiles" / "one.toml").read_text()
-    written = {
+    additions = {
         "# its name\n": f'revision = "{COMMITS["org/chat"]}"\n',
         'pooling = "cls"': f', revision = "{COMMITS["org/encoder"]}"',
         'model.gguf}"\n': f'revision = "{COMMITS["org/gguf"]}"\n',
         'image_model = "org/clip"\n': f'image_revision = "{COMMITS["org/clip"]}"\n',
     }
     expected = PROFILE
-    for before, added in written.items():
+    for before, added in additions.items():
         expected = expected.replace(before, before + added)
     assert text == expected
     submission = json.loads((folder / "aicrowd.json").read_text())
@@ -112,8 +114,8 @@ def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer)
 
 def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/", method="HEAD").respond_with_data("")
-    gone = {"X-Error-Code": "RepoNotFound"}
-    httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 404, headers=gone)
+    headers = {"X-Error-Code": "RepoNotFound"}
+    httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 404, headers=headers)
     httpserver.expect_request("/api/models/org/clip/revision/main").respond_with_json({"id": "org/clip", "sha": "main"})
     for name in ("org/encoder", "org/gguf"):
         answer = {"id": name, "sha": COMMITS[name]}
@@ -135,8 +137,8 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
     httpserver.expect_request("/", method="HEAD").respond_with_data("", 503)
     httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 500)
     endpoint = "http://127.0.0.1:9" if trouble == "no server" else httpserver.url_for("")
-    status, said, errors = lock(folder, endpoint, offline=str(int(trouble == "offline")))
-    assert (status, said, errors.count("\n")) == (1, "", 1)
+    status, stdout, errors = lock(folder, endpoint, offline=str(int(trouble == "offline")))
+    assert (status, stdout, errors.count("\n")) == (1, "", 1)
     assert errors.startswith("error: ") and "nothing was written: run make lock-models" in errors
     assert (folder / "profiles" / "one.toml").read_text() == PROFILE
 

@@ -48,11 +48,11 @@ def functions_of(agent: BaseAgent, about: About | None = None) -> Functions:
     return {function.name: function.fn for function in build(Answerer(agent, about=about)).fns.values()}
 
 
-def told_by(functions: Functions, file: Any, asked: Any = "How tall is this?", kept: Any = None) -> list[Any]:
+def told_by(functions: Functions, file: Any, question: Any = "How tall is this?", state: Any = None) -> list[Any]:
     """Talk, details and what the browser keeps, after a question."""
-    talk = [{"role": "user", "content": asked}]
+    talk = [{"role": "user", "content": question}]
     last: list[Any] = []
-    for update in functions["answer"](file, talk, kept):
+    for update in functions["answer"](file, talk, state):
         last = list(update)
     return last[:3]
 
@@ -65,38 +65,38 @@ def photo(tmp_path: Path) -> dict[str, str]:
 
 
 def test_an_answer_comes_with_its_details(photo: Any) -> None:
-    asked = [{"type": "text", "text": "How tall is this?"}]  # as gradio passes it
-    talk, told, _ = told_by(functions_of(crag_agent()), photo, asked)
+    content = [{"type": "text", "text": "How tall is this?"}]  # as gradio passes it
+    talk, details, _ = told_by(functions_of(crag_agent()), photo, content)
     assert talk == [{"role": "user", "content": "How tall is this?"}, {"role": "assistant", "content": "300 m"}]
-    assert "Red Tower" in told and "Answered" in told
+    assert "Red Tower" in details and "Answered" in details
 
 
 def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) -> None:
     agent = ScriptedAgent()
     functions = functions_of(agent)
-    kept = told_by(functions, photo, "Who?")[2]
-    kept = told_by(functions, photo, "When?", json.loads(json.dumps(kept)))[2]
+    state = told_by(functions, photo, "Who?")[2]
+    state = told_by(functions, photo, "When?", json.loads(json.dumps(state)))[2]
     assert [message["content"] for message in agent.histories[1]] == ["Who?", "answer to Who?"]
-    shown, talk, told = functions["restore"](kept)
-    assert shown == photo["path"] and told.startswith("<div")
+    photo_path, talk, details = functions["restore"](state)
+    assert photo_path == photo["path"] and details.startswith("<div")
     assert [message["content"] for message in talk] == ["Who?", "answer to Who?", "When?", "answer to When?"]
-    told_by(functions, photo, "Where?", {**kept, "photo": "another.png"})
+    told_by(functions, photo, "Where?", {**state, "photo": "another.png"})
     assert agent.histories[2] == []  # a dialog about another photo is none of this one
 
 
 def test_pages_are_asked_without_a_photo_in_a_dialog_of_its_own(photo: Any) -> None:
     agent = ScriptedAgent()
     functions = functions_of(agent)
-    kept = told_by(functions, None, "How much is a ticket?")[2]
-    kept = told_by(functions, None, "And for children?", json.loads(json.dumps(kept)))[2]
+    state = told_by(functions, None, "How much is a ticket?")[2]
+    state = told_by(functions, None, "And for children?", json.loads(json.dumps(state)))[2]
     assert agent.images == [None, None]
     assert [message["content"] for message in agent.histories[1]] == [
         "How much is a ticket?",
         "answer to How much is a ticket?",
     ]
-    shown, talk, _ = functions["restore"](kept)
-    assert shown is None and len(talk) == 4
-    told_by(functions, photo, "Who?", kept)
+    photo_path, talk, _ = functions["restore"](state)
+    assert photo_path is None and len(talk) == 4
+    told_by(functions, photo, "Who?", state)
     assert agent.histories[2] == [], "a dialog about a photo is none without one"
 
 
@@ -105,15 +105,15 @@ def test_a_failure_is_told_and_is_no_part_of_the_dialog(photo: Any, way: str, ca
     before = told_by(functions_of(ScriptedAgent()), photo, "Who?")[2]
     with answering(way) as agent:
         functions = functions_of(agent)
-        talk, told, kept = told_by(functions, photo, "When?", before)
+        talk, details, state = told_by(functions, photo, "When?", before)
     assert talk[-1]["content"] == f"There is no answer: {WORDS[cause]}."
-    assert "abstained" not in told and f"Went wrong: {WORDS[cause]}" in told
-    assert "turns" not in kept, "the browser keeps what it has"
+    assert "abstained" not in details and f"Went wrong: {WORDS[cause]}" in details
+    assert "turns" not in state, "the browser keeps what it has"
 
 
 def test_a_refusal_of_the_model_stays_an_answer(photo: Any) -> None:
-    talk, _, kept = told_by(functions_of(crag_agent("I don't know")), photo, "When?")
-    assert talk[-1]["content"] == "I don't know" and len(kept["turns"]) == 1
+    talk, _, state = told_by(functions_of(crag_agent("I don't know")), photo, "When?")
+    assert talk[-1]["content"] == "I don't know" and len(state["turns"]) == 1
 
 
 @dataclass
@@ -125,32 +125,32 @@ class Clicked:
 
 def test_an_earlier_answer_that_is_clicked_shows_its_details_again(photo: Any) -> None:
     functions = functions_of(ScriptedAgent())
-    kept = told_by(functions, photo, "Who?")[2]
-    kept = told_by(functions, photo, "When?", kept)[2]
-    said = functions["restore"](kept)[1]
+    state = told_by(functions, photo, "Who?")[2]
+    state = told_by(functions, photo, "When?", state)[2]
+    messages = functions["restore"](state)[1]
     broken_off = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Stopped."}]
-    talk = [*broken_off, *said, *broken_off]
+    talk = [*broken_off, *messages, *broken_off]
     for place, answer in [(2, "answer to Who?"), (3, "answer to Who?"), (4, "answer to When?"), (5, "answer to When?")]:
-        assert answer in functions["show_turn"](talk, kept, Clicked(place))
+        assert answer in functions["show_turn"](talk, state, Clicked(place))
     for place in (0, 1, 6, 7):
-        assert "answer" not in functions["show_turn"](talk, kept, Clicked(place))
-    forgotten = {**kept, "turns": kept["turns"][1:]}
+        assert "answer" not in functions["show_turn"](talk, state, Clicked(place))
+    forgotten = {**state, "turns": state["turns"][1:]}
     assert "answer" not in functions["show_turn"](talk, forgotten, Clicked(3))
     assert "answer to When?" in functions["show_turn"](talk, forgotten, Clicked(5))
     Path(photo["path"]).unlink()
-    assert "cannot be read" in functions["show_turn"](talk, kept, Clicked(3))
+    assert "cannot be read" in functions["show_turn"](talk, state, Clicked(3))
 
 
 def test_details_are_there_again_after_a_reload(photo: Any) -> None:
     functions = functions_of(crag_agent())
-    _, told, kept = told_by(functions, photo)
-    assert functions["restore"](json.loads(json.dumps(kept)))[2] == told
+    _, details, state = told_by(functions, photo)
+    assert functions["restore"](json.loads(json.dumps(state)))[2] == details
 
 
 @pytest.mark.parametrize("kept", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
 def test_what_no_page_wrote_is_not_restored(kept: Any) -> None:
-    photo, talk, told = functions_of(ScriptedAgent())["restore"](kept)
-    assert photo is None and talk == [] and "Add a photo" in told
+    photo, talk, details = functions_of(ScriptedAgent())["restore"](kept)
+    assert photo is None and talk == [] and "Add a photo" in details
 
 
 @pytest.mark.parametrize("turns", [3, ["x"], [{"question": "Who?"}], [{"question": "Who?", "outcome": {"answer": 3}}]])
@@ -160,8 +160,8 @@ def test_turns_that_no_page_wrote_are_left_out(photo: Any, turns: Any) -> None:
 
 def test_a_long_dialog_is_kept_within_what_a_request_may_hold(photo: Any) -> None:
     outcome = Outcome("a" * 30_000)
-    kept = Dialog("p", tuple((str(number), outcome) for number in range(40))).as_json()
-    assert len(json.dumps(kept)) < 450_000 and kept["turns"][-1]["question"] == "39"
+    state = Dialog("p", tuple((str(number), outcome) for number in range(40))).as_json()
+    assert len(json.dumps(state)) < 450_000 and state["turns"][-1]["question"] == "39"
 
 
 def test_a_broken_photo_is_told_in_the_dialog(tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ def test_what_cannot_be_asked_is_told_at_once(tmp_path: Path, content: bytes | N
         (tmp_path / "text.jpg").write_bytes(content)
         file = {"path": str(tmp_path / "text.jpg")}
     functions = functions_of(agent)
-    talk, left, *_ = functions["say"](file, " What is this? ", [], None)
+    talk, textbox_value, *_ = functions["say"](file, " What is this? ", [], None)
     assert talk[-1]["role"] == "assistant" and words in talk[-1]["content"]
-    assert left == " What is this? "
+    assert textbox_value == " What is this? "
     [skipped] = functions["answer"](file, talk, None)
     assert not agent.calls and all(isinstance(update, dict) for update in skipped)
 
@@ -192,17 +192,17 @@ def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, photo:
     def fail(_: str) -> str:
         raise raised
 
-    talk, told, _ = told_by(functions_of(ScriptedAgent(fail)), photo)
-    assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not told
+    talk, details, _ = told_by(functions_of(ScriptedAgent(fail)), photo)
+    assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not details
 
 
 def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
     agent, stage = held()
     updates = functions_of(agent)["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
-    told, _, *buttons = next(
+    details, _, *buttons = next(
         each for _, *each in updates if isinstance(each[0], str) and "waiting for the test" in each[0]
     )
-    assert "Working" in told
+    assert "Working" in details
     assert buttons == [gradio.skip()] * 2, "an update on its way after Stop was clicked must not bring the button back"
     stage.go.set()
     assert [*updates][-1][0][-1]["content"] == "300 m"
@@ -216,15 +216,15 @@ def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(photo: A
     assert stage.entered.wait(30)
     updates.close()  # what gradio does when the visitor stops it, or leaves
     agent.pipeline.stages.remove(stage)
-    talk, told, _ = told_by(functions, photo)
-    assert talk[-1]["content"] == "300 m" and "hangs" not in told
+    talk, details, _ = told_by(functions, photo)
+    assert talk[-1]["content"] == "300 m" and "hangs" not in details
 
 
 def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
     about = About("best", "embedded", "validation", "Looks first.", 60.0)
     functions = functions_of(ScriptedAgent(), about)
-    told = functions["restore"](None)[2]
-    assert "best (Looks first)" in told and "embedded" in told and "at most 60 s" in told
+    details = functions["restore"](None)[2]
+    assert "best (Looks first)" in details and "embedded" in details and "at most 60 s" in details
     told_by(functions, photo)
     assert "less than a second a question" in functions["restore"](None)[2]  # as measured
 

@@ -45,13 +45,19 @@ def real() -> Iterator[str]:
 
 
 def test_an_answer_comes_with_its_sources(real: str) -> None:
-    made = complete(real, asked("How tall is this?", data_url(PHOTO)))
-    choice = made.choices[0]
+    completion = complete(real, asked("How tall is this?", data_url(PHOTO)))
+    choice = completion.choices[0]
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "300 m", "stop")
-    told = made.model_extra["crag"]
-    assert told["entity"] == "Red Tower" and told["verdict"] == "answered" and told["abstained"] is False
-    assert told["question"] == "How tall is this?"
-    assert told["sources"][0]["kind"] == "kg" and told["sources"][0]["url"] == "https://i.example/Red Tower"
+    crag_fields = completion.model_extra["crag"]
+    assert (
+        crag_fields["entity"] == "Red Tower"
+        and crag_fields["verdict"] == "answered"
+        and crag_fields["abstained"] is False
+    )
+    assert crag_fields["question"] == "How tall is this?"
+    assert (
+        crag_fields["sources"][0]["kind"] == "kg" and crag_fields["sources"][0]["url"] == "https://i.example/Red Tower"
+    )
 
 
 def test_a_stream_ends_with_the_sources(real: str) -> None:
@@ -65,13 +71,13 @@ def test_a_stream_ends_with_the_sources(real: str) -> None:
 
 def test_a_stream_tells_the_stages_before_the_answer_and_nothing_of_the_answer(real: str) -> None:
     pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO)), stream=True))
-    told = [piece.model_extra.get("crag_stage") for piece in pieces]
-    stages = [words for words in told if words]
+    stage_fields = [piece.model_extra.get("crag_stage") for piece in pieces]
+    stages = [words for words in stage_fields if words]
     assert stages[0] == "searching for similar pictures" and stages[-1] == "deciding whether to answer"
     assert "reading 1 page" in stages and "writing an answer" in stages
-    said = [piece.choices[0].delta.content for piece in pieces]
-    assert said[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
-    assert said[len(stages) + 1 :] == ["300 m", None]
+    contents = [piece.choices[0].delta.content for piece in pieces]
+    assert contents[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
+    assert contents[len(stages) + 1 :] == ["300 m", None]
     assert all("crag" not in piece.model_extra for piece in pieces[:-1])
 
 
@@ -190,25 +196,31 @@ def test_base64_may_have_lines_and_lack_its_padding(agent: ScriptedAgent) -> Non
     lines = [coded[start : start + 76] for start in range(0, len(coded), 76)]
     assert coded.endswith("=") and len(lines) > 1
     with serving(agent) as url:
-        for written in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
-            complete(url, asked("Now?", f"{head},{written}"))
+        for data in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
+            complete(url, asked("Now?", f"{head},{data}"))
     assert [image.getpixel((0, 0)) for image in agent.images] == [PHOTO.getpixel((0, 0))] * 3
 
 
 @pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
 def test_whoever_asks_by_head_gets_the_headers_alone(real: str, path: str) -> None:
-    told, head = (
+    response, head = (
         httpx.request(each, real + path, headers={"Authorization": f"Bearer {KEY}"}) for each in ("GET", "HEAD")
     )
-    assert (head.status_code, head.content, head.headers["Content-Type"]) == (200, b"", told.headers["Content-Type"])
+    assert (head.status_code, head.content, head.headers["Content-Type"]) == (
+        200,
+        b"",
+        response.headers["Content-Type"],
+    )
     assert httpx.head(f"{real}/v1/models").status_code == 401
 
 
 def test_what_is_null_counts_as_left_out(agent: ScriptedAgent) -> None:
     with serving(agent) as url:
         message = parts({"type": "text", "text": "Now?", "image_url": None})
-        told = client(url).chat.completions.create(model=MODEL, messages=[message], stream=None, n=None, tools=None)  # type: ignore[call-overload]
-    assert told.choices[0].message.content == "answer to How tall?\nNow?" and agent.images == [None]
+        completion = client(url).chat.completions.create(
+            model=MODEL, messages=[message], stream=None, n=None, tools=None
+        )  # type: ignore[call-overload]
+    assert completion.choices[0].message.content == "answer to How tall?\nNow?" and agent.images == [None]
 
 
 def test_a_body_without_its_length_is_cut_off_too(small: tuple[str, ScriptedAgent]) -> None:
@@ -315,8 +327,12 @@ def test_what_json_cannot_hold_is_left_out(agent: ScriptedAgent, stream: bool, m
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200
     last = answer.text.split("data: ")[-2] if stream else answer.text
-    told = json.loads(last, parse_constant=pytest.fail)["crag"]
-    assert (told["answer"], told["sources"][0]["score"], told["checks"]) == ("half ?", None, {"finalise.odds": None})
+    crag_fields = json.loads(last, parse_constant=pytest.fail)["crag"]
+    assert (crag_fields["answer"], crag_fields["sources"][0]["score"], crag_fields["checks"]) == (
+        "half ?",
+        None,
+        {"finalise.odds": None},
+    )
 
 
 def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:
@@ -429,8 +445,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
         last.callback(agent.open.set)
         first = other.submit(complete, url, asked("first"))
         assert agent.entered.wait(30)
-        gone = {"model": MODEL, "messages": [asked("gone", data_url(PHOTO))], "stream": stream}
-        body = json.dumps(gone).encode()
+        fields = {"model": MODEL, "messages": [asked("gone", data_url(PHOTO))], "stream": stream}
+        body = json.dumps(fields).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
         connections = []
         for _ in range(32):
@@ -453,8 +469,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
 def inside(url: str, questions: int) -> None:
     """Wait until so many questions are inside: the server learns of connections when its loop comes to them."""
     end = time.monotonic() + 30
-    while (found := httpx.get(f"{url}/health").json()["questions"]) != questions:
-        assert time.monotonic() < end, f"{found} questions inside instead of {questions}"
+    while (num_inside := httpx.get(f"{url}/health").json()["questions"]) != questions:
+        assert time.monotonic() < end, f"{num_inside} questions inside instead of {questions}"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -471,8 +487,8 @@ def test_an_answer_that_outlasts_the_grace_is_a_503(stream: bool, monkeypatch: p
             assert agent.entered.wait(30)
         reply = late.result(30)
         agent.open.set()
-    told = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
-    error = json.loads(told)["error"]
+    error_text = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
+    error = json.loads(error_text)["error"]
     assert (reply.status_code, error["code"]) == (200 if stream else 503, "server_stopping")
     assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"
     assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(metrics_of(server))

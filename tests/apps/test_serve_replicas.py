@@ -48,9 +48,9 @@ class Mortal(Answerer):
 
 
 def mortal(folder: Path, search: Any) -> Answerer:
-    made = Mortal(crag_agent(pipeline=search, limits=UNHURRIED))
-    made.folder, made.search = folder, search
-    return made
+    mortal_agent = Mortal(crag_agent(pipeline=search, limits=UNHURRIED))
+    mortal_agent.folder, mortal_agent.search = folder, search
+    return mortal_agent
 
 
 def refused(_: Any) -> Answerer:
@@ -61,10 +61,10 @@ def told(url: str, question: str) -> dict[str, Any]:
     """Answer and what is told of it, but for times."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=600)
     messages: Any = [asked(question, data_url(PHOTO))]
-    made = client.chat.completions.create(model=MODEL, messages=messages)
-    crag: Any = (made.model_extra or {})["crag"]
+    completion = client.chat.completions.create(model=MODEL, messages=messages)
+    crag: Any = (completion.model_extra or {})["crag"]
     about = {name: value for name, value in crag.items() if name not in ("times", "seconds")}
-    return {"answer": made.choices[0].message.content, **about}
+    return {"answer": completion.choices[0].message.content, **about}
 
 
 def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> None:

@@ -132,8 +132,8 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert crag.main(["report", str(tmp_path)]) == 2
     assert crag.main(["report", str(tmp_path / "gone.jsonl")]) == 2
     assert crag.main(["report", str(write(tmp_path / "t.html", TURN))]) == 2
-    said = capsys.readouterr().out
-    assert "is a folder" in said and "there is no file" in said and "would replace the trace" in said
+    stdout = capsys.readouterr().out
+    assert "is a folder" in stdout and "there is no file" in stdout and "would replace the trace" in stdout
     assert (tmp_path / "t.html").read_text().startswith("{")
 
 

@@ -74,11 +74,11 @@ def requests_of(preset: str) -> list[ChatRequest]:
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_prompt_in_both_forms(preset: str) -> None:
-    asked = requests_of(preset)
-    assert asked
+    requests = requests_of(preset)
+    assert requests
     for rules in RULES.values():
         template = seeing(rules)
-        for request in asked:
+        for request in requests:
             blind = tuple(replace(message, images=()) for message in request.messages)
             for messages in (request.messages, blind):
                 text = template.render(messages)

@@ -112,8 +112,10 @@ class _Sight:
     name = "sight"
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
-        seen = [image.getpixel((0, 0))[0] for image in images]
-        return np.array([[0.4 if place == index else 0.1 for place in range(len(texts))] for index in seen], np.float32)
+        indices = [image.getpixel((0, 0))[0] for image in images]
+        return np.array(
+            [[0.4 if place == index else 0.1 for place in range(len(texts))] for index in indices], np.float32
+        )
 
 
 class _Blind:
@@ -270,7 +272,7 @@ def test_the_embedded_profile_classifies() -> None:
     from agents.profiles.profile import load_profile
     from agents.settings.run_config import DEFAULT_CACHE
 
-    known = {domain.name: domain.description for domain in load_domains().values()}
-    models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=known)
+    domain_descriptions = {domain.name: domain.description for domain in load_domains().values()}
+    models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=domain_descriptions)
     photo = Image.open(PHOTOS / "fire_engine.webp")
     assert models.domain_classifier.classify([photo], ["How fast can this truck drive?"])[0][0].name == "vehicle"

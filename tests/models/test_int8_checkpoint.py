@@ -51,8 +51,8 @@ def gguf(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def replies(source: Path, cache: Path) -> list[ChatReply]:
     chat = TransformersChat.load(source, int8=True, cache=cache)
     assert chat.name == "model (int8)"
-    asked = ("fox", "How tall is the Eiffel Tower? " * 3)
-    return chat.chat([ChatRequest((ChatMessage("user", text),), max_tokens=6, logprobs=True) for text in asked])
+    texts = ("fox", "How tall is the Eiffel Tower? " * 3)
+    return chat.chat([ChatRequest((ChatMessage("user", text),), max_tokens=6, logprobs=True) for text in texts])
 
 
 def kept(cache: Path) -> Path:

@@ -62,9 +62,9 @@ class SmallEngine:
     def handle_chat_completions(self, body: Mapping[str, Any], take: Callable[[Any], bool]) -> None:
         self.body = body
         count = sum(len(message["content"]) for message in body["messages"]) // 4
-        said = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": count, "n_ctx": 512}
+        error = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": count, "n_ctx": 512}
         choice = {"delta": {"content": "yes"}, "finish_reason": "stop"}
-        take({"error": said} if count >= 512 else {"choices": [choice]})
+        take({"error": error} if count >= 512 else {"choices": [choice]})
 
 
 @pytest.mark.parametrize(("text", "told"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
@@ -203,8 +203,8 @@ def test_the_probe_finds_what_llama_cpps_own_server_can(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", server[1])
     chat = OpenAIChat("any", base_url=server[0])
-    found = probe(chat, sees=False)
-    can = {each.name: each.can for each in found.findings}
+    report = probe(chat, sees=False)
+    can = {each.name: each.can for each in report.findings}
     assert can | {"context": None} == {
         "schema": True,
         "log-probabilities": True,
@@ -213,7 +213,7 @@ def test_the_probe_finds_what_llama_cpps_own_server_can(
         "limit of tokens": True,
         "context": None,
     }
-    assert found.fault is None and found.requests == 2
+    assert report.fault is None and report.requests == 2
     assert "the model takes no picture" in str(probe(chat, sees=True, thorough=False).fault)
 
 

@@ -44,18 +44,18 @@ def features(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_features_are_those_before_the_layers_that_are_named(model: Any) -> None:
-    found, before = features(model)
-    assert torch.equal(found, before) is not takes_features_late()
+    picture_features, before = features(model)
+    assert torch.equal(picture_features, before) is not takes_features_late()
     correct_mllama(model)
-    found, before = features(model)
-    assert torch.equal(found, before)
+    picture_features, before = features(model)
+    assert torch.equal(picture_features, before)
 
 
 def test_a_version_that_takes_them_before_is_left_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = features(model)
+    picture_features, _ = features(model)
     monkeypatch.setattr(mllama_layers, "takes_features_late", lambda: False)
     correct_mllama(model)
-    assert torch.equal(features(model)[0], found)
+    assert torch.equal(features(model)[0], picture_features)
 
 
 def states_of_rows(model: Any, processor: Any, text: str, shade: int) -> torch.Tensor:

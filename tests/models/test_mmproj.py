@@ -85,8 +85,8 @@ def towers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """Vision towers as GGUF, by the width of their embeddings: SmolLM2's, and that of another model."""
     folders = {width: save_tower(tmp_path_factory.mktemp("tower"), width) for width in (WIDTH, 64)}
     command = [sys.executable, "-c", CONVERT, str(CONVERTER), *map(str, folders.values())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
     return {width: folder / "mmproj.gguf" for width, folder in folders.items()}
 
 

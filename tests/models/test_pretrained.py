@@ -36,9 +36,9 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_weights_have_the_type_that_is_asked_for(bert: Path) -> None:
     half = TransformerTextEncoder(bert, dtype="bfloat16")
     assert next(half._loaded[1].parameters()).dtype == torch.bfloat16
-    found = half.encode(["a tower"])
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
+    vectors = half.encode(["a tower"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
 
 
 def test_loading_and_saving_draw_no_bars(bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -101,9 +101,9 @@ def test_a_checkpoint_of_another_kind_is_a_clear_error(tmp_path: Path) -> None:
 def drop(folder: Path, word: str) -> None:
     """Take the weights with this word in their name out of a checkpoint."""
     path = folder / "model.safetensors"
-    kept = {name: value for name, value in load_file(path).items() if word not in name}
-    assert 0 < len(kept) < len(load_file(path))
-    save_file(kept, path, metadata={"format": "pt"})
+    weights = {name: value for name, value in load_file(path).items() if word not in name}
+    assert 0 < len(weights) < len(load_file(path))
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize(

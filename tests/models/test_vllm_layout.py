@@ -32,8 +32,8 @@ class Repeating:
 
     async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
         text = self._template.tokenizer.decode(prompt["prompt_token_ids"])
-        said = SimpleNamespace(text=text, finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
-        yield SimpleNamespace(outputs=[said])
+        output = SimpleNamespace(text=text, finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
+        yield SimpleNamespace(outputs=[output])
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> ChatTemplate:
 
 def sent(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> str:
     photo = Image.new("RGB", (28, 28), "red")
-    asked = (
+    messages = (
         ChatMessage("system", "Look."),
         ChatMessage("user", "What?", (photo,) * pictures),
         ChatMessage("assistant", "It."),
     )
     engine: Any = Repeating(template)
     with VllmChat(engine, LoopThread("test"), template, "repeating", pictures_first=pictures_first) as chat:
-        [reply] = chat.chat([ChatRequest((*asked, ChatMessage("user", "Sure?")))])
+        [reply] = chat.chat([ChatRequest((*messages, ChatMessage("user", "Sure?")))])
     assert reply.error is None
     return reply.text.replace(" ", "")
 

@@ -48,17 +48,20 @@ def profile(folder: Path, search: str) -> Profile:
     return load_profile(str(folder / "own.toml"))
 
 
-def opened(folder: Path, search: str, **wanted: bool) -> Any:
-    return open_search(profile(folder, search).search, split="zoo", cache=folder, **wanted)
+def opened(folder: Path, search: str, **options: bool) -> Any:
+    return open_search(profile(folder, search).search, split="zoo", cache=folder, **options)
 
 
 def test_a_batch_is_one_call_of_each_searcher(tmp_path: Path, book: Path) -> None:
     search = opened(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
     gateway = SearchGateway(search)
     red, blue = gateway.search_images([RED, BLUE], 1)
-    assert [hit.entities[0].name for found in (red, blue) for hit in found.hits] == ["Rufus the Fox", "Bela the Heron"]
+    assert [hit.entities[0].name for results in (red, blue) for hit in results.hits] == [
+        "Rufus the Fox",
+        "Bela the Heron",
+    ]
     pages = gateway.search_web(["Rufus the Fox", "Bela the Heron", "nothing"], 1)
-    assert [[hit.page_url for hit in found.hits] for found in pages] == [
+    assert [[hit.page_url for hit in results.hits] for results in pages] == [
         ["https://zoo.example/0"],
         ["https://zoo.example/1"],
         [],
@@ -144,14 +147,14 @@ class Fixed:
 def test_results_of_another_form_are_errors(tmp_path: Path, what: str, said: str) -> None:
     gateway = SearchGateway(opened(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
     assert not gateway.image_enabled
-    for found in gateway.search_web(["a", "b"], 3):
-        assert found.error is not None and not found.hits
-        assert found.error.removeprefix("SearchError: ").startswith(said) or "for 1 queries" in found.error
+    for results in gateway.search_web(["a", "b"], 3):
+        assert results.error is not None and not results.hits
+        assert results.error.removeprefix("SearchError: ").startswith(said) or "for 1 queries" in results.error
 
 
 def test_no_more_than_k_hits_are_taken(tmp_path: Path) -> None:
     gateway = SearchGateway(opened(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
-    assert [len(found.hits) for found in gateway.search_web(["a", "b"], 3)] == [3, 3]
+    assert [len(results.hits) for results in gateway.search_web(["a", "b"], 3)] == [3, 3]
 
 
 def test_gates_go_by_the_encoder_that_a_search_names(tmp_path: Path) -> None:
@@ -175,19 +178,19 @@ def ask(folder: Path, book: Path, question: str, capsys: pytest.CaptureFixture[s
     RED.save(folder / "photo.png")
     places = ["--preset", str(folder / "plain.toml"), "--profile", str(folder / "own.toml"), "--cache", str(folder)]
     terminal.main([str(folder / "photo.png"), question, "--split", "zoo", "--json", *places])
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return said
+    fields: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return fields
 
 
 def test_crag_ask_answers_over_it(tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ask(tmp_path, book, "When was this animal born?", capsys)
-    assert (said["entity"], said["answer"]) == ("Rufus the Fox", "Rufus the Fox was born in 2019.")
-    assert said["sources"][0]["url"] == "https://zoo.example/0" and said["cause"] is None
+    fields = ask(tmp_path, book, "When was this animal born?", capsys)
+    assert (fields["entity"], fields["answer"]) == ("Rufus the Fox", "Rufus the Fox was born in 2019.")
+    assert fields["sources"][0]["url"] == "https://zoo.example/0" and fields["cause"] is None
 
 
 def test_its_error_is_no_abstention(tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ask(tmp_path, book, "When was this animal born?", capsys, 'fault = "the catalogue is closed"')
-    assert said["cause"] == "search" and "the catalogue is closed" in said["error"]
+    fields = ask(tmp_path, book, "When was this animal born?", capsys, 'fault = "the catalogue is closed"')
+    assert fields["cause"] == "search" and "the catalogue is closed" in fields["error"]
 
 
 @pytest.mark.parametrize(

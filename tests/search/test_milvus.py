@@ -87,7 +87,7 @@ def opened(url: str, sources: World, **options: Any) -> Any:
 
 
 def ids(gateway: SearchGateway, queries: Sequence[str], k: int = K) -> list[list[str]]:
-    return [[hit.index for hit in found.hits] for found in gateway.search_web(queries, k)]
+    return [[hit.index for hit in results.hits] for results in gateway.search_web(queries, k)]
 
 
 QUERIES = ["How tall is the Red Tower?", "How deep is the lake?", "Gdzie jest most?", "sheep", "name"]
@@ -105,8 +105,8 @@ def test_a_batch_is_one_request(sources: World, written: str, monkeypatch: pytes
 
 def test_a_filter_leaves_hits_out(sources: World, written: str) -> None:
     gateway = SearchGateway(opened(written, sources, web_filter='page_url like "https://x.example/l%"'))
-    (found,) = ids(gateway, ["How tall is the Red Tower?"])
-    assert found and all(index.startswith("https://x.example/lake") for index in found)
+    (indices,) = ids(gateway, ["How tall is the Red Tower?"])
+    assert indices and all(index.startswith("https://x.example/lake") for index in indices)
 
 
 def test_a_second_build_writes_what_changed(
@@ -133,8 +133,8 @@ def test_a_second_build_writes_what_changed(
     assert "mini/changing built: 4 rows, 1 newly embedded" in built(changed)
     assert upserted == [8, 0, 1]
     gateway = SearchGateway(opened(url, sources, web_index="mini/changing"))
-    (found,) = gateway.search_web(["How tall is the Red Tower?"], K)
-    assert found.hits[0].page_snippet == "The Red Tower fell." and len(found.hits) == 4
+    (results,) = gateway.search_web(["How tall is the Red Tower?"], K)
+    assert results.hits[0].page_snippet == "The Red Tower fell." and len(results.hits) == 4
 
 
 def test_a_killed_build_goes_on(sources: World, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,9 +182,9 @@ def test_another_index_takes_the_place_of_the_first(sources: World, url: str) ->
 def test_what_is_missing_is_told(sources: World, written: str) -> None:
     with pytest.raises(
         SearchError, match=r"there is no web index mini_other in .*it has .*mini_web_search_index"
-    ) as told:
+    ) as error:
         opened(written, sources, web_index="mini/other")
-    assert f"crag index --documents FOLDER --split NAME --to {written}" in str(told.value)
+    assert f"crag index --documents FOLDER --split NAME --to {written}" in str(error.value)
 
 
 def test_an_index_of_another_encoder_is_refused(sources: World, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +208,8 @@ def test_a_text_that_is_too_long_is_cut_or_named(sources: World, url: str) -> No
         texts = {"page_name": "", "page_snippet": "é" * 50_000, "page_url": "u"}
         target = MilvusTarget(url, progress=False)
         target.publish([Row("u_chunk_0", texts, b"k")], cache, WEB_COLLECTION, MODEL, "mini/long")
-        (found,) = connect(url).get("mini_long", ids=["u_chunk_0"], output_fields=["page_snippet"])
-        assert found["page_snippet"] == "é" * 32_767
+        (row,) = connect(url).get("mini_long", ids=["u_chunk_0"], output_fields=["page_snippet"])
+        assert row["page_snippet"] == "é" * 32_767
         graph = {"image_url": "", "entities": "[]", "info": "x" * 65_536}
         with pytest.raises(
             SearchError, match="row 7: info has 65536 bytes, and Milvus takes 65535 at most; shorten it"
@@ -226,10 +226,10 @@ class Ready:
         return np.stack(contents)
 
 
-def rows_of(vectors: FloatArray, cache: EmbeddingCache, what: str) -> list[Row]:
-    keys = [cache_key(MODEL, f"{what}{number}".encode()) for number in range(len(vectors))]
+def rows_of(vectors: FloatArray, cache: EmbeddingCache, modality: str) -> list[Row]:
+    keys = [cache_key(MODEL, f"{modality}{number}".encode()) for number in range(len(vectors))]
     cache.store(dict(zip(keys, vectors, strict=True)))
-    names = METADATA[what]
+    names = METADATA[modality]
     return [Row(str(number), dict.fromkeys(names, str(number)), key) for number, key in enumerate(keys)]
 
 
@@ -260,16 +260,16 @@ def test_recall_on_the_vectors_of_the_mini_set(
     searcher: Collection[Any, Any] = Collection(
         connect(url), url, f"mini_{kind}", Ready(), METADATA[what], "", 128, lambda rows: rows
     )
-    mine = [[int(row[0]) for row in found] for found in searcher.search_vectors(queries, K)]
+    mine = [[int(row[0]) for row in hits] for hits in searcher.search_vectors(queries, K)]
     assert share_of(mine, exact) >= recall
     with chroma(Path(of_chroma.path)) as client:
         theirs = client.get_collection(collection).query(query_embeddings=queries, n_results=K)["ids"]
-    assert share_of(mine, exact) >= share_of([[*map(int, found)] for found in theirs], exact) - 0.05
+    assert share_of(mine, exact) >= share_of([[*map(int, hits)] for hits in theirs], exact) - 0.05
 
 
-def share_of(found: Sequence[Sequence[int]], exact: Any) -> float:
+def share_of(results: Sequence[Sequence[int]], exact: Any) -> float:
     """Recall: the share of the nearest that was found."""
-    return float(np.mean([len({*mine} & {*best}) / K for mine, best in zip(found, exact.tolist(), strict=True)]))
+    return float(np.mean([len({*mine} & {*best}) / K for mine, best in zip(results, exact.tolist(), strict=True)]))
 
 
 @pytest.fixture
@@ -305,9 +305,9 @@ def test_a_dead_server_is_an_error_with_a_cure(sources: World, server: Any, caps
     assert all(ids(gateway, QUERIES))
     process.kill()
     process.wait()
-    found = gateway.search_web(QUERIES, K)
-    assert {one.error for one in found} == {found[0].error}
-    assert f"the vector database {url} cannot be reached: start it, or name another one" in str(found[0].error)
+    all_results = gateway.search_web(QUERIES, K)
+    assert {one.error for one in all_results} == {all_results[0].error}
+    assert f"the vector database {url} cannot be reached: start it, or name another one" in str(all_results[0].error)
     with pytest.raises(SearchError, match="cannot be reached: start it"):
         opened(url, sources)
     capsys.readouterr()
@@ -327,10 +327,10 @@ def test_a_server_that_hangs_is_waited_for_until_the_deadline(sources: World, se
     gateway.search_web(["warm"], 1)
     process.send_signal(signal.SIGSTOP)
     deadline = Deadline(1.0)
-    (found,) = gateway.search_web(["x"], 1, deadline=deadline)
-    assert "did not answer in time" in str(found.error) and deadline.elapsed() < 10.0
-    (found,) = gateway.search_web(["y"], 1, deadline=deadline)
-    assert "no time is left to search" in str(found.error)
+    (results,) = gateway.search_web(["x"], 1, deadline=deadline)
+    assert "did not answer in time" in str(results.error) and deadline.elapsed() < 10.0
+    (results,) = gateway.search_web(["y"], 1, deadline=deadline)
+    assert "no time is left to search" in str(results.error)
 
 
 def test_a_split_has_the_ids_of_its_indices() -> None:

@@ -219,8 +219,8 @@ def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, docume
         (documents / f"book_chunk_{number}.txt").write_text(text)
     cache = tmp_path / "cache"
     assert main(["--documents", str(documents), "--split", "parts", "--cache", str(cache), "--no-progress"]) == 0
-    found = [hit["page_url"] for hit in opened(cache, "parts")("lighthouse keeper", k=2)]
-    assert sorted(found) == ["book_chunk_0.txt", "book_chunk_1.txt"]
+    page_urls = [hit["page_url"] for hit in opened(cache, "parts")("lighthouse keeper", k=2)]
+    assert sorted(page_urls) == ["book_chunk_0.txt", "book_chunk_1.txt"]
 
 
 def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,11 +256,11 @@ def test_a_page_in_two_sources_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "pages" / "a.txt").write_text("The mill is old.")
     line = {"page_url": "a.txt", "page_name": "A", "page_snippet": "The mill is high."}
     (tmp_path / "more.jsonl").write_text(json.dumps(line))
-    given = ["--documents", str(tmp_path / "pages"), "--pages", str(tmp_path / "more.jsonl"), "--split", "x"]
+    options = ["--documents", str(tmp_path / "pages"), "--pages", str(tmp_path / "more.jsonl"), "--split", "x"]
     place = ["--cache", str(tmp_path / "cache"), "--no-progress"]
-    assert main([*given, *place]) == 1
-    assert "a.txt" in (said := capsys.readouterr().err) and "--base-url" in said
-    assert main([*given, *place, "--base-url", "own/"]) == 0
+    assert main([*options, *place]) == 1
+    assert "a.txt" in (stderr := capsys.readouterr().err) and "--base-url" in stderr
+    assert main([*options, *place, "--base-url", "own/"]) == 0
 
 
 def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
@@ -288,8 +288,10 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     assert best["url"] == "mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
     assert pipeline("When was the steam engine built?", k=8)[0]["page_url"] == "guide.pdf#page=1"
     assert pipeline("When does the museum open?", k=8)[0]["page_url"] == "hours.html"
-    kept = list((tmp_path / "cache" / "image_cache").iterdir())
-    assert {path.read_bytes() for path in kept} == {(photos / name).read_bytes() for name in ("mill.png", "pond.png")}
+    cached_files = list((tmp_path / "cache" / "image_cache").iterdir())
+    assert {path.read_bytes() for path in cached_files} == {
+        (photos / name).read_bytes() for name in ("mill.png", "pond.png")
+    }
 
 
 def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path) -> None:

@@ -37,9 +37,9 @@ def written(entities: Sequence[Named], pages: Sequence[Page]) -> str:
 
 
 def read(text: Any) -> tuple[list[Named], list[Page]]:
-    found = parse_provided(text)
-    named = [(entity.name, dict(entity.attributes)) for hit in found.pictures for entity in hit.entities]
-    return named, [(hit.page_name, hit.page_snippet) for hit in found.pages]
+    evidence = parse_provided(text)
+    named = [(entity.name, dict(entity.attributes)) for hit in evidence.pictures for entity in hit.entities]
+    return named, [(hit.page_name, hit.page_snippet) for hit in evidence.pages]
 
 
 def test_what_was_written_is_read() -> None:
@@ -57,10 +57,10 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_hits_are_told_apart_and_keep_their_order() -> None:
-    found = parse_provided(written([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
-    assert [hit.index for hit in found.pictures] == [0, 1]
-    assert all(hit.score == 0.75 for hit in found.pictures)
-    assert len({hit.page_url for hit in found.pages}) == 2
+    evidence = parse_provided(written([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
+    assert [hit.index for hit in evidence.pictures] == [0, 1]
+    assert all(hit.score == 0.75 for hit in evidence.pictures)
+    assert len({hit.page_url for hit in evidence.pages}) == 2
 
 
 def test_attributes_as_python_prints_them() -> None:

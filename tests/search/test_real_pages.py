@@ -116,29 +116,29 @@ class WithContent(ScriptedPipeline):
 
 
 def test_a_results_own_page_is_read() -> None:
-    asked = turn("Who engineered it?", queries=("tower soup",))
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
     given_context = context(settings(), WithContent({}, {"Eiffel": FOUND, "Soup": "soup is hot"}))
-    run_stages([asked], given_context, WebSearch, EvidenceStage)
-    assert "Ada Example" in " ".join(chunk.text for chunk in asked.evidence)
-    assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in asked.evidence)
+    run_stages([sample_turn], given_context, WebSearch, EvidenceStage)
+    assert "Ada Example" in " ".join(chunk.text for chunk in sample_turn.evidence)
+    assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in sample_turn.evidence)
 
 
 def test_pages_without_text_are_counted(tmp_path: Path) -> None:
     for name, page in (("Eiffel", NEWS), ("Soup", APP)):
         (tmp_path / hashlib.sha256(url_of(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
-    asked = turn("Who engineered it?", queries=("tower soup",))
-    run(WebSearch, [asked], context(settings(), WithPages(tmp_path)))
-    asked.close_stage("web_search", 0.0)
-    notes = asked.records[0].notes
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
+    run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path)))
+    sample_turn.close_stage("web_search", 0.0)
+    notes = sample_turn.records[0].notes
     assert (notes["full_texts"], notes["without_text"]) == (1, 1)
 
 
 def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_search, "READING_SECONDS", 0.0)
     (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
-    asked = turn("Who engineered it?", queries=("tower soup",))
-    run(WebSearch, [asked], context(settings(), WithPages(tmp_path), seconds=9.0))
-    assert [hit.page_text for hit in asked.web_hits] == [None, None]
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
+    run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path), seconds=9.0))
+    assert [hit.page_text for hit in sample_turn.web_hits] == [None, None]
 
 
 def test_a_result_without_page_content_is_as_before() -> None:
@@ -153,5 +153,5 @@ def test_what_was_found_is_found_however_its_lines_break() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
-def test_no_text_breaks_the_search_for_a_place(found: str, page: str, limit: int) -> None:
-    assert all(0 <= each.start <= each.end <= len(each.text) for each in find_windows(page, found, limit))
+def test_no_text_breaks_the_search_for_a_place(snippet: str, page: str, limit: int) -> None:
+    assert all(0 <= each.start <= each.end <= len(each.text) for each in find_windows(page, snippet, limit))

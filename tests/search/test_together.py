@@ -40,15 +40,15 @@ class Held:
 
 
 def asked_while_busy(
-    search: Held, asked: Sequence[tuple[list[str], int]], **options: Any
+    search: Held, calls: Sequence[tuple[list[str], int]], **options: Any
 ) -> list[Future[list[Results[WebHit]]]]:
     """Each caller's results: the first call runs while all others come, in their order."""
     together = Together(search, LIMIT, **options)
-    with ThreadPoolExecutor(len(asked) + 1) as pool:
+    with ThreadPoolExecutor(len(calls) + 1) as pool:
         first = pool.submit(together.search, ["first"], 1)
         assert search.entered.wait(60)
         rest = []
-        for number, (queries, k) in enumerate(asked, 1):
+        for number, (queries, k) in enumerate(calls, 1):
             rest.append(pool.submit(together.search, queries, k))
             while together.waiting < number:
                 os.sched_yield()
@@ -59,9 +59,9 @@ def asked_while_busy(
 
 def test_what_comes_while_a_call_runs_is_the_next_call() -> None:
     search = Held()
-    asked = [(["a", "b"], 3), (["c"], 3), (["d", "e"], 3), (["f"], 3), (["g"], 9), ([], 9)]
-    rest = asked_while_busy(search, asked)
-    assert [one.result() for one in rest] == [[found(query, k) for query in queries] for queries, k in asked]
+    waiting_calls = [(["a", "b"], 3), (["c"], 3), (["d", "e"], 3), (["f"], 3), (["g"], 9), ([], 9)]
+    rest = asked_while_busy(search, waiting_calls)
+    assert [one.result() for one in rest] == [[found(query, k) for query in queries] for queries, k in waiting_calls]
     calls = [(["first"], 1), (["a", "b", "c", "d", "e"], 3), (["f"], 3), (["g"], 9)]
     assert search.calls == calls  # five queries at most, of one k
 
@@ -70,11 +70,11 @@ def test_what_comes_while_a_call_runs_is_the_next_call() -> None:
 @given(
     st.lists(st.tuples(st.lists(st.text(max_size=3), max_size=LIMIT + 2), st.integers(1, 2)), min_size=1, max_size=8)
 )
-def test_each_caller_has_its_own_results_whatever_is_asked(asked: list[tuple[list[str], int]]) -> None:
+def test_each_caller_has_its_own_results_whatever_is_asked(calls: list[tuple[list[str], int]]) -> None:
     search = Held()
-    rest = asked_while_busy(search, asked)
-    assert [one.result() for one in rest] == [[found(query, k) for query in queries] for queries, k in asked]
-    whole = [queries for queries, _ in asked]
+    rest = asked_while_busy(search, calls)
+    assert [one.result() for one in rest] == [[found(query, k) for query in queries] for queries, k in calls]
+    whole = [queries for queries, _ in calls]
     assert all(len(queries) <= LIMIT or queries in whole for queries, _ in search.calls)
     assert sum(len(queries) for queries, _ in search.calls) == 1 + sum(map(len, whole))
 

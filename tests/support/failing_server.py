@@ -24,8 +24,8 @@ def error(status: int, message: str, **more: Any) -> Response:
 
 def whole(message: Mapping[str, Any], finish: str = "stop", logprobs: Any = None) -> Response:
     """Return a reply in one piece."""
-    said = {"role": "assistant", "content": None, **message}
-    choices = [{"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}]
+    full_message = {"role": "assistant", "content": None, **message}
+    choices = [{"index": 0, "message": full_message, "finish_reason": finish, "logprobs": logprobs}]
     head = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
     return Response(json.dumps(head), content_type="application/json")
 
@@ -57,8 +57,8 @@ def refuse(*names: str, **renamed: str) -> Callable[[Body], Response]:
         for name in (*names, *renamed):
             if name in body:
                 instead = f" Use '{renamed[name]}' instead." if name in renamed else ""
-                said = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
-                return error(400, said, param=name, code="unsupported_parameter")
+                message = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
+                return error(400, message, param=name, code="unsupported_parameter")
         return streamed("yes") if body.get("stream") else whole({"content": "yes"})
 
     return answer

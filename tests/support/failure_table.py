@@ -117,7 +117,7 @@ def tell(way: str, folder: Path) -> Told:
     with answering(way) as agent, serving(agent) as url:
         reply = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=60)
         counters = httpx.get(f"{url}/metrics", headers=headers).text
-    found = re.findall(r"^(crag_(?:requests|failures|abstentions)_total\S*) ([\d.]+)$", counters, re.MULTILINE)
+    counts = re.findall(r"^(crag_(?:requests|failures|abstentions)_total\S*) ([\d.]+)$", counters, re.MULTILINE)
     return Told(
         status,
         err.getvalue().strip(),
@@ -126,7 +126,7 @@ def tell(way: str, folder: Path) -> Told:
         (reply.json().get("error") or {}).get("code") or "",
         reply.headers.get("retry-after", ""),
         reply.json(),
-        {name: float(value) for name, value in found if float(value)},
+        {name: float(value) for name, value in counts if float(value)},
     )
 
 
@@ -137,11 +137,15 @@ def main() -> int:
     print("|---|---:|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for way in WAYS:
-            told = tell(way, Path(folder))
-            said = re.sub(r"http://\S+", "URL", told.said).replace("|", "\\|")
-            http = ", ".join(filter(None, (str(told.http), f"`{told.code}`" if told.code else "", told.retry_after)))
-            counted = [name for name in told.metrics if "failures" in name or "abstentions" in name]
-            print(f"| {way} | {told.status} | {said or '-'} | {http} | {', '.join(f'`{name}`' for name in counted)} |")
+            failure = tell(way, Path(folder))
+            message = re.sub(r"http://\S+", "URL", failure.said).replace("|", "\\|")
+            http = ", ".join(
+                filter(None, (str(failure.http), f"`{failure.code}`" if failure.code else "", failure.retry_after))
+            )
+            counted = [name for name in failure.metrics if "failures" in name or "abstentions" in name]
+            print(
+                f"| {way} | {failure.status} | {message or '-'} | {http} | {', '.join(f'`{name}`' for name in counted)} |"
+            )
     return 0
 
 
