@@ -52,7 +52,7 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "hosts", "asked", "status"),
+    ("host", "hosts", "host_header", "status"),
     [
         ("192.0.2.7", [], "192.0.2.7:8000", 200),
         ("2001:db8::7", [], "[2001:db8::7]:8000", 200),
@@ -63,10 +63,10 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
     ],
 )
 def test_the_address_listened_on_and_allowed_names_are_answered(
-    host: str, hosts: list[str], asked: str, status: int
+    host: str, hosts: list[str], host_header: str, status: int
 ) -> None:
     client = TestClient(protect(told, host, hosts))
-    assert client.get("/", headers={"Host": asked}).status_code == status
+    assert client.get("/", headers={"Host": host_header}).status_code == status
 
 
 FOREIGN = ["https://attacker.example", "null", "http://localhost:1", "http://127.0.0.1.attacker.example"]
@@ -115,11 +115,11 @@ def test_named_origins_may_ask_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proxies", "seen"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
+    ("proxies", "client_host"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
 )
-def test_only_named_proxies_say_who_asks(proxies: list[str], seen: str) -> None:
+def test_only_named_proxies_say_who_asks(proxies: list[str], client_host: str) -> None:
     with listening(told, proxies=proxies) as url:
-        assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{seen} ")
+        assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{client_host} ")
 
 
 def closed_within(connection: socket.socket, drip: bytes, seconds: float) -> bool:

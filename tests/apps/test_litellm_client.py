@@ -36,7 +36,7 @@ def test_completion_in_a_stream(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "kind", "said"),
+    ("more", "kind", "message"),
     [
         ({"response_format": {"type": "json_object"}}, "BadRequestError", "answers are plain text"),
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "BadRequestError", "tools"),
@@ -44,6 +44,6 @@ def test_completion_in_a_stream(url: str) -> None:
         ({"api_key": "wrong"}, "AuthenticationError", "a valid key is needed"),
     ],
 )
-def test_errors_are_the_clients_own(url: str, more: dict[str, Any], kind: str, said: str) -> None:
-    with pytest.raises(getattr(litellm, kind), match=said):
+def test_errors_are_the_clients_own(url: str, more: dict[str, Any], kind: str, message: str) -> None:
+    with pytest.raises(getattr(litellm, kind), match=message):
         litellm.completion(**{"model": MODEL, "api_base": url, **QUESTION, **more})

@@ -144,7 +144,7 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "message"),
     [
         ("profiles/one.toml", "[models", "is not valid TOML"),
         ("aicrowd.json", "[]", "no list hf_models"),
@@ -152,14 +152,14 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
         ("profiles/one.toml", None, "holds no profile"),
     ],
 )
-def test_a_broken_file_is_one_line(file: str, content: str | None, said: str, folder: Path) -> None:
+def test_a_broken_file_is_one_line(file: str, content: str | None, message: str, folder: Path) -> None:
     if content is None:
         (folder / file).unlink()
     else:
         (folder / file).write_text(content)
     status, _, errors = lock(folder, "http://127.0.0.1:9", "--check")
     assert status == 1 and errors.startswith("error: ") and errors.count("\n") == 1
-    assert said in errors
+    assert message in errors
 
 
 def test_the_revisions_of_profiles_and_submission_agree() -> None:

@@ -166,7 +166,7 @@ def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ignore", "kept"),
+    ("ignore", "exact_parts"),
     [
         (["lm_head"], ("lm_head",)),
         (["language_model.lm_head", "re:.*self_attn.*"], ("lm_head", "self_attn")),
@@ -177,7 +177,7 @@ def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
     ],
 )
 def test_unquantised_layers_are_found_by_path_and_by_pattern(
-    tmp_path: Path, ignore: list[str], kept: tuple[str, ...]
+    tmp_path: Path, ignore: list[str], exact_parts: tuple[str, ...]
 ) -> None:
     folder = save_mllama(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -192,7 +192,7 @@ def test_unquantised_layers_are_found_by_path_and_by_pattern(
         with safetensors.safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - no mapping
                 linear = name.endswith("proj.weight") or name.endswith("lm_head.weight")
-                if linear and "vision" not in name and not any(part in name for part in kept):
+                if linear and "vision" not in name and not any(part in name for part in exact_parts):
                     counted += tensors.get_tensor(name).numel()
     assert read_architecture(str(folder)).eight_bit == counted > 0
 
@@ -211,7 +211,7 @@ def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "messages"),
     [
         ({"max_batch": 16}, ["the GPU has 47.70 GB, of which 1.00 stay free: lower max_batch", "raise it to 1."]),
         ({"dtype": "float32", "max_batch": 1}, ["load a model in bfloat16", "raise it to 1."]),
@@ -219,9 +219,9 @@ def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, 
         ({"gpu_memory_utilization": 0.99, "max_batch": 1}, ["leaves 0.00 GB to all else, which needs 2.17 GB", "itself needs 0.5"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], said: list[str]) -> None:
+def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], messages: list[str]) -> None:
     problems = estimate_memory(launched(**options)).problems()
-    assert all(any(part in problem for problem in problems) for part in said), problems
+    assert all(any(part in problem for problem in problems) for part in messages), problems
 
 
 def test_a_card_of_24_gb_holds_every_preset_in_8_bits() -> None:

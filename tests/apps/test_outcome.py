@@ -87,7 +87,7 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("error", "public_error"),
     [
         ("rerank: ModelError: Cannot reach http://10.0.0.5:9000/rerank: /srv/models/x", "rerank: ModelError"),
         ("isolated_answers: Cannot reach http://10.0.0.5:9000/v1: refused", "isolated_answers"),
@@ -98,14 +98,14 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
         (None, None),
     ],
 )
-def test_of_an_error_strangers_are_told_stage_and_kind(said: str | None, kept: str | None) -> None:
+def test_of_an_error_strangers_are_told_stage_and_kind(error: str | None, public_error: str | None) -> None:
     failed = "failed: ModelError: Cannot reach http://10.0.0.5:9000/v1"
     times = (Time("a", 0.1, None), Time("b", 0.0, "no time left"), Time("c", 0.1, failed))
-    whole = Outcome("300 m", entity="A: b", times=times, error=said)
+    whole = Outcome("300 m", entity="A: b", times=times, error=error)
     public_outcome = whole.without_error_texts()
-    assert public_outcome.error == kept
+    assert public_outcome.error == public_error
     assert [time.skipped for time in public_outcome.times] == [None, "no time left", "failed: ModelError"]
-    assert replace(public_outcome, error=said, times=times) == whole
+    assert replace(public_outcome, error=error, times=times) == whole
 
 
 def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +124,7 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(
-    ("decision", "told", "withheld"),
+    ("decision", "explanation", "withheld"),
     [
         (Decision("300 m", given=True), "Answered.", None),
         (Decision("300 m", given=True, probability=0.71, needed=0.5), "Answered: 71% sure, 50% needed.", None),
@@ -147,9 +147,11 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
         (Decision("I don't know.", given=False, reason="the model does not know"), "The model does not know.", None),
     ],
 )
-def test_a_decision_is_told_with_how_sure_the_agent_is(decision: Decision, told: str, withheld: str | None) -> None:
+def test_a_decision_is_told_with_how_sure_the_agent_is(
+    decision: Decision, explanation: str, withheld: str | None
+) -> None:
     outcome = build_outcome("a", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
-    assert (outcome.explained, outcome.withheld) == (told, withheld)
+    assert (outcome.explained, outcome.withheld) == (explanation, withheld)
 
 
 def test_an_answer_that_follows_orders_out_of_the_evidence_is_not_shown() -> None:

@@ -147,9 +147,9 @@ def test_details_are_there_again_after_a_reload(photo: Any) -> None:
     assert functions["restore"](json.loads(json.dumps(state)))[2] == details
 
 
-@pytest.mark.parametrize("kept", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
-def test_what_no_page_wrote_is_not_restored(kept: Any) -> None:
-    photo, talk, details = functions_of(ScriptedAgent())["restore"](kept)
+@pytest.mark.parametrize("state", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
+def test_what_no_page_wrote_is_not_restored(state: Any) -> None:
+    photo, talk, details = functions_of(ScriptedAgent())["restore"](state)
     assert photo is None and talk == [] and "Add a photo" in details
 
 

@@ -154,7 +154,7 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("access", "state", "said"),
+    ("access", "state", "ending"),
     [
         ({}, "ok", "all public"),
         ({"us/aicrowd-model": "gated"}, "warning", "gated: us/aicrowd-model"),
@@ -162,10 +162,10 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
         ({"us/model": "hidden"}, "failed", "private or not there: us/model"),
     ],
 )
-def test_the_organiser_has_to_be_let_into_every_repository(access: dict[str, Access], state: str, said: str) -> None:
+def test_the_organiser_has_to_be_let_into_every_repository(access: dict[str, Access], state: str, ending: str) -> None:
     models = ["us/model", "us/aicrowd-model"]
     finding = check_access(models, lambda model: access.get(model, "public"))
-    assert finding.state == state and finding.found.endswith(said)
+    assert finding.state == state and finding.found.endswith(ending)
     assert state == "ok" or "'aicrowd'" in finding.fix
 
 

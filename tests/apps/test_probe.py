@@ -32,12 +32,12 @@ def test_the_table_says_what_the_model_can_and_the_cure(
     assert {body["model"] for body in bodies} == {"own"}
 
 
-@pytest.mark.parametrize("said", ["[/INST] no colour", "[bold]red[/bold] [[x]", "[link=a]"])
-def test_words_of_a_server_are_shown_as_they_are(said: str) -> None:
+@pytest.mark.parametrize("text", ["[/INST] no colour", "[bold]red[/bold] [[x]", "[link=a]"])
+def test_words_of_a_server_are_shown_as_they_are(text: str) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    findings = [Finding("pictures", False, said, said), Finding(said, None, "x")]
-    show(Probe(f"own{said}", "http://a/v1", tuple(findings), 2, 0.1), console)
-    assert console.export_text().count(said) == 4
+    findings = [Finding("pictures", False, text, text), Finding(text, None, "x")]
+    show(Probe(f"own{text}", "http://a/v1", tuple(findings), 2, 0.1), console)
+    assert console.export_text().count(text) == 4
 
 
 def test_a_model_that_the_profile_cannot_use_is_status_1(

@@ -103,11 +103,13 @@ def test_a_replica_that_ray_lost_is_replaced_whatever_the_error_is(error: RayErr
     assert ray.killed == placed[:1] and len(placed) == 2
 
 
-@pytest.mark.parametrize(("error", "said"), [(RayTaskError(), AgentError), (TypeError("cannot be pickled"), TypeError)])
-def test_a_replica_that_lives_is_kept(error: Exception, said: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("error", "expected"), [(RayTaskError(), AgentError), (TypeError("cannot be pickled"), TypeError)]
+)
+def test_a_replica_that_lives_is_kept(error: Exception, expected: type[Exception]) -> None:
     ray = Ray()
     replicas, placed = pool(ray, [lambda: raised(error)])
-    with pytest.raises(said):
+    with pytest.raises(expected):
         replicas.answer([Question("q")])
     assert answered(replicas) == [Outcome("300 m")]
     assert not ray.killed and len(placed) == 1

@@ -70,18 +70,18 @@ def test_a_dialog_is_passed_on_and_ends() -> None:
     ]
 
 
-@pytest.mark.parametrize("said", ["300 [m]", "I don't know"])
+@pytest.mark.parametrize("answer", ["300 [m]", "I don't know"])
 def test_brief_is_the_answer_alone_in_a_pipe_and_in_a_dialog(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     PHOTO.save(tmp_path / "photo.png")
-    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: said)))
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: answer)))
     assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--brief"]) == 0
-    assert capsys.readouterr().out == f"{said}\n"
+    assert capsys.readouterr().out == f"{answer}\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("How tall?\nAnd now?\n"))
     assert terminal.main([str(tmp_path / "photo.png"), "--brief"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == f"{said}\n{said}\n" and "question:" in captured.err
+    assert captured.out == f"{answer}\n{answer}\n" and "question:" in captured.err
 
 
 def test_stages_are_told_while_a_question_is_answered() -> None:

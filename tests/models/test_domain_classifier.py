@@ -216,7 +216,7 @@ def test_one_row_of_two_classes_and_missing_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"classes": ["a", "b", "c"]}, "3 classes, 2 rows"),
         ({"classes": ["a", "a"]}, "is given twice"),
@@ -229,12 +229,12 @@ def test_one_row_of_two_classes_and_missing_values() -> None:
         (None, "malformed"),
     ],
 )
-def test_a_malformed_head_is_named(tmp_path: Path, changes: dict[str, Any] | None, said: str) -> None:
+def test_a_malformed_head_is_named(tmp_path: Path, changes: dict[str, Any] | None, message: str) -> None:
     path = tmp_path / "head.json"
     a_head([[1.0, 0.0], [0.0, 1.0]]).save(path)
     content = json.dumps({**json.loads(path.read_text()), **changes}) if changes is not None else '{"classes": ['
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(HeadError, match=rf"(?s)head\.json is malformed.*{said}|{said}.*head\.json"):
+    with pytest.raises(HeadError, match=rf"(?s)head\.json is malformed.*{message}|{message}.*head\.json"):
         LinearHead.load(path)
 
 

@@ -92,7 +92,7 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
 
 
 @pytest.mark.parametrize(
-    ("way", "fault", "said"),
+    ("way", "fault", "message"),
     [
         ("declines", "refusal", "the model declines to answer: I'm sorry, I cannot help."),
         ("filters", "refusal", "content filter"),
@@ -106,10 +106,10 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
         ("thinks, by a refusal", "tokens", "64 tokens went by without a word, and none is left for the answer"),
     ],
 )
-def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, said: str) -> None:
+def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, message: str) -> None:
     reply = asked(httpserver, way)
     assert (reply.finish_reason, reply.fault, reply.no_answer) == ("error", fault, False)
-    assert said in str(reply.error)
+    assert message in str(reply.error)
 
 
 def test_thoughts_have_tokens_of_their_own(httpserver: HTTPServer) -> None:
@@ -193,9 +193,9 @@ def test_a_server_without_system_messages_finds_them_in_the_users(httpserver: HT
     assert shows_pictures(bodies[-1]) and bodies[-1]["seed"] == 1
 
 
-@pytest.mark.parametrize("said", ["Your role does not permit this", "no", "the photo shows the operating system"])
-def test_another_refusal_leaves_the_system_message_where_it_is(httpserver: HTTPServer, said: str) -> None:
-    bodies = serve_chat(httpserver, lambda body: error(400, said) if "seed" in body else streamed("yes"))
+@pytest.mark.parametrize("message", ["Your role does not permit this", "no", "the photo shows the operating system"])
+def test_another_refusal_leaves_the_system_message_where_it_is(httpserver: HTTPServer, message: str) -> None:
+    bodies = serve_chat(httpserver, lambda body: error(400, message) if "seed" in body else streamed("yes"))
     assert client(httpserver).chat([ChatRequest((RULES, QUESTION), seed=1)])[0].text == "yes"
     assert all(body["messages"][0]["role"] == "system" for body in bodies)
 

@@ -77,14 +77,15 @@ def test_a_batch_keeps_its_order_whatever_the_proportions(detector: GroundingDin
     """Padding moves the boxes of a tiny random model a little, so only sizes, counts and phrases are compared."""
     images = [_picture(1, (300, 100)), _picture(2, (64, 64)), _picture(3, (80, 240))]
     all_detections = detector.detect(images, [["cat"], [], ["dog", "tree"]])
-    for image, seen in zip(images, all_detections, strict=True):
-        assert len(seen) > 6
+    for image, detections in zip(images, all_detections, strict=True):
+        assert len(detections) > 6
         assert all(
-            0 <= s.box.left < s.box.right <= image.width and 0 <= s.box.top < s.box.bottom <= image.height for s in seen
+            0 <= s.box.left < s.box.right <= image.width and 0 <= s.box.top < s.box.bottom <= image.height
+            for s in detections
         )
-    assert {seen.phrase for seen in all_detections[0]} == {"cat"}
-    assert {seen.phrase for seen in all_detections[1]} == {ANYTHING}
-    assert {seen.phrase for seen in all_detections[2]} <= {"dog", "tree"}
+    assert {detection.phrase for detection in all_detections[0]} == {"cat"}
+    assert {detection.phrase for detection in all_detections[1]} == {ANYTHING}
+    assert {detection.phrase for detection in all_detections[2]} <= {"dog", "tree"}
     alone = detector.detect(images[1:2], [[]])[0]
     again = detector.detect([images[1], images[1]], [[], []])
     for same in again:

@@ -67,12 +67,12 @@ class SmallEngine:
         take({"error": error} if count >= 512 else {"choices": [choice]})
 
 
-@pytest.mark.parametrize(("text", "told"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
-def test_a_prompt_beyond_the_context_loses_its_middle(text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
+def test_a_prompt_beyond_the_context_loses_its_middle(text: str, expected: str) -> None:
     chat = object.__new__(LlamaCppChat)
     chat.name, chat._sees, chat._lock, chat._server = "small", False, threading.Lock(), SmallEngine()
     (reply,) = chat.chat([asked(text, max_tokens=64)])
-    assert (reply.text, reply.finish_reason, reply.prompt_cut > 0) == (told, "stop", len(text) > 4 * 448)
+    assert (reply.text, reply.finish_reason, reply.prompt_cut > 0) == (expected, "stop", len(text) > 4 * 448)
     assert chat._server.body["messages"][0]["content"].endswith("How high?")
     (hopeless,) = chat.chat([ChatRequest((ChatMessage("system", text * 300), ChatMessage("user", "Hi")))])
     assert "more than the context of 512: show less" in str(hopeless.error)

@@ -183,7 +183,7 @@ def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any
 
 
 @pytest.mark.parametrize(
-    ("text", "texts", "finish", "stop", "kept"),
+    ("text", "texts", "finish", "stop", "num_logprobs"),
     [
         ("Yes.", ["Yes", ".", "<|eot_id|>"], "stop", (), 2),  # vLLM's server has the end token
         ("Yes.", ["Yes", ".", "</s>"], "stop", (), 2),
@@ -197,10 +197,10 @@ def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any
     ],
 )
 def test_log_probabilities_are_those_of_the_tokens_that_engines_in_process_count(
-    text: str, texts: list[str], finish: str, stop: tuple[str, ...], kept: int
+    text: str, texts: list[str], finish: str, stop: tuple[str, ...], num_logprobs: int
 ) -> None:
     reply = taken(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
-    assert reply.logprobs == (-0.5,) * kept
+    assert reply.logprobs == (-0.5,) * num_logprobs
 
 
 def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> None:

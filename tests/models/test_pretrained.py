@@ -107,7 +107,7 @@ def drop(folder: Path, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("save", "kind", "word", "what"),
+    ("save", "kind", "word", "noun"),
     [
         (save_blip2, Blip2QFormer, "text_projection", "BLIP-2"),
         (save_grounding_dino, GroundingDinoDetector, "text_projection", "detector"),
@@ -118,13 +118,13 @@ def drop(folder: Path, word: str) -> None:
     ],
 )
 def test_a_checkpoint_that_lacks_weights_is_refused(
-    tmp_path: Path, save: Callable[[Path], Path], kind: Callable[..., Any], word: str, what: str
+    tmp_path: Path, save: Callable[[Path], Path], kind: Callable[..., Any], word: str, noun: str
 ) -> None:
     folder = save(tmp_path / "whole")
     _ = getattr(kind(str(folder)), "_loaded", None)  # whole it loads
     drop(folder, word)
     with pytest.raises(
-        (ModelError, SearchError), match=rf"(?i)cannot load (the )?{what} .*it lacks the weights .*{word}"
+        (ModelError, SearchError), match=rf"(?i)cannot load (the )?{noun} .*it lacks the weights .*{word}"
     ):
         _ = kind(str(folder))._loaded
 

@@ -235,17 +235,19 @@ def _drop_layer(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (_halve, "incomplete or damaged"),
         (_empty, "incomplete or damaged"),
         (_drop_layer, "lacks the weights model.layers"),
     ],
 )
-def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
+def test_a_checkpoint_that_is_not_whole_is_refused(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
     folder = save_llama(tmp_path / "m")
     damage(folder)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         TransformersChat.load(folder)
 
 
@@ -367,7 +369,7 @@ def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "amx", "share", "chosen"),
+    ("engines", "amx", "share", "expected"),
     [
         # Without AMX oneDNN is not even timed: a row may take it seconds.
         (["fbgemm", "onednn"], False, 0.5, fbgemm),
@@ -377,12 +379,12 @@ def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
     ],
 )
 def test_the_kernel_is_what_the_processor_is_fast_with(
-    engines: list[str], amx: bool, share: float, chosen: Kernel, monkeypatch: pytest.MonkeyPatch
+    engines: list[str], amx: bool, share: float, expected: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", engines)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     monkeypatch.setattr(int8_kernels, "compare_speed", lambda *_: share)
-    assert choose_kernel() is chosen
+    assert choose_kernel() is expected
 
 
 def test_a_kernel_that_takes_twice_the_time_has_twice_the_share(monkeypatch: pytest.MonkeyPatch) -> None:

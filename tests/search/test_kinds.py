@@ -76,7 +76,7 @@ def test_what_a_run_does_not_search_is_off(tmp_path: Path, book: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ('kind = "embeded"', "search.kind: there is no kind of search 'embeded'; did you mean 'embedded'?"),
         ('kind = "milvvus"', "did you mean 'milvus'?; known: embedded, milvus, organiser"),
@@ -88,14 +88,14 @@ def test_what_a_run_does_not_search_is_off(tmp_path: Path, book: Path) -> None:
         ("kind = 3", "search.kind: Input should be a valid string"),
     ],
 )
-def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, said: str) -> None:
+def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         profile(tmp_path, search)
-    assert said.removeprefix("search.kind: ") in str(raised.value)
+    assert message.removeprefix("search.kind: ") in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ('kind = "tests.support.photo_bock:PhotoBook"', "no module 'tests.support.photo_bock' can be imported"),
         ('kind = "tests.support.photo_book:Book"', "tests.support.photo_book has no Book"),
@@ -106,10 +106,10 @@ def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, said:
         ('kind = "tests.search.test_kinds:Empty"', "cannot be opened: AttributeError"),
     ],
 )
-def test_what_cannot_be_opened_is_told(tmp_path: Path, search: str, said: str) -> None:
+def test_what_cannot_be_opened_is_told(tmp_path: Path, search: str, message: str) -> None:
     with pytest.raises(SearchError) as raised:
         opened(tmp_path, search)
-    assert said in str(raised.value) and "\n" not in str(raised.value)
+    assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
 class Empty:
@@ -136,7 +136,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         ("short", "Fixed.search returned 0 results for 1 queries; it has to return a list with one each"),
         ("none", "Fixed.search returned NoneType for 1 queries"),
@@ -144,12 +144,12 @@ class Fixed:
         ("pictures", "Fixed.search returned a ImageHit among its hits; they have to be WebHit"),
     ],
 )
-def test_results_of_another_form_are_errors(tmp_path: Path, what: str, said: str) -> None:
+def test_results_of_another_form_are_errors(tmp_path: Path, what: str, message: str) -> None:
     gateway = SearchGateway(opened(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
     assert not gateway.image_enabled
     for results in gateway.search_web(["a", "b"], 3):
         assert results.error is not None and not results.hits
-        assert results.error.removeprefix("SearchError: ").startswith(said) or "for 1 queries" in results.error
+        assert results.error.removeprefix("SearchError: ").startswith(message) or "for 1 queries" in results.error
 
 
 def test_no_more_than_k_hits_are_taken(tmp_path: Path) -> None:
@@ -194,18 +194,20 @@ def test_its_error_is_no_abstention(tmp_path: Path, book: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--agent", "tests.search.test_kinds:Other"], "--agent tests.search.test_kinds:Other takes the organiser's"),
         (["--calls", "research-release"], "--calls research-release takes the organiser's pipeline, and profile 'own'"),
     ],
 )
-def test_what_takes_the_pipeline_itself_is_refused(tmp_path: Path, book: Path, options: list[str], said: str) -> None:
+def test_what_takes_the_pipeline_itself_is_refused(
+    tmp_path: Path, book: Path, options: list[str], message: str
+) -> None:
     profile(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
     run = RunOptions.parse(
         ["--preset", "vlm_only", "--profile", str(tmp_path / "own.toml"), "--dataset-type", "both", *options]
     )
-    with pytest.raises(EvaluationError, match=re.escape(said)):
+    with pytest.raises(EvaluationError, match=re.escape(message)):
         launch_agent(run, prepare(run)[0])
 
 

@@ -234,7 +234,7 @@ def rows_of(vectors: FloatArray, cache: EmbeddingCache, modality: str) -> list[R
 
 
 @pytest.mark.parametrize(
-    ("what", "kind", "index", "recall"),
+    ("modality", "kind", "index", "recall"),
     [
         ("image", "images", "HNSW", 0.99),
         ("web", "texts", "HNSW", 0.99),
@@ -243,7 +243,7 @@ def rows_of(vectors: FloatArray, cache: EmbeddingCache, modality: str) -> list[R
     ],
 )
 def test_recall_on_the_vectors_of_the_mini_set(
-    what: str, kind: str, index: str, recall: float, url: str, tmp_path: Path
+    modality: str, kind: str, index: str, recall: float, url: str, tmp_path: Path
 ) -> None:
     """Against exact search and against Chroma; queries are every tenth vector, turned a little."""
     with np.load(SET.embeddings) as arrays:
@@ -252,13 +252,13 @@ def test_recall_on_the_vectors_of_the_mini_set(
     queries = vectors[::10] + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :K]
-    collection = IMAGE_COLLECTION if what == "image" else WEB_COLLECTION
+    collection = IMAGE_COLLECTION if modality == "image" else WEB_COLLECTION
     with EmbeddingCache(tmp_path / "embeddings") as cache:
-        rows = rows_of(vectors, cache, what)
+        rows = rows_of(vectors, cache, modality)
         MilvusTarget(url, index, progress=False).publish(rows, cache, collection, MODEL, f"mini/{kind}")
         of_chroma = IndexBuilder(tmp_path / "hub", cache, progress=False)._publish(rows, collection, MODEL, "mini/x", 0)
     searcher: Collection[Any, Any] = Collection(
-        connect(url), url, f"mini_{kind}", Ready(), METADATA[what], "", 128, lambda rows: rows
+        connect(url), url, f"mini_{kind}", Ready(), METADATA[modality], "", 128, lambda rows: rows
     )
     mine = [[int(row[0]) for row in hits] for hits in searcher.search_vectors(queries, K)]
     assert share_of(mine, exact) >= recall

@@ -187,7 +187,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("head", "encoding", "said"),
+    ("head", "encoding", "phrase"),
     [
         ('<meta charset="windows-1251">', "cp1251", "Старая мельница"),
         ('<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">', "koi8-r", "Старая мельница"),
@@ -201,11 +201,11 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
         ("", "utf-16", "Старая мельница"),
     ],
 )
-def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, said: str) -> None:
-    page = f"<html><head>{head}<title>{said}</title></head><body><p>{said} 1874</p></body></html>"
+def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, phrase: str) -> None:
+    page = f"<html><head>{head}<title>{phrase}</title></head><body><p>{phrase} 1874</p></body></html>"
     (tmp_path / "mill.html").write_bytes(page.encode(encoding))
     [row] = read_documents(tmp_path, content_of=main_content)[0]
-    assert (row.page_name, row.page_snippet) == (said, f"{said} 1874")
+    assert (row.page_name, row.page_snippet) == (phrase, f"{phrase} 1874")
 
 
 def test_an_xhtml_page_is_read_in_the_encoding_of_its_first_line(tmp_path: Path) -> None:

@@ -59,18 +59,18 @@ def test_a_page_whose_styles_come_first_gives_its_article() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "gone"),
+    ("name", "article_text", "menu_text"),
     [
         ("python_faq_gui", "keyboard focus", "Previous topic"),
         ("python_faq_general", "object-oriented programming language", "Report a Bug"),
     ],
 )
-def test_real_pages_give_their_article_and_no_menu(name: str, there: str, gone: str) -> None:
+def test_real_pages_give_their_article_and_no_menu(name: str, article_text: str, menu_text: str) -> None:
     page = (PAGES / f"{name}.html").read_text(encoding="utf-8")
-    assert gone in page
+    assert menu_text in page
     text = main_content(page)
-    assert there in text
-    assert gone not in text
+    assert article_text in text
+    assert menu_text not in text
 
 
 def test_a_page_of_scripts_has_no_text_and_a_short_page_has_its_own() -> None:
