@@ -114,7 +114,7 @@ def data_url(image: Image.Image, kind: str = "PNG") -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(encoded(image, kind)).decode()}"
 
 
-def asked(text: str, image: str | None = None) -> dict[str, Any]:
+def make_message(text: str, image: str | None = None) -> dict[str, Any]:
     """A user's message."""
     if image is None:
         return {"role": "user", "content": text}

@@ -73,15 +73,15 @@ def test_bash_completes_commands_options_and_presets(capsys: pytest.CaptureFixtu
     assert crag.main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
 
-    def completed(*words: str) -> list[str]:
+    def complete(*words: str) -> list[str]:
         typed = " ".join(words)
         ask = f'COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _shtab_crag; printf "%s\\n" "${{COMPREPLY[@]}}"'
         process = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
         return process.stdout.split()
 
-    assert completed("crag", "le") == ["leaderboard"]
-    assert completed("crag", "compare", "--base") == ["--base-url"]
-    assert completed("crag", "ask", "--preset", "q") == ["qa_dragon"]
+    assert complete("crag", "le") == ["leaderboard"]
+    assert complete("crag", "compare", "--base") == ["--base-url"]
+    assert complete("crag", "ask", "--preset", "q") == ["qa_dragon"]
 
 
 def test_completion_names_the_shells_it_knows(capsys: pytest.CaptureFixture[str]) -> None:

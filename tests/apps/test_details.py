@@ -81,17 +81,17 @@ def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
 
 
 def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
-    def shown(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
+    def render(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
         source = ShownEvidence(text, "kg", "", "", None)
         return render_details(Outcome(answer, entity="Tower of Paris", sources=(source,), **more))
 
-    details = shown("Eiffel built a tower of 1300 or 300 m & <b>")
+    details = render("Eiffel built a tower of 1300 or 300 m & <b>")
     assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in details
-    assert "<mark>1,665</mark>" in shown("It has 1,665 steps", "1,665 steps")
+    assert "<mark>1,665</mark>" in render("It has 1,665 steps", "1,665 steps")
     evidence = ShownEvidence("The tower stands: Eiffel", "kg", "", "", None)
     assert render_details(Outcome("The tower: Eiffel", sources=(evidence,)), query="Whose tower?").count("<mark>") == 1
-    assert "<mark>" not in shown("Nothing is known.", "I don't know")
-    assert "<mark>Eiffel</mark>" in shown("Eiffel", "I don't know", withheld="Eiffel")
+    assert "<mark>" not in render("Nothing is known.", "I don't know")
+    assert "<mark>Eiffel</mark>" in render("Eiffel", "I don't know", withheld="Eiffel")
 
 
 def test_long_evidence_is_cut_around_what_it_is_shown_for() -> None:

@@ -17,7 +17,7 @@ from agents.record import Unanswered
 from agents.unanswered import WORDS
 from apps import terminal
 from apps.answering import AgentError, Answerer, Question
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, crag_agent, data_url, make_message, serving
 from tests.apps.test_terminal import printed
 from tests.support.failing_server import FAILURES
 from tests.support.failure_table import WAYS, answering, tell
@@ -44,18 +44,20 @@ TOLD = {
 def test_every_way_to_fail_is_told_to_whoever_asked(way: str, tmp_path: Path) -> None:
     failure, cause = tell(way, tmp_path), CAUSES[way]
     if cause is None:  # a model that declines answers
-        assert (failure.status, failure.http, failure.said) == (0, 200, "")
-        assert "I don't know" in failure.shown and failure.body["crag"]["cause"] == "refused"
+        assert (failure.status, failure.http, failure.stderr) == (0, 200, "")
+        assert "I don't know" in failure.stdout and failure.body["crag"]["cause"] == "refused"
         assert failure.metrics == {'crag_requests_total{code="",status="200"}': 1.0, "crag_abstentions_total": 1.0}
         return
     status, code, wait = TOLD[cause]
-    assert failure.status == 1 and failure.shown == ""
+    assert failure.status == 1 and failure.stdout == ""
     assert (
-        failure.said.startswith("error: ") and len(failure.said.splitlines()) == 1 and "Traceback" not in failure.said
+        failure.stderr.startswith("error: ")
+        and len(failure.stderr.splitlines()) == 1
+        and "Traceback" not in failure.stderr
     )
     assert (failure.http, failure.code, failure.retry_after) == (status, code, wait)
     words = WORDS[Unanswered(cause)]
-    assert failure.said.startswith(f"error: {words}") and failure.body["error"]["message"].startswith(f"{words}; ")
+    assert failure.stderr.startswith(f"error: {words}") and failure.body["error"]["message"].startswith(f"{words}; ")
     assert "://" not in failure.body["error"]["message"], "where the model's server is concerns no client"
     assert failure.metrics == {
         f'crag_requests_total{{code="{code}",status="{status}"}}': 1.0,
@@ -132,7 +134,7 @@ def url() -> Iterator[str]:
 
 
 def post(url: str, text: str, image: str | None = None, **more: Any) -> httpx.Response:
-    body = {"model": "crag-mm-test", "messages": [asked(text, image)], **more}
+    body = {"model": "crag-mm-test", "messages": [make_message(text, image)], **more}
     return httpx.post(f"{url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
 
 
@@ -154,7 +156,7 @@ def test_health_is_degraded_by_failures_in_a_row_and_mended_by_an_answer(url: st
 def test_a_stream_ends_with_the_error() -> None:
     with answering("broken") as agent, serving(agent) as address:
         client = openai.OpenAI(base_url=f"{address}/v1", api_key=KEY, max_retries=0, timeout=60)
-        messages: Any = [asked("How tall is this?", data_url(PHOTO))]
+        messages: Any = [make_message("How tall is this?", data_url(PHOTO))]
         pieces = client.chat.completions.create(model="crag-mm-test", messages=messages, stream=True)
         with pytest.raises(openai.APIError, match="the model's server is busy") as failure:
             list(pieces)

@@ -21,7 +21,7 @@ from apps.http_server import TimedProtocol, protect
 from tests.apps.conftest import listening
 
 
-async def told(scope: Scope, receive: Receive, send: Send) -> None:
+async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that tells who asks, and lets any page read it, as gradio does."""
     if scope["type"] == "http":
         request = Request(scope, receive)
@@ -33,7 +33,7 @@ async def told(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with listening(told) as address:
+    with listening(tell) as address:
         yield address
 
 
@@ -65,7 +65,7 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
 def test_the_address_listened_on_and_allowed_names_are_answered(
     host: str, hosts: list[str], host_header: str, status: int
 ) -> None:
-    client = TestClient(protect(told, host, hosts))
+    client = TestClient(protect(tell, host, hosts))
     assert client.get("/", headers={"Host": host_header}).status_code == status
 
 
@@ -101,7 +101,7 @@ def test_the_page_itself_and_programs_are_answered(url: str) -> None:
 
 def test_named_origins_may_ask_and_read() -> None:
     site = "https://friend.example"
-    with listening(told, origins=[site]) as url:
+    with listening(tell, origins=[site]) as url:
         answer = posted(url, Origin=site, Sec_Fetch_Site="cross-site")
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, site)
         preflight = {
@@ -118,7 +118,7 @@ def test_named_origins_may_ask_and_read() -> None:
     ("proxies", "client_host"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
 )
 def test_only_named_proxies_say_who_asks(proxies: list[str], client_host: str) -> None:
-    with listening(told, proxies=proxies) as url:
+    with listening(tell, proxies=proxies) as url:
         assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{client_host} ")
 
 
@@ -159,7 +159,7 @@ def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest
     monkeypatch.setattr(TimedProtocol, "header_seconds", 0.3)
     monkeypatch.setattr(TimedProtocol, "body_seconds", 0.3)
     begun, drip = SLOW[case]
-    with listening(told) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
+    with listening(tell) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
         connection.sendall(begun)
         assert closed_within(connection, drip, 10)
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from apps.serving.app import ServerLimits
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, data_url, make_message, serving
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when it is imported: it fetches no list of prices
 litellm = pytest.importorskip("litellm", reason="litellm is not installed: pip install litellm")
 
 MODEL = "openai/crag-mm-test"
-QUESTION: dict[str, Any] = {"messages": [asked("Who?", data_url(PHOTO))], "api_key": KEY, "num_retries": 0}
+QUESTION: dict[str, Any] = {"messages": [make_message("Who?", data_url(PHOTO))], "api_key": KEY, "num_retries": 0}
 SAID = "answer to Who?"
 
 

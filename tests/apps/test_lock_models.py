@@ -71,16 +71,16 @@ def lock(folder: Path, endpoint: str, *options: str, offline: str = "0") -> tupl
     return process.returncode, process.stdout, process.stderr
 
 
-def asked(hub: HTTPServer) -> list[str]:
+def list_requests(hub: HTTPServer) -> list[str]:
     return [request.path for request, _ in hub.log if request.path != "/"]
 
 
 def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hub: HTTPServer) -> None:
     status, stdout, _ = lock(folder, hub.url_for(""), "--check")
-    assert (status, asked(hub)) == (1, [])
+    assert (status, list_requests(hub)) == (1, [])
     assert "one.toml: org/clip has no revision" in stdout and "aicrowd.json: org/chat has main" in stdout
     assert lock(folder, hub.url_for(""))[0] == 0
-    assert sorted(asked(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
+    assert sorted(list_requests(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
     text = (folder / "profiles" / "one.toml").read_text()
     additions = {
         "# its name\n": f'revision = "{COMMITS["org/chat"]}"\n',
@@ -105,7 +105,7 @@ def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer)
     path = folder / "profiles" / "one.toml"
     path.write_text(PROFILE.replace('dtype = "bfloat16"', f'dtype = "bfloat16"\nrevision = "{NEWER}"'))
     assert lock(folder, hub.url_for(""))[0] == 0
-    assert not any("org/chat" in path for path in asked(hub))
+    assert not any("org/chat" in path for path in list_requests(hub))
     models = json.loads((folder / "aicrowd.json").read_text())["hf_models"]
     assert [model["revision"] for model in models] == [NEWER, COMMITS["org/clip"]]  # the same in both files
     assert lock(folder, hub.url_for(""), "--update")[0] == 0

@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from apps.serving.app import ServerLimits
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, data_url, make_message, serving
 
 MODEL = "crag-mm-test"
-QUESTION: dict[str, Any] = {"model": MODEL, "messages": [asked("Who?", data_url(PHOTO))]}
+QUESTION: dict[str, Any] = {"model": MODEL, "messages": [make_message("Who?", data_url(PHOTO))]}
 SAID = "answer to Who?"
 
 
@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[type[openai.APIStatusError], int, Callable[[openai.OpenAI
     ),
     "too large": (
         openai.APIStatusError, 413,
-        lambda c: c.chat.completions.create(model=MODEL, messages=[asked("x" * 21 * 1024 * 1024)]),
+        lambda c: c.chat.completions.create(model=MODEL, messages=[make_message("x" * 21 * 1024 * 1024)]),
     ),
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ from apps.serving.app import Server, ServerLimits
 from evaluation.records import EvaluationError
 from evaluation.run import launching
 from evaluation.run.options import parse
-from tests.apps.conftest import PHOTO, asked, crag_agent, data_url, listening
+from tests.apps.conftest import PHOTO, crag_agent, data_url, listening, make_message
 
 try:
     import openinference.semconv.trace
@@ -164,7 +164,7 @@ def test_a_served_turn_is_a_tree(collector: Collector, send: Callable[..., OtlpS
     sender = send(about={"preset": "best", "profile": "scripted"})
     before = time.time()
     with listening(Server(Answerer(crag_agent(), spans=sender), model="m", key=None, limits=ServerLimits()).app) as url:
-        body = {"model": "m", "messages": [asked("How tall is this?", data_url(PHOTO))]}
+        body = {"model": "m", "messages": [make_message("How tall is this?", data_url(PHOTO))]}
         assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).status_code == 200
     sender.close()
     spans = collector.spans

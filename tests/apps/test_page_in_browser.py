@@ -57,7 +57,7 @@ def open_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     faults: list[str] = []
     servers = []
 
-    def opened(agent: Any) -> Page:
+    def start_page(agent: Any) -> Page:
         server = listening(build_page_app(Answerer(agent, about=ABOUT), EXAMPLES))
         servers.append(server)
         url = server.__enter__()
@@ -67,14 +67,14 @@ def open_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         expect(page.locator("#told")).to_contain_text("then ask about it")
         return page
 
-    yield opened
+    yield start_page
     context.close()
     for server in servers:
         server.__exit__(None, None, None)
     assert faults == []
 
 
-def file_of(content: bytes, name: str = "photo.png") -> Any:
+def make_file(content: bytes, name: str = "photo.png") -> Any:
     return {"name": name, "mimeType": "image/png", "buffer": content}
 
 
@@ -115,7 +115,7 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
 def test_an_earlier_answer_is_clicked_for_its_evidence(open_page: Any) -> None:
     page = open_page(crag_agent())
     details, talk = page.locator("#told"), page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     for count, question in enumerate(("How tall?", "And now?"), 1):
         ask(page, question)
         expect(talk.get_by_text("300 m")).to_have_count(count)
@@ -130,7 +130,7 @@ def test_an_earlier_answer_is_clicked_for_its_evidence(open_page: Any) -> None:
 def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
     page = open_page(crag_agent())
     talk = page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(talk).to_contain_text("300 m")
@@ -141,7 +141,7 @@ def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
 @pytest.mark.parametrize("content", [b"just a text", b""])
 def test_no_picture_and_no_photo_are_said_in_words(open_page: Any, content: bytes) -> None:
     page = open_page(crag_agent())
-    page.set_input_files("#photo input[type=file]", file_of(content, "text.jpg"))
+    page.set_input_files("#photo input[type=file]", make_file(content, "text.jpg"))
     expect(page.get_by_text("This file cannot be read as a photo")).to_be_visible()
     ask(page, "How tall is this?")
     expect(page.locator("#talk")).to_contain_text("There is no photo yet")
@@ -152,7 +152,7 @@ def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
     agent, stage = held()
     page = open_page(agent)
     details, talk = page.locator("#told"), page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(details).to_contain_text("waiting for the test")
@@ -167,7 +167,7 @@ def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
 def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
     agent, stage = held()
     page = open_page(agent)
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(page.locator("#told")).to_contain_text("waiting for the test")

@@ -43,13 +43,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 def pinned(config: RunConfig, commit: str = COMMIT) -> RunConfig:
     """The configuration with a revision for each model of the profile, whatever the profile itself pins."""
 
-    def made(value: Any) -> Any:
+    def pin(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {key: made(inner) for key, inner in value.items()} | ({"revision": commit} if "path" in value else {})
+        return {key: pin(inner) for key, inner in value.items()} | ({"revision": commit} if "path" in value else {})
 
     search = config.profile.search.model_copy(update={"image_revision": commit, "text_revision": commit})
-    profile = config.profile.model_copy(update={"models": made(config.profile.models), "search": search})
+    profile = config.profile.model_copy(update={"models": pin(config.profile.models), "search": search})
     return dataclasses.replace(config, profile=profile)
 
 

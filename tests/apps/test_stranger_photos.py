@@ -29,9 +29,9 @@ from tests.apps.conftest import (
     KEY,
     PHOTO,
     ScriptedAgent,
-    asked,
     data_url,
     encoded,
+    make_message,
     serving,
     unanswered,
     within_a_minute,
@@ -45,7 +45,7 @@ hostile = pytest.mark.hostile("photos made to take long, sent to a server; clien
 
 def body_with(data: bytes, kind: str = "jpeg", **more: Any) -> bytes:
     url = data_url(PHOTO).partition(",")[0].replace("png", kind)
-    message = asked("How tall?", f"{url},{base64.b64encode(data).decode()}")
+    message = make_message("How tall?", f"{url},{base64.b64encode(data).decode()}")
     return json.dumps({"model": "crag-mm-test", "messages": [message], **more}).encode()
 
 
@@ -106,7 +106,7 @@ def test_addresses_that_do_not_answer_delay_no_photo_that_was_sent(
     release = threading.Event()
     monkeypatch.setattr(pictures, "fetch", lambda url, **limits: release.wait(ENDLESS))
     monkeypatch.setattr(pictures, "_FETCH_SECONDS", 0.5)
-    body = json.dumps({"model": "crag-mm-test", "messages": [asked("?", "http://slow.example/a.jpg")]}).encode()
+    body = json.dumps({"model": "crag-mm-test", "messages": [make_message("?", "http://slow.example/a.jpg")]}).encode()
     limits = ServerLimits(http_pictures=True)
     try:
         with serving(agent, limits=limits) as url, ThreadPoolExecutor(20) as clients:

@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(place: Path) -> Any:
+def notebook_run(place: Path) -> Any:
     """The outcomes of the notebook's questions, by photo, and the executed notebook."""
     folder = place
     notebook = nbformat.read(NOTEBOOK, as_version=4)
@@ -86,21 +86,21 @@ def ran(place: Path) -> Any:
     ],
 )
 def test_an_animal_is_recognised_and_its_evidence_holds_the_answer(
-    ran: Any, photo: str, animal: str, fact: str
+    notebook_run: Any, photo: str, animal: str, fact: str
 ) -> None:
-    outcome = ran[0][photo]
+    outcome = notebook_run[0][photo]
     assert outcome["entity"] == animal
     assert any(fact in source["text"] for source in outcome["sources"])
 
 
-def test_facts_are_answered_and_the_difference_is_computed(ran: Any) -> None:
-    answers = {photo: outcome["answer"] for photo, outcome in ran[0].items()}
+def test_facts_are_answered_and_the_difference_is_computed(notebook_run: Any) -> None:
+    answers = {photo: outcome["answer"] for photo, outcome in notebook_run[0].items()}
     assert "14 March 2019" in answers["koala.webp"] and "6.4 seconds" in answers["cheetah.webp"]
     assert "480" in answers["giraffe.webp"]
 
 
-def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(ran: Any) -> None:
-    outcome = ran[0]["cat.webp"]
+def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(notebook_run: Any) -> None:
+    outcome = notebook_run[0]["cat.webp"]
     assert outcome["entity"] is None and outcome["nearest"] is not None
     assert outcome["abstained"] and refuses(outcome["answer"])
 
@@ -122,11 +122,14 @@ def test_the_demos_zoo_asks_a_fact_of_the_table_one_of_a_page_and_one_that_has_n
     assert "min_probability" not in stdout and "crop 1" not in stdout
 
 
-def test_the_notebook_shows_the_photo_with_its_crops(ran: Any) -> None:
+def test_the_notebook_shows_the_photo_with_its_crops(notebook_run: Any) -> None:
     images = [
-        output for cell in ran[1].cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})
+        output
+        for cell in notebook_run[1].cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
     ]
-    assert len(images) == 1 and ran[0]["koala.webp"]["crops"]
+    assert len(images) == 1 and notebook_run[0]["koala.webp"]["crops"]
 
 
 def test_the_notebook_is_committed_without_outputs_and_paths() -> None:

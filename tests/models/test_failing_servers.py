@@ -17,11 +17,11 @@ from tests.support.failing_server import (
     NO_SYSTEM,
     error,
     limit_context,
+    list_texts,
     pieces,
     refuse,
     refuse_system,
     shows_pictures,
-    texts_of,
     whole,
 )
 
@@ -38,7 +38,7 @@ def ask(text: str = "What is it?", *, photo: bool = False, **settings: Any) -> C
     return ChatRequest((ChatMessage("user", text, (PHOTO,) if photo else ()),), **settings)
 
 
-def asked(server: HTTPServer, way: str, **options: Any) -> ChatReply:
+def ask_server(server: HTTPServer, way: str, **options: Any) -> ChatReply:
     serve_chat(server, FAILURES[way])
     return client(server, **options).chat([ask(photo=True, max_tokens=64)])[0]
 
@@ -57,7 +57,7 @@ SILENT = {
 
 @pytest.mark.parametrize("way", SILENT)
 def test_a_silent_server_does_not_count_as_a_model_without_an_answer(httpserver: HTTPServer, way: str) -> None:
-    reply = asked(httpserver, way)
+    reply = ask_server(httpserver, way)
     assert (reply.text, reply.finish_reason, reply.no_answer) == ("", "error", True)
     assert SILENT[way] in str(reply.error) and "<" not in str(reply.error)
 
@@ -107,7 +107,7 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
     ],
 )
 def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, message: str) -> None:
-    reply = asked(httpserver, way)
+    reply = ask_server(httpserver, way)
     assert (reply.finish_reason, reply.fault, reply.no_answer) == ("error", fault, False)
     assert message in str(reply.error)
 
@@ -189,7 +189,7 @@ def test_a_server_without_system_messages_finds_them_in_the_users(httpserver: HT
     replies = [*chat.chat([request]), *client(httpserver).chat([request])]
     assert [reply.text for reply in replies] == ["yes", "yes"] and len(bodies) == 3  # it is found once
     assert [message["role"] for message in bodies[-1]["messages"]] == ["user", "assistant", "user"]
-    assert texts_of(bodies[-1]["messages"][0]) == ["Answer in one word.\n\nWhat is it?"]
+    assert list_texts(bodies[-1]["messages"][0]) == ["Answer in one word.\n\nWhat is it?"]
     assert shows_pictures(bodies[-1]) and bodies[-1]["seed"] == 1
 
 
@@ -215,7 +215,7 @@ def test_a_prompt_that_is_too_long_loses_its_middle(httpserver: HTTPServer, way:
     bodies = serve_chat(httpserver, limit_context(way, 4096, picture=picture))
     chat = client(httpserver)
     (reply,) = chat.chat([ask(EVIDENCE, photo=picture > 0, max_tokens=75, **EVERYTHING | {"temperature": 0.0})])
-    prompt_text = texts_of(bodies[-1]["messages"][0])[0]
+    prompt_text = list_texts(bodies[-1]["messages"][0])[0]
     assert (reply.text, reply.finish_reason) == ("yes", "stop")
     assert prompt_text.startswith("Which tower") and prompt_text.endswith("How high is it?") and " ... " in prompt_text
     assert len(prompt_text) > len(EVIDENCE) // (4 if picture else 3) and reply.prompt_cut > 500

@@ -125,10 +125,10 @@ def picture(seed: int) -> Image.Image:
 def test_what_a_picture_shows_reaches_the_model(kind: str, request: pytest.FixtureRequest) -> None:
     model: ChatModel = request.getfixturevalue(kind)
 
-    def asked(*pictures: Image.Image) -> ChatRequest:
+    def ask(*pictures: Image.Image) -> ChatRequest:
         return ChatRequest((ChatMessage("user", "What is this?", pictures),), max_tokens=2, logprobs=True)
 
-    replies = model.chat([asked(picture(1)), asked(picture(2)), asked(picture(1)), asked()])
+    replies = model.chat([ask(picture(1)), ask(picture(2)), ask(picture(1)), ask()])
     assert [reply.error for reply in replies] == [None] * 4
     one, other, again, blind = (np.array(reply.logprobs) for reply in replies)
     np.testing.assert_allclose(again, one, atol=1e-3)

@@ -174,7 +174,7 @@ def token(text: str, logprob: float | None = -0.5, *alternatives: float | None) 
     return {"token": text, "logprob": logprob, "top_logprobs": top}
 
 
-def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any) -> ChatReply:
+def parse_whole(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any) -> ChatReply:
     """The reply that is made of a completion in one piece."""
     streamed = StreamedReply(ask(logprobs=True, **settings))
     choice = {"message": {"content": text}, "finish_reason": finish, "logprobs": logprobs}
@@ -199,14 +199,14 @@ def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any
 def test_log_probabilities_are_those_of_the_tokens_that_engines_in_process_count(
     text: str, texts: list[str], finish: str, stop: tuple[str, ...], num_logprobs: int
 ) -> None:
-    reply = taken(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
+    reply = parse_whole(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
     assert reply.logprobs == (-0.5,) * num_logprobs
 
 
 def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> None:
     lion = "\U0001f981"
     texts = ["<think>", *["\ufffd"] * 4, "</think>", "\n\n", "Yes"]
-    reply = taken(f"<think>{lion}</think>\n\nYes", {"content": [token(each, -0.5, -0.5) for each in texts]})
+    reply = parse_whole(f"<think>{lion}</think>\n\nYes", {"content": [token(each, -0.5, -0.5) for each in texts]})
     assert (reply.text, reply.logprobs, set(reply.first_token_probs or ())) == ("Yes", (-0.5,), {"Yes"})
 
 
@@ -215,8 +215,8 @@ def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> 
     [[1], {"tokens": ["Yes"]}, {"content": None}, {"content": [token("Yes", None)]}, {"content": [{"token": "Yes"}]}],
 )
 def test_log_probabilities_of_another_form_cost_no_reply(logprobs: Any) -> None:
-    assert (taken("Yes", logprobs).text, taken("Yes", logprobs).logprobs) == ("Yes", None)
-    assert taken("Yes", {"content": [token("Yes", -0.5, None)]}).logprobs == (-0.5,)
+    assert (parse_whole("Yes", logprobs).text, parse_whole("Yes", logprobs).logprobs) == ("Yes", None)
+    assert parse_whole("Yes", {"content": [token("Yes", -0.5, None)]}).logprobs == (-0.5,)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_log_probabilities_of_another_form_cost_no_reply(logprobs: Any) -> None:
     [("abort", "abort"), ("error", "abort"), ("content_filter", "abort"), ("max_tokens", "length"), (None, "stop")],
 )
 def test_a_reply_that_was_cut_is_not_taken_for_whole(ending: str | None, finish: str) -> None:
-    assert taken("The tower is", None, ending).finish_reason == finish
+    assert parse_whole("The tower is", None, ending).finish_reason == finish
 
 
 @pytest.mark.parametrize("ending", ["abort", "error"])

@@ -41,7 +41,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> ChatTemplate:
     return load_chat_template(save_mllama(tmp_path_factory.mktemp("mllama")))
 
 
-def sent(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> str:
+def render_prompt(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> str:
     photo = Image.new("RGB", (28, 28), "red")
     messages = (
         ChatMessage("system", "Look."),
@@ -57,13 +57,14 @@ def sent(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> 
 
 def test_pictures_stand_before_the_instructions_where_a_profile_says_so(template: ChatTemplate) -> None:
     rest = "<|end|><|assistant|>It.<|end|><|user|>Sure?<|end|><|assistant|>"
-    assert sent(template, pictures_first=True) == f"<|begin_of_text|><|user|><|image|>Look.\n\nWhat?{rest}"
+    assert render_prompt(template, pictures_first=True) == f"<|begin_of_text|><|user|><|image|>Look.\n\nWhat?{rest}"
     assert (
-        sent(template, pictures_first=False) == f"<|begin_of_text|><|system|>Look.<|end|><|user|><|image|>What?{rest}"
+        render_prompt(template, pictures_first=False)
+        == f"<|begin_of_text|><|system|>Look.<|end|><|user|><|image|>What?{rest}"
     )
 
 
 def test_a_prompt_without_pictures_keeps_its_system_message(template: ChatTemplate) -> None:
-    assert sent(template, pictures_first=True, pictures=0).startswith(
+    assert render_prompt(template, pictures_first=True, pictures=0).startswith(
         "<|begin_of_text|><|system|>Look.<|end|><|user|>What?"
     )

@@ -34,7 +34,7 @@ class WithPages(ScriptedPipeline):
         self.page_folder = folder
 
 
-def url_of(name: str, folder: Path) -> str:
+def find_url(name: str, folder: Path) -> str:
     sample_turn = turn("tower", queries=("tower soup",))
     run(WebSearch, [sample_turn], context(settings(), WithPages(folder)))
     return next(hit.page_url for hit in sample_turn.web_hits if hit.page_name == name)
@@ -42,7 +42,7 @@ def url_of(name: str, folder: Path) -> str:
 
 def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> None:
     page = f"<html><p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p><p>Its paint weighs 60 tonnes.</p><script>x()</script></html>"
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page.encode())
+    PageCache(tmp_path).put(find_url("Eiffel", tmp_path), page.encode())
     sample_turn = turn("How much does the paint weigh?", queries=("tower", "soup"))
     stage_context = context(settings(), WithPages(tmp_path))
     run(WebSearch, [sample_turn], stage_context)
@@ -53,7 +53,7 @@ def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> No
 
 
 def test_snippets_are_read_in_place_of_full_pages_where_the_preset_says_so(tmp_path: Path) -> None:
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
+    PageCache(tmp_path).put(find_url("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
     sample_turn = turn("How much does it weigh?", queries=("tower",))
     stage_context = context(settings(web_search={"pages": "snippets", "k_pages": 1}), WithPages(tmp_path))
     run(WebSearch, [sample_turn], stage_context)

@@ -41,7 +41,7 @@ def test_layout_is_hugging_faces(tmp_path: Path) -> None:
     assert (tmp_path / "datasets--org--name" / "refs" / "main").read_bytes() == A.encode()
 
 
-def opened(dataset_id: str) -> tuple[Path, Path]:
+def locate_snapshots(dataset_id: str) -> tuple[Path, Path]:
     """The folders that the organiser's two classes would open: both names under which they call for a download."""
     import huggingface_hub
     from cragmm_search.image_search_mock_api import image_kg
@@ -56,7 +56,7 @@ def test_the_organisers_classes_get_a_copy_of_their_own(tmp_path: Path) -> None:
     copy = working_copy(tmp_path, "org/copied")
     assert working_copy(tmp_path, "org/copied") == copy  # made once
     with local_indices({"org/copied": copy}):
-        assert opened("org/copied") == (copy, copy)
+        assert locate_snapshots("org/copied") == (copy, copy)
     assert tmp_path not in copy.parents
     (copy / "file").write_text("changed")
     assert (snapshot_path(tmp_path, "org/copied", A) / "file").read_text() == "one"

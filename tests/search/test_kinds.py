@@ -48,12 +48,12 @@ def profile(folder: Path, search: str) -> Profile:
     return load_profile(str(folder / "own.toml"))
 
 
-def opened(folder: Path, search: str, **options: bool) -> Any:
+def open_kind(folder: Path, search: str, **options: bool) -> Any:
     return open_search(profile(folder, search).search, split="zoo", cache=folder, **options)
 
 
 def test_a_batch_is_one_call_of_each_searcher(tmp_path: Path, book: Path) -> None:
-    search = opened(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
+    search = open_kind(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
     gateway = SearchGateway(search)
     red, blue = gateway.search_images([RED, BLUE], 1)
     assert [hit.entities[0].name for results in (red, blue) for hit in results.hits] == [
@@ -70,7 +70,7 @@ def test_a_batch_is_one_call_of_each_searcher(tmp_path: Path, book: Path) -> Non
 
 
 def test_what_a_run_does_not_search_is_off(tmp_path: Path, book: Path) -> None:
-    gateway = SearchGateway(opened(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"', web=False))
+    gateway = SearchGateway(open_kind(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"', web=False))
     assert gateway.image_enabled and not gateway.web_enabled
     assert gateway.search_web(["Rufus"], 1)[0].error == "web search is off"
 
@@ -108,7 +108,7 @@ def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, messa
 )
 def test_what_cannot_be_opened_is_told(tmp_path: Path, search: str, message: str) -> None:
     with pytest.raises(SearchError) as raised:
-        opened(tmp_path, search)
+        open_kind(tmp_path, search)
     assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -145,7 +145,7 @@ class Fixed:
     ],
 )
 def test_results_of_another_form_are_errors(tmp_path: Path, what: str, message: str) -> None:
-    gateway = SearchGateway(opened(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
+    gateway = SearchGateway(open_kind(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
     assert not gateway.image_enabled
     for results in gateway.search_web(["a", "b"], 3):
         assert results.error is not None and not results.hits
@@ -153,7 +153,7 @@ def test_results_of_another_form_are_errors(tmp_path: Path, what: str, message: 
 
 
 def test_no_more_than_k_hits_are_taken(tmp_path: Path) -> None:
-    gateway = SearchGateway(opened(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
+    gateway = SearchGateway(open_kind(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
     assert [len(results.hits) for results in gateway.search_web(["a", "b"], 3)] == [3, 3]
 
 

@@ -219,7 +219,7 @@ def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, docume
         (documents / f"book_chunk_{number}.txt").write_text(text)
     cache = tmp_path / "cache"
     assert main(["--documents", str(documents), "--split", "parts", "--cache", str(cache), "--no-progress"]) == 0
-    page_urls = [hit["page_url"] for hit in opened(cache, "parts")("lighthouse keeper", k=2)]
+    page_urls = [hit["page_url"] for hit in open_split(cache, "parts")("lighthouse keeper", k=2)]
     assert sorted(page_urls) == ["book_chunk_0.txt", "book_chunk_1.txt"]
 
 
@@ -270,7 +270,7 @@ def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
         read_documents(tmp_path / "gone", content_of=main_content)
 
 
-def opened(cache: Path, split: str) -> Any:
+def open_split(cache: Path, split: str) -> Any:
     return open_pipeline(
         image_index=f"crag-mm-2025/image-search-index-{split}",
         web_index=f"crag-mm-2025/web-search-index-{split}",
@@ -282,7 +282,7 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     own = table(tmp_path / "t.csv", HEADER, ["mill.png", "Old Mill", "", "12 m", ""], ["pond.png", "Pond", "", "", ""])
     arguments = ["--images", str(photos), "--table", str(own), "--documents", str(documents)]
     assert main([*arguments, "--split", "my_museum", "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
-    pipeline = opened(tmp_path / "cache", "my-museum")
+    pipeline = open_split(tmp_path / "cache", "my-museum")
     best = pipeline(draw(0), k=1)[0]
     assert best["entities"] == [{"entity_name": "Old Mill", "entity_attributes": {"Height": "12 m"}}]
     assert best["url"] == "mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
@@ -298,7 +298,7 @@ def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path) -> None:
     cache = tmp_path / "cache"
     common = ["--split", "pages", "--cache", str(cache), "--no-progress"]
     assert main(["--documents", str(documents), *common]) == 0
-    pipeline = opened(cache, "pages")
+    pipeline = open_split(cache, "pages")
     assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
     assert pipeline("How long may a telescope be borrowed?", k=8)[0]["page_url"] == "rules/lending.md"
 

@@ -40,15 +40,15 @@ def first_length(request: ChatRequest) -> ChatReply:
     return ChatReply(f"{match.group(1)} metres" if match else IDK, "stop", (-0.1,))
 
 
-def asked(question: str, *names: str) -> Any:
+def make_turn(question: str, *names: str) -> Any:
     return turn(question, entities=tuple(Entity(name, {}) for name in names))
 
 
 def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
     chat = ScriptedChat(first_length)
-    tall = asked("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
-    none = asked("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
-    unknown = asked("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
+    tall = make_turn("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
+    none = make_turn("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
+    unknown = make_turn("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
     world = context(SETTINGS, pipeline, chat=chat, fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr([]))
     run(Steps, [tall, none, unknown], world)
     assert tall.candidate.text == "1 of the 2: Żółty Most"
@@ -68,7 +68,7 @@ def test_text_in_the_photo_is_evidence_beside_the_pages(pipeline: Any) -> None:
         return first_length(request)
 
     lines = [TextLine("METRES PER STEP", Box(0, 0, 90, 20), 0.8), TextLine("2", Box(100, 0, 120, 20), 0.8)]
-    climbed = asked("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
+    climbed = make_turn("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
     world = context(
         SETTINGS, pipeline, chat=ScriptedChat(say), fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr(lines)
     )
@@ -95,7 +95,7 @@ def test_a_step_reads_the_full_pages_that_the_evaluator_cached(pipeline: Any) ->
         match = re.search(r"(\d+) tonnes", about)
         return ChatReply(f"{match.group(1)} tonnes" if match else IDK, "stop", (-0.1,))
 
-    heavy = asked("How many of these two weigh over 500 tonnes?", "Red Tower", "Żółty Most")
+    heavy = make_turn("How many of these two weigh over 500 tonnes?", "Red Tower", "Żółty Most")
     world = context(
         SETTINGS,
         pipeline,

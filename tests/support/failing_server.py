@@ -149,7 +149,7 @@ def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 
     """Return a server with a context of so many tokens, of so many characters each, and so many for a picture."""
 
     def answer(body: Body) -> Response:
-        texts = [text for message in body["messages"] for text in texts_of(message)]
+        texts = [text for message in body["messages"] for text in list_texts(message)]
         prompt = round(sum(map(len, texts)) / characters) + 8 + picture * shows_pictures(body)
         reply = body["max_tokens"]
         if prompt + reply <= limit:
@@ -159,7 +159,7 @@ def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 
     return answer
 
 
-def texts_of(message: Mapping[str, Any]) -> list[str]:
+def list_texts(message: Mapping[str, Any]) -> list[str]:
     """Return the texts of a message."""
     content = message["content"]
     return [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]

@@ -62,16 +62,16 @@ class _Dialog:
     history: list[Message] = field(default_factory=list)
 
     @property
-    def asked(self) -> int:
+    def num_asked(self) -> int:
         return len(self.history) // 2
 
     @property
     def over(self) -> bool:
-        return self.asked >= min(_MAX_TURNS, 3 * len(self.question.queries))
+        return self.num_asked >= min(_MAX_TURNS, 3 * len(self.question.queries))
 
     @property
     def query(self) -> str:
-        return self.question.queries[self.asked % len(self.question.queries)]
+        return self.question.queries[self.num_asked % len(self.question.queries)]
 
 
 @dataclass(frozen=True)
