@@ -21,7 +21,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 from tests.property.fuzzing import fuzzed, hostile_text
-from tests.search.test_full_text import FOUND, WithPages, settings, url_of
+from tests.search.test_full_text import FOUND, WithPages, find_url, settings
 from tests.support.process_functions import ready_worker
 
 
@@ -89,7 +89,7 @@ def test_no_page_raises(page: str) -> None:
 
 def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAG_WEBSEARCH_CACHE_DIR", str(tmp_path / "organiser"))
-    url = url_of("Eiffel", tmp_path)
+    url = find_url("Eiffel", tmp_path)
     stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
     stored.parent.mkdir()
     stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_results_own_page_is_read() -> None:
 
 def test_pages_without_text_are_counted(tmp_path: Path) -> None:
     for name, page in (("Eiffel", NEWS), ("Soup", APP)):
-        (tmp_path / hashlib.sha256(url_of(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
+        (tmp_path / hashlib.sha256(find_url(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
     sample_turn = turn("Who engineered it?", queries=("tower soup",))
     run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path)))
     sample_turn.close_stage("web_search", 0.0)
@@ -135,7 +135,7 @@ def test_pages_without_text_are_counted(tmp_path: Path) -> None:
 
 def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_search, "READING_SECONDS", 0.0)
-    (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
+    (tmp_path / hashlib.sha256(find_url("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
     sample_turn = turn("Who engineered it?", queries=("tower soup",))
     run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path), seconds=9.0))
     assert [hit.page_text for hit in sample_turn.web_hits] == [None, None]
