@@ -13,7 +13,7 @@ from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PRESETS, names
 from agents.runner.intake import add_provided, open_turns
 from agents.turn import IDK
-from tests.search.test_provided_context import written
+from tests.search.test_provided_context import format_context
 from tests.support.fault_plan import Plan
 from tests.support.fault_trial import spoilt_agent
 from tests.support.fault_variants import full_settings
@@ -35,7 +35,7 @@ class FromEvidence(Chat):
 
 
 def context(height: int) -> str:
-    return written(
+    return format_context(
         [("Needle Tower", {"architect": "[[Ann Example]]", "height": f"{height} metres"})],
         [("Needle Tower", f"The Needle Tower is {height} metres high. It has 3 floors.")],
     )

@@ -114,7 +114,7 @@ def data_url(image: Image.Image, kind: str = "PNG") -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(encoded(image, kind)).decode()}"
 
 
-def asked(text: str, image: str | None = None) -> dict[str, Any]:
+def make_message(text: str, image: str | None = None) -> dict[str, Any]:
     """A user's message."""
     if image is None:
         return {"role": "user", "content": text}
@@ -133,9 +133,9 @@ def unanswered(url: str, path: str, body: bytes, head: str = "") -> socket.socke
 def within_a_minute(holds: Callable[[], bool]) -> bool:
     """Whether something holds at last: on a busy machine a new process may take longer to start than a photo may take."""
     end = time.monotonic() + 60
-    while not (held := holds()) and time.monotonic() < end:
+    while not (result := holds()) and time.monotonic() < end:
         pass
-    return held
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -148,6 +148,6 @@ def slow() -> bytes:
 
 @pytest.fixture
 def agent() -> Iterator[ScriptedAgent]:
-    made = ScriptedAgent()
-    yield made
-    made.open.set()
+    scripted_agent = ScriptedAgent()
+    yield scripted_agent
+    scripted_agent.open.set()

@@ -26,9 +26,9 @@ def test_a_command_calls_itself_by_its_name_and_shows_defaults(
     assert issubclass(getattr(command.load(), command.options), Options)
     with pytest.raises(SystemExit) as stopped:
         crag.main([command.name, "--help"])
-    said = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert said.startswith(f"usage: crag {command.name} ") and "(default: " in said and "-v, --verbose" in said
+    assert stdout.startswith(f"usage: crag {command.name} ") and "(default: " in stdout and "-v, --verbose" in stdout
     with pytest.raises(SystemExit) as stopped:
         crag.main([command.name, "--unheard-of"])
     assert stopped.value.code == 2
@@ -44,12 +44,12 @@ from apps import crag
 status = [crag.main(["--help"]), crag.main(["asc"])]
 print(json.dumps([status, [name for name in {heavy!r} if name in sys.modules]]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    *said, last = done.stdout.splitlines()
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    *lines, last = process.stdout.splitlines()
     assert json.loads(last) == [[0, 2], []]
-    words = " ".join(said).replace(",", "").split()
+    words = " ".join(lines).replace(",", "").split()
     assert {*(command.name for command in crag.COMMANDS), *preset_names(), *profile_names()} <= {*words}
-    assert "there is no command 'asc'; did you mean 'ask'?" in done.stderr
+    assert "there is no command 'asc'; did you mean 'ask'?" in process.stderr
 
 
 def test_the_script_of_the_project_is_this_command() -> None:
@@ -59,9 +59,9 @@ def test_the_script_of_the_project_is_this_command() -> None:
 
 def test_the_version_is_that_of_the_project_the_citation_and_the_change_log(capsys: pytest.CaptureFixture[str]) -> None:
     assert crag.main(["--version"]) == 0
-    (said,) = capsys.readouterr().out.splitlines()
+    (line,) = capsys.readouterr().out.splitlines()
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert said == f"crag {version}"
+    assert line == f"crag {version}"
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     latest = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     released, dev, _ = version.partition(".dev")
@@ -73,15 +73,15 @@ def test_bash_completes_commands_options_and_presets(capsys: pytest.CaptureFixtu
     assert crag.main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
 
-    def completed(*words: str) -> list[str]:
+    def complete(*words: str) -> list[str]:
         typed = " ".join(words)
         ask = f'COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _shtab_crag; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
-        return done.stdout.split()
+        process = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+        return process.stdout.split()
 
-    assert completed("crag", "le") == ["leaderboard"]
-    assert completed("crag", "compare", "--base") == ["--base-url"]
-    assert completed("crag", "ask", "--preset", "q") == ["qa_dragon"]
+    assert complete("crag", "le") == ["leaderboard"]
+    assert complete("crag", "compare", "--base") == ["--base-url"]
+    assert complete("crag", "ask", "--preset", "q") == ["qa_dragon"]
 
 
 def test_completion_names_the_shells_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +91,6 @@ def test_completion_names_the_shells_it_knows(capsys: pytest.CaptureFixture[str]
 
 def test_the_evaluation_outside_its_environment_says_what_to_do() -> None:
     bare = [sys.executable, "-I", "-S", "local_evaluation.py", "--help"]  # without the libraries of the environment
-    done = subprocess.run(bare, capture_output=True, text=True, cwd=ROOT, check=False)
-    (line,) = done.stderr.splitlines()
-    assert done.returncode == 1 and "make install" in line and "source .venv/bin/activate" in line
+    process = subprocess.run(bare, capture_output=True, text=True, cwd=ROOT, check=False)
+    (line,) = process.stderr.splitlines()
+    assert process.returncode == 1 and "make install" in line and "source .venv/bin/activate" in line

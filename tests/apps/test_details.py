@@ -17,13 +17,13 @@ from apps.page_job import Step
 def test_frames_stand_where_the_crops_are(size: tuple[int, int]) -> None:
     width, height = size
     crop = Crop(width // 4, height // 4, width // 2, height // 2, "cup")
-    shown = draw_crops(Image.new("RGB", size), Outcome("a", crops=(crop,)))
+    framed_photo = draw_crops(Image.new("RGB", size), Outcome("a", crops=(crop,)))
     scale = min(1.0, SHOWN_SIDE / width)
-    assert shown.size == (round(width * scale), round(height * scale))
+    assert framed_photo.size == (round(width * scale), round(height * scale))
     right, bottom = round(crop.right * scale), round(crop.bottom * scale)
-    assert shown.getpixel((right - 1, bottom - 1)) == (0x00, 0x72, 0xB2)
-    assert shown.getpixel((right + 5, bottom + 5)) == (0, 0, 0)
-    assert shown.getpixel((right - 8, bottom - 8)) == (0, 0, 0)  # a frame, nothing filled
+    assert framed_photo.getpixel((right - 1, bottom - 1)) == (0x00, 0x72, 0xB2)
+    assert framed_photo.getpixel((right + 5, bottom + 5)) == (0, 0, 0)
+    assert framed_photo.getpixel((right - 8, bottom - 8)) == (0, 0, 0)  # a frame, nothing filled
 
 
 @pytest.mark.parametrize("verdict", ["", "abstained: the model does not know"])
@@ -81,27 +81,27 @@ def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
 
 
 def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
-    def shown(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
+    def render(text: str, answer: str = "The tower is 300 m tall, by Eiffel", **more: Any) -> str:
         source = ShownEvidence(text, "kg", "", "", None)
         return render_details(Outcome(answer, entity="Tower of Paris", sources=(source,), **more))
 
-    told = shown("Eiffel built a tower of 1300 or 300 m & <b>")
-    assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in told
-    assert "<mark>1,665</mark>" in shown("It has 1,665 steps", "1,665 steps")
-    known = ShownEvidence("The tower stands: Eiffel", "kg", "", "", None)
-    assert render_details(Outcome("The tower: Eiffel", sources=(known,)), query="Whose tower?").count("<mark>") == 1
-    assert "<mark>" not in shown("Nothing is known.", "I don't know")
-    assert "<mark>Eiffel</mark>" in shown("Eiffel", "I don't know", withheld="Eiffel")
+    details = render("Eiffel built a tower of 1300 or 300 m & <b>")
+    assert "<mark>Eiffel</mark> built a tower of 1300 or <mark>300</mark> m &amp; &lt;b&gt;" in details
+    assert "<mark>1,665</mark>" in render("It has 1,665 steps", "1,665 steps")
+    evidence = ShownEvidence("The tower stands: Eiffel", "kg", "", "", None)
+    assert render_details(Outcome("The tower: Eiffel", sources=(evidence,)), query="Whose tower?").count("<mark>") == 1
+    assert "<mark>" not in render("Nothing is known.", "I don't know")
+    assert "<mark>Eiffel</mark>" in render("Eiffel", "I don't know", withheld="Eiffel")
 
 
 def test_long_evidence_is_cut_around_what_it_is_shown_for() -> None:
-    told = render_details(
+    details = render_details(
         Outcome("300 m", sources=(ShownEvidence("word " * 300 + "300 m" + " end" * 300, "web", "", "", None),))
     )
-    assert "<li>…word" in told and "<mark>300</mark> m end" in told and "…<br>" in told and len(told) < 700
+    assert "<li>…word" in details and "<mark>300</mark> m end" in details and "…<br>" in details and len(details) < 700
 
 
 def test_steps_that_are_shown_while_waiting_are_escaped() -> None:
-    told = render_progress((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
-    assert "&lt;b&gt;reading 5 pages" in told and "2.0 s" in told
-    assert "Working: 5 s, about 30 s a question" in told and "verifying" in told
+    progress = render_progress((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
+    assert "&lt;b&gt;reading 5 pages" in progress and "2.0 s" in progress
+    assert "Working: 5 s, about 30 s a question" in progress and "verifying" in progress

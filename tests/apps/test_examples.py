@@ -35,8 +35,8 @@ def test_four_photos_a_question_without_one_and_one_that_must_be_declined(tmp_pa
         ",Who cooks?,,\n,What does it cost?,3,\n,When does it close?,6,\na.png,How tall?,3,d\n,And how old?,4,d\na.png,Who?,x,\n"
         "f.png,Who?,,\nb.png,Who?,x,\nc.png,Who?,x,\nd.png,Who?,x,\ne.png,Who?,x,\n"
     )
-    found = find_examples(None, collection(tmp_path, rows))
-    assert [(each.question, each.photo is not None, each.answerable) for each in found] == [
+    examples = find_examples(None, collection(tmp_path, rows))
+    assert [(each.question, each.photo is not None, each.answerable) for each in examples] == [
         ("How tall?", True, True),
         *[("Who?", True, True)] * 3,
         ("What does it cost?", False, True),
@@ -58,8 +58,8 @@ def test_an_index_of_ones_own_without_questions_has_no_examples() -> None:
 
 
 def test_the_museum_has_examples() -> None:
-    found = find_examples(about("museum"), ROOT / "examples" / "museum")
-    assert [each.answerable for each in found] == [True] * 5 + [False] and found[4].photo is None
+    examples = find_examples(about("museum"), ROOT / "examples" / "museum")
+    assert [each.answerable for each in examples] == [True] * 5 + [False] and examples[4].photo is None
 
 
 @pytest.mark.parametrize("split", SPLITS)

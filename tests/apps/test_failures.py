@@ -17,7 +17,7 @@ from agents.record import Unanswered
 from agents.unanswered import WORDS
 from apps import terminal
 from apps.answering import AgentError, Answerer, Question
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, crag_agent, data_url, make_message, serving
 from tests.apps.test_terminal import printed
 from tests.support.failing_server import FAILURES
 from tests.support.failure_table import WAYS, answering, tell
@@ -42,20 +42,24 @@ TOLD = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_fail_is_told_to_whoever_asked(way: str, tmp_path: Path) -> None:
-    told, cause = tell(way, tmp_path), CAUSES[way]
+    failure, cause = tell(way, tmp_path), CAUSES[way]
     if cause is None:  # a model that declines answers
-        assert (told.status, told.http, told.said) == (0, 200, "")
-        assert "I don't know" in told.shown and told.body["crag"]["cause"] == "refused"
-        assert told.metrics == {'crag_requests_total{code="",status="200"}': 1.0, "crag_abstentions_total": 1.0}
+        assert (failure.status, failure.http, failure.stderr) == (0, 200, "")
+        assert "I don't know" in failure.stdout and failure.body["crag"]["cause"] == "refused"
+        assert failure.metrics == {'crag_requests_total{code="",status="200"}': 1.0, "crag_abstentions_total": 1.0}
         return
     status, code, wait = TOLD[cause]
-    assert told.status == 1 and told.shown == ""
-    assert told.said.startswith("error: ") and len(told.said.splitlines()) == 1 and "Traceback" not in told.said
-    assert (told.http, told.code, told.retry_after) == (status, code, wait)
+    assert failure.status == 1 and failure.stdout == ""
+    assert (
+        failure.stderr.startswith("error: ")
+        and len(failure.stderr.splitlines()) == 1
+        and "Traceback" not in failure.stderr
+    )
+    assert (failure.http, failure.code, failure.retry_after) == (status, code, wait)
     words = WORDS[Unanswered(cause)]
-    assert told.said.startswith(f"error: {words}") and told.body["error"]["message"].startswith(f"{words}; ")
-    assert "://" not in told.body["error"]["message"], "where the model's server is concerns no client"
-    assert told.metrics == {
+    assert failure.stderr.startswith(f"error: {words}") and failure.body["error"]["message"].startswith(f"{words}; ")
+    assert "://" not in failure.body["error"]["message"], "where the model's server is concerns no client"
+    assert failure.metrics == {
         f'crag_requests_total{{code="{code}",status="{status}"}}': 1.0,
         f'crag_failures_total{{cause="{cause}"}}': 1.0,
     }
@@ -69,8 +73,8 @@ def test_json_has_the_cause(
         monkeypatch.setattr(terminal, "start", lambda _: Answerer(agent))
         assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--json"]) == 1
     captured = capsys.readouterr()
-    said = json.loads(captured.out)
-    assert said["cause"] == "busy" and "The server answers 500" in said["error"]
+    fields = json.loads(captured.out)
+    assert fields["cause"] == "busy" and "The server answers 500" in fields["error"]
     assert captured.err.startswith("error: the model's server is busy")
 
 
@@ -110,9 +114,9 @@ def test_an_answer_tells_no_client_what_a_failed_stage_quotes(caplog: pytest.Log
     agent = crag_agent()
     agent.pipeline.stages[-3].run = fail  # type: ignore[method-assign]
     with serving(agent) as address:
-        told = post(address, "How tall is this?", data_url(PHOTO))
-    assert told.status_code == 200 and "10.0.0.5" not in told.text and "/srv" not in told.text
-    assert told.json()["crag"]["error"] == "rerank: ModelError"
+        response = post(address, "How tall is this?", data_url(PHOTO))
+    assert response.status_code == 200 and "10.0.0.5" not in response.text and "/srv" not in response.text
+    assert response.json()["crag"]["error"] == "rerank: ModelError"
     assert "something went wrong: rerank: ModelError: Cannot reach http://10.0.0.5" in caplog.text
 
 
@@ -130,7 +134,7 @@ def url() -> Iterator[str]:
 
 
 def post(url: str, text: str, image: str | None = None, **more: Any) -> httpx.Response:
-    body = {"model": "crag-mm-test", "messages": [asked(text, image)], **more}
+    body = {"model": "crag-mm-test", "messages": [make_message(text, image)], **more}
     return httpx.post(f"{url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
 
 
@@ -152,7 +156,7 @@ def test_health_is_degraded_by_failures_in_a_row_and_mended_by_an_answer(url: st
 def test_a_stream_ends_with_the_error() -> None:
     with answering("broken") as agent, serving(agent) as address:
         client = openai.OpenAI(base_url=f"{address}/v1", api_key=KEY, max_retries=0, timeout=60)
-        messages: Any = [asked("How tall is this?", data_url(PHOTO))]
+        messages: Any = [make_message("How tall is this?", data_url(PHOTO))]
         pieces = client.chat.completions.create(model="crag-mm-test", messages=messages, stream=True)
         with pytest.raises(openai.APIError, match="the model's server is busy") as failure:
             list(pieces)

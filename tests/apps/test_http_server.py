@@ -21,19 +21,19 @@ from apps.http_server import TimedProtocol, protect
 from tests.apps.conftest import listening
 
 
-async def told(scope: Scope, receive: Receive, send: Send) -> None:
+async def tell(scope: Scope, receive: Receive, send: Send) -> None:
     """An application that tells who asks, and lets any page read it, as gradio does."""
     if scope["type"] == "http":
         request = Request(scope, receive)
         with contextlib.suppress(ClientDisconnect):
             await request.body()
-        seen = f"{request.client.host if request.client else None} {request.headers.get('origin')}"
-        await PlainTextResponse(seen, headers={"X-Seen": "1"})(scope, receive, send)
+        text = f"{request.client.host if request.client else None} {request.headers.get('origin')}"
+        await PlainTextResponse(text, headers={"X-Seen": "1"})(scope, receive, send)
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with listening(told) as address:
+    with listening(tell) as address:
         yield address
 
 
@@ -52,7 +52,7 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "hosts", "asked", "status"),
+    ("host", "hosts", "host_header", "status"),
     [
         ("192.0.2.7", [], "192.0.2.7:8000", 200),
         ("2001:db8::7", [], "[2001:db8::7]:8000", 200),
@@ -63,10 +63,10 @@ def test_names_of_loopback_are_answered(url: str, host: str) -> None:
     ],
 )
 def test_the_address_listened_on_and_allowed_names_are_answered(
-    host: str, hosts: list[str], asked: str, status: int
+    host: str, hosts: list[str], host_header: str, status: int
 ) -> None:
-    client = TestClient(protect(told, host, hosts))
-    assert client.get("/", headers={"Host": asked}).status_code == status
+    client = TestClient(protect(tell, host, hosts))
+    assert client.get("/", headers={"Host": host_header}).status_code == status
 
 
 FOREIGN = ["https://attacker.example", "null", "http://localhost:1", "http://127.0.0.1.attacker.example"]
@@ -101,7 +101,7 @@ def test_the_page_itself_and_programs_are_answered(url: str) -> None:
 
 def test_named_origins_may_ask_and_read() -> None:
     site = "https://friend.example"
-    with listening(told, origins=[site]) as url:
+    with listening(tell, origins=[site]) as url:
         answer = posted(url, Origin=site, Sec_Fetch_Site="cross-site")
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, site)
         preflight = {
@@ -115,11 +115,11 @@ def test_named_origins_may_ask_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("proxies", "seen"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
+    ("proxies", "client_host"), [([], "127.0.0.1"), (["127.0.0.1"], "203.0.113.7"), (["192.0.2.1"], "127.0.0.1")]
 )
-def test_only_named_proxies_say_who_asks(proxies: list[str], seen: str) -> None:
-    with listening(told, proxies=proxies) as url:
-        assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{seen} ")
+def test_only_named_proxies_say_who_asks(proxies: list[str], client_host: str) -> None:
+    with listening(tell, proxies=proxies) as url:
+        assert httpx.get(url, headers={"X-Forwarded-For": "203.0.113.7"}).text.startswith(f"{client_host} ")
 
 
 def closed_within(connection: socket.socket, drip: bytes, seconds: float) -> bool:
@@ -159,7 +159,7 @@ def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest
     monkeypatch.setattr(TimedProtocol, "header_seconds", 0.3)
     monkeypatch.setattr(TimedProtocol, "body_seconds", 0.3)
     begun, drip = SLOW[case]
-    with listening(told) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
+    with listening(tell) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
         connection.sendall(begun)
         assert closed_within(connection, drip, 10)
 

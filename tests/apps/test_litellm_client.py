@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from apps.serving.app import ServerLimits
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, data_url, make_message, serving
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when it is imported: it fetches no list of prices
 litellm = pytest.importorskip("litellm", reason="litellm is not installed: pip install litellm")
 
 MODEL = "openai/crag-mm-test"
-QUESTION: dict[str, Any] = {"messages": [asked("Who?", data_url(PHOTO))], "api_key": KEY, "num_retries": 0}
+QUESTION: dict[str, Any] = {"messages": [make_message("Who?", data_url(PHOTO))], "api_key": KEY, "num_retries": 0}
 SAID = "answer to Who?"
 
 
@@ -26,8 +26,8 @@ def url() -> Iterator[str]:
 
 
 def test_completion(url: str) -> None:
-    made = litellm.completion(model=MODEL, api_base=url, **QUESTION)
-    assert made.choices[0].message.content == SAID
+    completion = litellm.completion(model=MODEL, api_base=url, **QUESTION)
+    assert completion.choices[0].message.content == SAID
 
 
 def test_completion_in_a_stream(url: str) -> None:
@@ -36,7 +36,7 @@ def test_completion_in_a_stream(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "kind", "said"),
+    ("more", "kind", "message"),
     [
         ({"response_format": {"type": "json_object"}}, "BadRequestError", "answers are plain text"),
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "BadRequestError", "tools"),
@@ -44,6 +44,6 @@ def test_completion_in_a_stream(url: str) -> None:
         ({"api_key": "wrong"}, "AuthenticationError", "a valid key is needed"),
     ],
 )
-def test_errors_are_the_clients_own(url: str, more: dict[str, Any], kind: str, said: str) -> None:
-    with pytest.raises(getattr(litellm, kind), match=said):
+def test_errors_are_the_clients_own(url: str, more: dict[str, Any], kind: str, message: str) -> None:
+    with pytest.raises(getattr(litellm, kind), match=message):
         litellm.completion(**{"model": MODEL, "api_base": url, **QUESTION, **more})

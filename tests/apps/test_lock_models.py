@@ -64,30 +64,32 @@ def lock(folder: Path, endpoint: str, *options: str, offline: str = "0") -> tupl
     environment["HF_HUB_DISABLE_TELEMETRY"] = "1"  # else the hub's client first asks which programs are AI agents
     places = ("--profiles", str(folder / "profiles"), "--submission", str(folder / "aicrowd.json"))
     command = [sys.executable, "-m", "apps.preflight.lock_models", *places, *options]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout, done.stderr
+    process = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.returncode, process.stdout, process.stderr
 
 
-def asked(hub: HTTPServer) -> list[str]:
+def list_requests(hub: HTTPServer) -> list[str]:
     return [request.path for request, _ in hub.log if request.path != "/"]
 
 
 def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hub: HTTPServer) -> None:
-    status, said, _ = lock(folder, hub.url_for(""), "--check")
-    assert (status, asked(hub)) == (1, [])
-    assert "one.toml: org/clip has no revision" in said and "aicrowd.json: org/chat has main" in said
+    status, stdout, _ = lock(folder, hub.url_for(""), "--check")
+    assert (status, list_requests(hub)) == (1, [])
+    assert "one.toml: org/clip has no revision" in stdout and "aicrowd.json: org/chat has main" in stdout
     assert lock(folder, hub.url_for(""))[0] == 0
-    assert sorted(asked(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
+    assert sorted(list_requests(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
     text = (folder / "profiles" / "one.toml").read_text()
-    written = {
+    additions = {
         "# its name\n": f'revision = "{COMMITS["org/chat"]}"\n',
         'pooling = "cls"': f', revision = "{COMMITS["org/encoder"]}"',
         'model.gguf}"\n': f'revision = "{COMMITS["org/gguf"]}"\n',
         'image_model = "org/clip"\n': f'image_revision = "{COMMITS["org/clip"]}"\n',
     }
     expected = PROFILE
-    for before, added in written.items():
+    for before, added in additions.items():
         expected = expected.replace(before, before + added)
     assert text == expected
     submission = json.loads((folder / "aicrowd.json").read_text())
@@ -103,7 +105,7 @@ def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer)
     path = folder / "profiles" / "one.toml"
     path.write_text(PROFILE.replace('dtype = "bfloat16"', f'dtype = "bfloat16"\nrevision = "{NEWER}"'))
     assert lock(folder, hub.url_for(""))[0] == 0
-    assert not any("org/chat" in path for path in asked(hub))
+    assert not any("org/chat" in path for path in list_requests(hub))
     models = json.loads((folder / "aicrowd.json").read_text())["hf_models"]
     assert [model["revision"] for model in models] == [NEWER, COMMITS["org/clip"]]  # the same in both files
     assert lock(folder, hub.url_for(""), "--update")[0] == 0
@@ -112,8 +114,8 @@ def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer)
 
 def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/", method="HEAD").respond_with_data("")
-    gone = {"X-Error-Code": "RepoNotFound"}
-    httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 404, headers=gone)
+    headers = {"X-Error-Code": "RepoNotFound"}
+    httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 404, headers=headers)
     httpserver.expect_request("/api/models/org/clip/revision/main").respond_with_json({"id": "org/clip", "sha": "main"})
     for name in ("org/encoder", "org/gguf"):
         answer = {"id": name, "sha": COMMITS[name]}
@@ -135,14 +137,14 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
     httpserver.expect_request("/", method="HEAD").respond_with_data("", 503)
     httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 500)
     endpoint = "http://127.0.0.1:9" if trouble == "no server" else httpserver.url_for("")
-    status, said, errors = lock(folder, endpoint, offline=str(int(trouble == "offline")))
-    assert (status, said, errors.count("\n")) == (1, "", 1)
+    status, stdout, errors = lock(folder, endpoint, offline=str(int(trouble == "offline")))
+    assert (status, stdout, errors.count("\n")) == (1, "", 1)
     assert errors.startswith("error: ") and "nothing was written: run make lock-models" in errors
     assert (folder / "profiles" / "one.toml").read_text() == PROFILE
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content", "message"),
     [
         ("profiles/one.toml", "[models", "is not valid TOML"),
         ("aicrowd.json", "[]", "no list hf_models"),
@@ -150,14 +152,14 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
         ("profiles/one.toml", None, "holds no profile"),
     ],
 )
-def test_a_broken_file_is_one_line(file: str, content: str | None, said: str, folder: Path) -> None:
+def test_a_broken_file_is_one_line(file: str, content: str | None, message: str, folder: Path) -> None:
     if content is None:
         (folder / file).unlink()
     else:
         (folder / file).write_text(content)
     status, _, errors = lock(folder, "http://127.0.0.1:9", "--check")
     assert status == 1 and errors.startswith("error: ") and errors.count("\n") == 1
-    assert said in errors
+    assert message in errors
 
 
 def test_the_revisions_of_profiles_and_submission_agree() -> None:

@@ -49,12 +49,12 @@ def test_parameters_of_llama_3_2_11b_vision_by_hand() -> None:
         + 32 * picture_layer + 8 * (picture_layer + 2)
     )  # fmt: skip
     projector = 7680 * 4096 + 4096
-    found = read_architecture(LLAMA_11B)
+    architecture = read_architecture(LLAMA_11B)
     assert (text, vision, projector) == (9_775_192_080, 863_567_379, 31_461_376)
-    assert found.parameters == text + vision + projector == 10_670_220_835
-    assert found.vision_parameters == vision
+    assert architecture.parameters == text + vision + projector == 10_670_220_835
+    assert architecture.vision_parameters == vision
     (row,) = estimate_memory(launched()).rows
-    assert row.weights == 2 * found.parameters == 21_340_441_670
+    assert row.weights == 2 * architecture.parameters == 21_340_441_670
 
 
 def test_sam_keeps_the_biases_of_its_attention() -> None:
@@ -72,15 +72,15 @@ def test_sam_keeps_the_biases_of_its_attention() -> None:
 
 
 def test_cache_of_llama_3_2_11b_vision_by_hand() -> None:
-    found = read_architecture(LLAMA_11B)
-    assert found.decoder is not None and found.vision is not None
-    assert found.decoder.kv_bytes("bfloat16") == 2 * 40 * 8 * 128 * 2 == 163_840
-    assert found.vision.cached == 4 * 1601 == 6404
-    assert found.vision.positions == 4 * 1608
-    one = estimate_cache_bytes(found.decoder, found.vision, "bfloat16", batch=1, context=4096, images=1)
+    architecture = read_architecture(LLAMA_11B)
+    assert architecture.decoder is not None and architecture.vision is not None
+    assert architecture.decoder.kv_bytes("bfloat16") == 2 * 40 * 8 * 128 * 2 == 163_840
+    assert architecture.vision.cached == 4 * 1601 == 6404
+    assert architecture.vision.positions == 4 * 1608
+    one = estimate_cache_bytes(architecture.decoder, architecture.vision, "bfloat16", batch=1, context=4096, images=1)
     assert one == (4096 + 6404) * 163_840 == 1_720_320_000
     assert (
-        estimate_cache_bytes(found.decoder, found.vision, "bfloat16", batch=8, context=4096, images=0)
+        estimate_cache_bytes(architecture.decoder, architecture.vision, "bfloat16", batch=8, context=4096, images=0)
         == 8 * 4096 * 163_840
     )
 
@@ -130,9 +130,9 @@ def test_a_local_checkpoint_is_counted_as_its_file_holds_it(save: object, tmp_pa
     for file in folder.glob("*.safetensors"):
         with safetensors.safe_open(file, framework="pt") as tensors:
             counted += sum(tensors.get_tensor(name).numel() for name in tensors.keys())  # noqa: SIM118 - no mapping
-    found = read_architecture(str(folder))
-    assert found.parameters == counted and found.dtype == "float32"
-    assert bool(found.vision) == (save is save_mllama)
+    architecture = read_architecture(str(folder))
+    assert architecture.parameters == counted and architecture.dtype == "float32"
+    assert bool(architecture.vision) == (save is save_mllama)
 
 
 def test_a_model_without_configuration_is_named() -> None:
@@ -143,25 +143,30 @@ def test_a_model_without_configuration_is_named() -> None:
 def test_layers_in_8_bits_take_a_byte_and_the_rest_stays_as_it_is() -> None:
     """The published FP8 checkpoint: linear layers of the language model, without output layer, projector and picture encoder."""
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
-    found = read_architecture(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
-    assert found.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
-    assert found.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
+    architecture = read_architecture(str(CONFIGS / "RedHatAI--Llama-3.2-11B-Vision-Instruct-FP8-dynamic"))
+    assert architecture.eight_bit == 40 * (attention + 3 * 4096 * 14336) == 8_724_152_320
+    assert architecture.scales == 40 * (4096 + 1024 + 1024 + 4096 + 2 * 14336 + 4096)
     (row,) = estimate_memory(use_local_configs(RunConfig.read("vlm_only", "gpu_fp8"))).rows
-    assert found.parameters == read_architecture(LLAMA_11B).parameters == 10_670_220_835
-    assert row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * found.scales == 12_623_170_630
+    assert architecture.parameters == read_architecture(LLAMA_11B).parameters == 10_670_220_835
+    assert (
+        row.weights == 2 * (10_670_220_835 - 8_724_152_320) + 8_724_152_320 + 4 * architecture.scales == 12_623_170_630
+    )
 
 
 def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
     """Qwen's FP8 checkpoint: linear layers of the language model without the output layer; the picture encoder stays as it is."""
-    found = read_architecture(str(CONFIGS / "Qwen--Qwen3-VL-8B-Instruct-FP8"))
+    architecture = read_architecture(str(CONFIGS / "Qwen--Qwen3-VL-8B-Instruct-FP8"))
     attention = 2 * 4096 * 4096 + 2 * 4096 * 1024
-    assert found.eight_bit == 36 * (attention + 3 * 4096 * 12288)
-    assert found.scales == 36 * (2 * 32 * 32 + 2 * 32 * 8 + 3 * 32 * 96)
-    assert found.weight_bytes("bfloat16") == 2 * (8_767_123_696 - found.eight_bit) + found.eight_bit + 4 * found.scales
+    assert architecture.eight_bit == 36 * (attention + 3 * 4096 * 12288)
+    assert architecture.scales == 36 * (2 * 32 * 32 + 2 * 32 * 8 + 3 * 32 * 96)
+    assert (
+        architecture.weight_bytes("bfloat16")
+        == 2 * (8_767_123_696 - architecture.eight_bit) + architecture.eight_bit + 4 * architecture.scales
+    )
 
 
 @pytest.mark.parametrize(
-    ("ignore", "kept"),
+    ("ignore", "exact_parts"),
     [
         (["lm_head"], ("lm_head",)),
         (["language_model.lm_head", "re:.*self_attn.*"], ("lm_head", "self_attn")),
@@ -172,7 +177,7 @@ def test_layers_in_blocks_of_8_bits_have_a_scale_a_block() -> None:
     ],
 )
 def test_unquantised_layers_are_found_by_path_and_by_pattern(
-    tmp_path: Path, ignore: list[str], kept: tuple[str, ...]
+    tmp_path: Path, ignore: list[str], exact_parts: tuple[str, ...]
 ) -> None:
     folder = save_mllama(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
@@ -187,7 +192,7 @@ def test_unquantised_layers_are_found_by_path_and_by_pattern(
         with safetensors.safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - no mapping
                 linear = name.endswith("proj.weight") or name.endswith("lm_head.weight")
-                if linear and "vision" not in name and not any(part in name for part in kept):
+                if linear and "vision" not in name and not any(part in name for part in exact_parts):
                     counted += tensors.get_tensor(name).numel()
     assert read_architecture(str(folder)).eight_bit == counted > 0
 
@@ -206,7 +211,7 @@ def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "messages"),
     [
         ({"max_batch": 16}, ["the GPU has 47.70 GB, of which 1.00 stay free: lower max_batch", "raise it to 1."]),
         ({"dtype": "float32", "max_batch": 1}, ["load a model in bfloat16", "raise it to 1."]),
@@ -214,9 +219,9 @@ def test_every_preset_fits_an_l40s_with_the_numbers_of_the_profile(preset: str, 
         ({"gpu_memory_utilization": 0.99, "max_batch": 1}, ["leaves 0.00 GB to all else, which needs 2.17 GB", "itself needs 0.5"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], said: list[str]) -> None:
+def test_what_does_not_fit_is_told_with_what_to_change(options: dict[str, Any], messages: list[str]) -> None:
     problems = estimate_memory(launched(**options)).problems()
-    assert all(any(part in problem for problem in problems) for part in said), problems
+    assert all(any(part in problem for problem in problems) for part in messages), problems
 
 
 def test_a_card_of_24_gb_holds_every_preset_in_8_bits() -> None:

@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from apps.serving.app import ServerLimits
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, data_url, make_message, serving
 
 MODEL = "crag-mm-test"
-QUESTION: dict[str, Any] = {"model": MODEL, "messages": [asked("Who?", data_url(PHOTO))]}
+QUESTION: dict[str, Any] = {"model": MODEL, "messages": [make_message("Who?", data_url(PHOTO))]}
 SAID = "answer to Who?"
 
 
@@ -26,8 +26,8 @@ def client(url: str, key: str = KEY, **more: Any) -> openai.OpenAI:
 
 def run_async(url: str, use: Callable[[openai.AsyncOpenAI], Any]) -> Any:
     async def call() -> Any:
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60) as made:
-            return await use(made)
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60) as async_client:
+            return await use(async_client)
 
     return asyncio.run(call())
 
@@ -39,9 +39,11 @@ def url() -> Iterator[str]:
 
 
 def test_create(url: str) -> None:
-    made = client(url).chat.completions.create(**QUESTION)
-    assert made.object == "chat.completion" and made.id.startswith("chatcmpl-") and made.model == MODEL
-    assert made.choices[0].message.content == SAID and made.usage is None
+    completion = client(url).chat.completions.create(**QUESTION)
+    assert (
+        completion.object == "chat.completion" and completion.id.startswith("chatcmpl-") and completion.model == MODEL
+    )
+    assert completion.choices[0].message.content == SAID and completion.usage is None
 
 
 def test_create_in_a_stream(url: str) -> None:
@@ -75,7 +77,7 @@ def test_models(url: str) -> None:
 
 
 def test_extra_fields_and_headers_are_ignored(url: str) -> None:
-    made = client(url).chat.completions.create(
+    completion = client(url).chat.completions.create(
         **QUESTION,
         temperature=0.2,
         top_p=0.5,
@@ -85,18 +87,18 @@ def test_extra_fields_and_headers_are_ignored(url: str) -> None:
         extra_body={"x": {}},
         extra_headers={"X-A": "b"},
     )
-    assert made.choices[0].message.content == SAID
+    assert completion.choices[0].message.content == SAID
 
 
 def test_the_async_client(url: str) -> None:
-    async def use(made: openai.AsyncOpenAI) -> None:
-        several = await asyncio.gather(*(made.chat.completions.create(**QUESTION) for _ in range(4)))
+    async def use(async_client: openai.AsyncOpenAI) -> None:
+        several = await asyncio.gather(*(async_client.chat.completions.create(**QUESTION) for _ in range(4)))
         assert {one.choices[0].message.content for one in several} == {SAID}
-        stream = await made.chat.completions.create(**QUESTION, stream=True)
+        stream = await async_client.chat.completions.create(**QUESTION, stream=True)
         assert "".join([piece.choices[0].delta.content or "" async for piece in stream]) == SAID
-        assert [model.id async for model in made.models.list()] == [MODEL]
-        assert (await made.models.retrieve(MODEL)).id == MODEL
-        raw = await made.chat.completions.with_raw_response.create(**QUESTION)
+        assert [model.id async for model in async_client.models.list()] == [MODEL]
+        assert (await async_client.models.retrieve(MODEL)).id == MODEL
+        raw = await async_client.chat.completions.with_raw_response.create(**QUESTION)
         assert raw.parse().choices[0].message.content == SAID
 
     run_async(url, use)
@@ -114,7 +116,7 @@ WRONG: dict[str, tuple[type[openai.APIStatusError], int, Callable[[openai.OpenAI
     ),
     "too large": (
         openai.APIStatusError, 413,
-        lambda c: c.chat.completions.create(model=MODEL, messages=[asked("x" * 21 * 1024 * 1024)]),
+        lambda c: c.chat.completions.create(model=MODEL, messages=[make_message("x" * 21 * 1024 * 1024)]),
     ),
 }  # fmt: skip
 
@@ -164,8 +166,8 @@ def test_the_client_tries_again_where_the_agent_failed_once(agent: ScriptedAgent
 
     agent.say = say
     with serving(agent) as url:
-        made = client(url, max_retries=1).chat.completions.create(**QUESTION)
-    assert made.choices[0].message.content == "second time"
+        completion = client(url, max_retries=1).chat.completions.create(**QUESTION)
+    assert completion.choices[0].message.content == "second time"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -173,8 +175,8 @@ def test_a_client_that_gives_up_has_its_own_error_and_gives_its_place_back(agent
     agent.open.clear()
     with serving(agent, limits=ServerLimits(questions=1)) as url:
         with pytest.raises(openai.APITimeoutError if not stream else (openai.APITimeoutError, httpx.ReadTimeout)):
-            made = client(url, timeout=0.3).chat.completions.create(**QUESTION, stream=stream)
-            list(made)
+            completion = client(url, timeout=0.3).chat.completions.create(**QUESTION, stream=stream)
+            list(completion)
         agent.open.set()
         assert client(url, max_retries=5).chat.completions.create(**QUESTION).choices[0].message.content == SAID
 

@@ -16,7 +16,7 @@ from schemathesis.checks import load_all_checks
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from apps.serving.app import ServerLimits
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, crag_agent, data_url, make_message, serving
 
 load_all_checks()
 UNLIMITED = ServerLimits(requests_per_minute=10**6, wrong_keys_per_minute=10**6)
@@ -57,7 +57,11 @@ def test_answers_are_as_described(stream: bool) -> None:
     """Right requests of the generator end in no question; so here is one, to the agent whose replies have all there is."""
     with serving(crag_agent()) as url:
         operation = schemathesis.openapi.from_url(f"{url}/openapi.json")["/v1/chat/completions"]["POST"]
-        body = {"model": "crag-mm-test", "messages": [asked("How tall is this?", data_url(PHOTO))], "stream": stream}
+        body = {
+            "model": "crag-mm-test",
+            "messages": [make_message("How tall is this?", data_url(PHOTO))],
+            "stream": stream,
+        }
         case = operation.Case(body=body, headers={"Authorization": f"Bearer {KEY}"}, media_type="application/json")
         response = case.call()
         assert response.status_code == 200 and "Red Tower" in response.text

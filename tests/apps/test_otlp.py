@@ -35,7 +35,7 @@ from apps.serving.app import Server, ServerLimits
 from evaluation.records import EvaluationError
 from evaluation.run import launching
 from evaluation.run.options import parse
-from tests.apps.conftest import PHOTO, asked, crag_agent, data_url, listening
+from tests.apps.conftest import PHOTO, crag_agent, data_url, listening, make_message
 
 try:
     import openinference.semconv.trace
@@ -125,9 +125,9 @@ def tree(spans: list[Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    made = Collector()
-    yield made
-    made.close()
+    otlp_collector = Collector()
+    yield otlp_collector
+    otlp_collector.close()
 
 
 @pytest.fixture(autouse=True)
@@ -142,15 +142,15 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def send(collector: Collector) -> Iterator[Callable[..., OtlpSender]]:
     """Open senders to the collector, which are closed in the end."""
-    opened: list[OtlpSender] = []
+    senders: list[OtlpSender] = []
 
     def opening(url: str = collector.url, **options: Any) -> OtlpSender:
-        opened.append(OtlpSender(url, **options))
-        return opened[-1]
+        senders.append(OtlpSender(url, **options))
+        return senders[-1]
 
     yield opening
     collector.open.set()
-    for each in opened:
+    for each in senders:
         each.close()
 
 
@@ -164,7 +164,7 @@ def test_a_served_turn_is_a_tree(collector: Collector, send: Callable[..., OtlpS
     sender = send(about={"preset": "best", "profile": "scripted"})
     before = time.time()
     with listening(Server(Answerer(crag_agent(), spans=sender), model="m", key=None, limits=ServerLimits()).app) as url:
-        body = {"model": "m", "messages": [asked("How tall is this?", data_url(PHOTO))]}
+        body = {"model": "m", "messages": [make_message("How tall is this?", data_url(PHOTO))]}
         assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).status_code == 200
     sender.close()
     spans = collector.spans
@@ -295,18 +295,21 @@ def test_errors_tokens_and_decisions_are_told(
     sender.close()
     assert any(b"secret" in body for body in collector.bodies) is content
     spans = {f"{span.name} {number}": span for number, span in enumerate(collector.spans)}
-    found = {name.partition(" ")[0]: (span.status, values(span.attributes)) for name, span in spans.items()}
-    status, root = found["turn"]
+    spans_by_name = {name.partition(" ")[0]: (span.status, values(span.attributes)) for name, span in spans.items()}
+    status, root = spans_by_name["turn"]
     assert (status.code, status.message) == (2, "the model failed")
     assert (root["crag.outcome"], root["crag.unanswered"], root["session.id"]) == ("error", "model", "s1")
-    status, look = found["look"]
+    status, look = spans_by_name["look"]
     assert (status.code, look["crag.stage.status"]) == (2, "failed")
     assert status.message == ("ModelError: secret detail" if content else "ModelError")
     assert (
-        found["text_encoder"][1] | {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "minilm"}
-        == found["text_encoder"][1]
+        spans_by_name["text_encoder"][1] | {"openinference.span.kind": "EMBEDDING", "embedding.model_name": "minilm"}
+        == spans_by_name["text_encoder"][1]
     )
-    assert found["detector"][1]["tool.name"] == "detector" and found["detector"][0].message == "RuntimeError"
+    assert (
+        spans_by_name["detector"][1]["tool.name"] == "detector"
+        and spans_by_name["detector"][0].message == "RuntimeError"
+    )
     calls = [span for span in collector.spans if values(span.attributes)["openinference.span.kind"] == "LLM"]
     asked_model = values(calls[0].attributes)
     assert [asked_model[f"llm.token_count.{name}"] for name in ("prompt", "completion", "total")] == [120, 8, 128]
@@ -314,10 +317,10 @@ def test_errors_tokens_and_decisions_are_told(
     assert ("llm.input_messages.0.message.content" in asked_model) is content
     assert (calls[0].start_time_unix_nano, calls[0].end_time_unix_nano) == (1764000001500000000, 1764000001750000000)
     assert calls[1].status.code == 2 and values(calls[1].attributes)["llm.finish_reason"] == "error"
-    guard = found["finalise"][1]
+    guard = spans_by_name["finalise"][1]
     assert (guard["openinference.span.kind"], guard["crag.decision.given"]) == ("GUARDRAIL", False)
     assert (guard["crag.decision.probability"], guard["crag.decision.needed"]) == (0.2, 0.5)
-    assert found["verify"][1]["crag.signal.p_yes"] == 0.25
+    assert spans_by_name["verify"][1]["crag.signal.p_yes"] == 0.25
 
 
 @needs_exporter
@@ -336,9 +339,9 @@ def test_a_collector_that_is_gone_costs_no_answer_and_is_named_once(
         assert collector.accepted.wait(30)
     finally:
         sender.close()
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     address = f"{collector.url}/v1/traces"
-    assert said == [
+    assert messages == [
         f"the collector at {address} takes no spans: they are dropped until it does; answers are not affected",
         f"the collector at {address} takes spans again",
     ]
@@ -346,9 +349,9 @@ def test_a_collector_that_is_gone_costs_no_answer_and_is_named_once(
 
 @needs_exporter
 def test_nobody_at_the_address_costs_no_answer_and_little_time_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    gone = Collector()
-    gone.close()
-    sender = OtlpSender(gone.url, seconds=0.05)
+    closed_collector = Collector()
+    closed_collector.close()
+    sender = OtlpSender(closed_collector.url, seconds=0.05)
     assert ask(sender, "How tall is this?") == ["300 m"]
     sender.close()
     assert "takes no spans" in caplog.text and "Traceback" not in caplog.text

@@ -82,12 +82,12 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
         StageRecord("c", 0.1, "failed", "error", "ValueError: no"),
         StageRecord("d", 0.2, "hung", "time", "no end after 0.20 s, in agents.x:1"),
     )
-    said = [time.skipped for time in build_outcome("a", TurnRecord(stages=stages)).times]
-    assert said == [None, "no time left", "failed: ValueError: no", "hung: no end after 0.20 s, in agents.x:1"]
+    reasons = [time.skipped for time in build_outcome("a", TurnRecord(stages=stages)).times]
+    assert reasons == [None, "no time left", "failed: ValueError: no", "hung: no end after 0.20 s, in agents.x:1"]
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("error", "public_error"),
     [
         ("rerank: ModelError: Cannot reach http://10.0.0.5:9000/rerank: /srv/models/x", "rerank: ModelError"),
         ("isolated_answers: Cannot reach http://10.0.0.5:9000/v1: refused", "isolated_answers"),
@@ -98,14 +98,14 @@ def test_a_stage_that_did_not_run_says_why_in_one_word() -> None:
         (None, None),
     ],
 )
-def test_of_an_error_strangers_are_told_stage_and_kind(said: str | None, kept: str | None) -> None:
+def test_of_an_error_strangers_are_told_stage_and_kind(error: str | None, public_error: str | None) -> None:
     failed = "failed: ModelError: Cannot reach http://10.0.0.5:9000/v1"
     times = (Time("a", 0.1, None), Time("b", 0.0, "no time left"), Time("c", 0.1, failed))
-    whole = Outcome("300 m", entity="A: b", times=times, error=said)
-    told = whole.without_error_texts()
-    assert told.error == kept
-    assert [time.skipped for time in told.times] == [None, "no time left", "failed: ModelError"]
-    assert replace(told, error=said, times=times) == whole
+    whole = Outcome("300 m", entity="A: b", times=times, error=error)
+    public_outcome = whole.without_error_texts()
+    assert public_outcome.error == public_error
+    assert [time.skipped for time in public_outcome.times] == [None, "no time left", "failed: ModelError"]
+    assert replace(public_outcome, error=error, times=times) == whole
 
 
 def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +124,7 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(
-    ("decision", "told", "withheld"),
+    ("decision", "explanation", "withheld"),
     [
         (Decision("300 m", given=True), "Answered.", None),
         (Decision("300 m", given=True, probability=0.71, needed=0.5), "Answered: 71% sure, 50% needed.", None),
@@ -147,9 +147,11 @@ def test_a_record_that_cannot_be_read_costs_the_details_alone(caplog: pytest.Log
         (Decision("I don't know.", given=False, reason="the model does not know"), "The model does not know.", None),
     ],
 )
-def test_a_decision_is_told_with_how_sure_the_agent_is(decision: Decision, told: str, withheld: str | None) -> None:
+def test_a_decision_is_told_with_how_sure_the_agent_is(
+    decision: Decision, explanation: str, withheld: str | None
+) -> None:
     outcome = build_outcome("a", TurnRecord(stages=(StageRecord("finalise", decision=decision),)))
-    assert (outcome.explained, outcome.withheld) == (told, withheld)
+    assert (outcome.explained, outcome.withheld) == (explanation, withheld)
 
 
 def test_an_answer_that_follows_orders_out_of_the_evidence_is_not_shown() -> None:
@@ -172,12 +174,14 @@ def test_an_outcome_survives_json() -> None:
 @pytest.mark.parametrize("off", ["queries", "images"])
 def test_who_asked_is_told_what_traces_may_not_hold(tmp_path: Path, off: str) -> None:
     """``trace.*`` is about files and spans: a reply goes to whoever sent question and photo."""
-    agent, sent = crag_agent(), list[Mapping[str, Any]]()
+    agent, span_records = crag_agent(), list[Mapping[str, Any]]()
     trace = agent.settings.trace.model_copy(update={off: False})
     agent.settings = agent.settings.model_copy(update={"trace": trace})
-    spans = cast(OtlpSender, SimpleNamespace(send=sent.extend))
+    spans = cast(OtlpSender, SimpleNamespace(send=span_records.extend))
     (outcome,) = Answerer(agent, tmp_path / "t.jsonl", spans=spans).answer([Question("How tall is this?", PHOTO)])
-    (shown,) = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])
-    assert outcome.entity == shown.entity == "Red Tower" and outcome.sources == shown.sources != ()
-    for kept in (json.dumps(sent), (tmp_path / "t.jsonl").read_text()):
-        assert '"stage"' in kept and "Red Tower" not in kept
+    (untraced_outcome,) = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])
+    assert (
+        outcome.entity == untraced_outcome.entity == "Red Tower" and outcome.sources == untraced_outcome.sources != ()
+    )
+    for trace_text in (json.dumps(span_records), (tmp_path / "t.jsonl").read_text()):
+        assert '"stage"' in trace_text and "Red Tower" not in trace_text

@@ -43,16 +43,16 @@ def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 Functions = dict[str, Callable[..., Any]]
 
 
-def functions_of(agent: BaseAgent, about: About | None = None) -> Functions:
+def list_functions(agent: BaseAgent, about: About | None = None) -> Functions:
     """What the page's events call, by name."""
     return {function.name: function.fn for function in build(Answerer(agent, about=about)).fns.values()}
 
 
-def told_by(functions: Functions, file: Any, asked: Any = "How tall is this?", kept: Any = None) -> list[Any]:
+def ask_page(functions: Functions, file: Any, question: Any = "How tall is this?", state: Any = None) -> list[Any]:
     """Talk, details and what the browser keeps, after a question."""
-    talk = [{"role": "user", "content": asked}]
+    talk = [{"role": "user", "content": question}]
     last: list[Any] = []
-    for update in functions["answer"](file, talk, kept):
+    for update in functions["answer"](file, talk, state):
         last = list(update)
     return last[:3]
 
@@ -65,55 +65,55 @@ def photo(tmp_path: Path) -> dict[str, str]:
 
 
 def test_an_answer_comes_with_its_details(photo: Any) -> None:
-    asked = [{"type": "text", "text": "How tall is this?"}]  # as gradio passes it
-    talk, told, _ = told_by(functions_of(crag_agent()), photo, asked)
+    content = [{"type": "text", "text": "How tall is this?"}]  # as gradio passes it
+    talk, details, _ = ask_page(list_functions(crag_agent()), photo, content)
     assert talk == [{"role": "user", "content": "How tall is this?"}, {"role": "assistant", "content": "300 m"}]
-    assert "Red Tower" in told and "Answered" in told
+    assert "Red Tower" in details and "Answered" in details
 
 
 def test_what_the_browser_keeps_is_the_history_of_the_next_question(photo: Any) -> None:
     agent = ScriptedAgent()
-    functions = functions_of(agent)
-    kept = told_by(functions, photo, "Who?")[2]
-    kept = told_by(functions, photo, "When?", json.loads(json.dumps(kept)))[2]
+    functions = list_functions(agent)
+    state = ask_page(functions, photo, "Who?")[2]
+    state = ask_page(functions, photo, "When?", json.loads(json.dumps(state)))[2]
     assert [message["content"] for message in agent.histories[1]] == ["Who?", "answer to Who?"]
-    shown, talk, told = functions["restore"](kept)
-    assert shown == photo["path"] and told.startswith("<div")
+    photo_path, talk, details = functions["restore"](state)
+    assert photo_path == photo["path"] and details.startswith("<div")
     assert [message["content"] for message in talk] == ["Who?", "answer to Who?", "When?", "answer to When?"]
-    told_by(functions, photo, "Where?", {**kept, "photo": "another.png"})
+    ask_page(functions, photo, "Where?", {**state, "photo": "another.png"})
     assert agent.histories[2] == []  # a dialog about another photo is none of this one
 
 
 def test_pages_are_asked_without_a_photo_in_a_dialog_of_its_own(photo: Any) -> None:
     agent = ScriptedAgent()
-    functions = functions_of(agent)
-    kept = told_by(functions, None, "How much is a ticket?")[2]
-    kept = told_by(functions, None, "And for children?", json.loads(json.dumps(kept)))[2]
+    functions = list_functions(agent)
+    state = ask_page(functions, None, "How much is a ticket?")[2]
+    state = ask_page(functions, None, "And for children?", json.loads(json.dumps(state)))[2]
     assert agent.images == [None, None]
     assert [message["content"] for message in agent.histories[1]] == [
         "How much is a ticket?",
         "answer to How much is a ticket?",
     ]
-    shown, talk, _ = functions["restore"](kept)
-    assert shown is None and len(talk) == 4
-    told_by(functions, photo, "Who?", kept)
+    photo_path, talk, _ = functions["restore"](state)
+    assert photo_path is None and len(talk) == 4
+    ask_page(functions, photo, "Who?", state)
     assert agent.histories[2] == [], "a dialog about a photo is none without one"
 
 
 @pytest.mark.parametrize(("way", "cause"), [("search", Unanswered.SEARCH), ("stage", Unanswered.STAGE)])
 def test_a_failure_is_told_and_is_no_part_of_the_dialog(photo: Any, way: str, cause: Unanswered) -> None:
-    before = told_by(functions_of(ScriptedAgent()), photo, "Who?")[2]
+    before = ask_page(list_functions(ScriptedAgent()), photo, "Who?")[2]
     with answering(way) as agent:
-        functions = functions_of(agent)
-        talk, told, kept = told_by(functions, photo, "When?", before)
+        functions = list_functions(agent)
+        talk, details, state = ask_page(functions, photo, "When?", before)
     assert talk[-1]["content"] == f"There is no answer: {WORDS[cause]}."
-    assert "abstained" not in told and f"Went wrong: {WORDS[cause]}" in told
-    assert "turns" not in kept, "the browser keeps what it has"
+    assert "abstained" not in details and f"Went wrong: {WORDS[cause]}" in details
+    assert "turns" not in state, "the browser keeps what it has"
 
 
 def test_a_refusal_of_the_model_stays_an_answer(photo: Any) -> None:
-    talk, _, kept = told_by(functions_of(crag_agent("I don't know")), photo, "When?")
-    assert talk[-1]["content"] == "I don't know" and len(kept["turns"]) == 1
+    talk, _, state = ask_page(list_functions(crag_agent("I don't know")), photo, "When?")
+    assert talk[-1]["content"] == "I don't know" and len(state["turns"]) == 1
 
 
 @dataclass
@@ -124,49 +124,49 @@ class Clicked:
 
 
 def test_an_earlier_answer_that_is_clicked_shows_its_details_again(photo: Any) -> None:
-    functions = functions_of(ScriptedAgent())
-    kept = told_by(functions, photo, "Who?")[2]
-    kept = told_by(functions, photo, "When?", kept)[2]
-    said = functions["restore"](kept)[1]
+    functions = list_functions(ScriptedAgent())
+    state = ask_page(functions, photo, "Who?")[2]
+    state = ask_page(functions, photo, "When?", state)[2]
+    messages = functions["restore"](state)[1]
     broken_off = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Stopped."}]
-    talk = [*broken_off, *said, *broken_off]
+    talk = [*broken_off, *messages, *broken_off]
     for place, answer in [(2, "answer to Who?"), (3, "answer to Who?"), (4, "answer to When?"), (5, "answer to When?")]:
-        assert answer in functions["show_turn"](talk, kept, Clicked(place))
+        assert answer in functions["show_turn"](talk, state, Clicked(place))
     for place in (0, 1, 6, 7):
-        assert "answer" not in functions["show_turn"](talk, kept, Clicked(place))
-    forgotten = {**kept, "turns": kept["turns"][1:]}
+        assert "answer" not in functions["show_turn"](talk, state, Clicked(place))
+    forgotten = {**state, "turns": state["turns"][1:]}
     assert "answer" not in functions["show_turn"](talk, forgotten, Clicked(3))
     assert "answer to When?" in functions["show_turn"](talk, forgotten, Clicked(5))
     Path(photo["path"]).unlink()
-    assert "cannot be read" in functions["show_turn"](talk, kept, Clicked(3))
+    assert "cannot be read" in functions["show_turn"](talk, state, Clicked(3))
 
 
 def test_details_are_there_again_after_a_reload(photo: Any) -> None:
-    functions = functions_of(crag_agent())
-    _, told, kept = told_by(functions, photo)
-    assert functions["restore"](json.loads(json.dumps(kept)))[2] == told
+    functions = list_functions(crag_agent())
+    _, details, state = ask_page(functions, photo)
+    assert functions["restore"](json.loads(json.dumps(state)))[2] == details
 
 
-@pytest.mark.parametrize("kept", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
-def test_what_no_page_wrote_is_not_restored(kept: Any) -> None:
-    photo, talk, told = functions_of(ScriptedAgent())["restore"](kept)
-    assert photo is None and talk == [] and "Add a photo" in told
+@pytest.mark.parametrize("state", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
+def test_what_no_page_wrote_is_not_restored(state: Any) -> None:
+    photo, talk, details = list_functions(ScriptedAgent())["restore"](state)
+    assert photo is None and talk == [] and "Add a photo" in details
 
 
 @pytest.mark.parametrize("turns", [3, ["x"], [{"question": "Who?"}], [{"question": "Who?", "outcome": {"answer": 3}}]])
 def test_turns_that_no_page_wrote_are_left_out(photo: Any, turns: Any) -> None:
-    assert functions_of(ScriptedAgent())["restore"]({"photo": photo["path"], "turns": turns})[1] == []
+    assert list_functions(ScriptedAgent())["restore"]({"photo": photo["path"], "turns": turns})[1] == []
 
 
 def test_a_long_dialog_is_kept_within_what_a_request_may_hold(photo: Any) -> None:
     outcome = Outcome("a" * 30_000)
-    kept = Dialog("p", tuple((str(number), outcome) for number in range(40))).as_json()
-    assert len(json.dumps(kept)) < 450_000 and kept["turns"][-1]["question"] == "39"
+    state = Dialog("p", tuple((str(number), outcome) for number in range(40))).as_json()
+    assert len(json.dumps(state)) < 450_000 and state["turns"][-1]["question"] == "39"
 
 
 def test_a_broken_photo_is_told_in_the_dialog(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"nothing")
-    talk, _, _ = told_by(functions_of(crag_agent()), {"path": str(tmp_path / "photo.png")})
+    talk, _, _ = ask_page(list_functions(crag_agent()), {"path": str(tmp_path / "photo.png")})
     assert "cannot be read as a photo" in talk[-1]["content"]
 
 
@@ -179,10 +179,10 @@ def test_what_cannot_be_asked_is_told_at_once(tmp_path: Path, content: bytes | N
     if content is not None:
         (tmp_path / "text.jpg").write_bytes(content)
         file = {"path": str(tmp_path / "text.jpg")}
-    functions = functions_of(agent)
-    talk, left, *_ = functions["say"](file, " What is this? ", [], None)
+    functions = list_functions(agent)
+    talk, textbox_value, *_ = functions["say"](file, " What is this? ", [], None)
     assert talk[-1]["role"] == "assistant" and words in talk[-1]["content"]
-    assert left == " What is this? "
+    assert textbox_value == " What is this? "
     [skipped] = functions["answer"](file, talk, None)
     assert not agent.calls and all(isinstance(update, dict) for update in skipped)
 
@@ -192,17 +192,17 @@ def test_an_agent_that_fails_is_told_in_the_dialog(raised: BaseException, photo:
     def fail(_: str) -> str:
         raise raised
 
-    talk, told, _ = told_by(functions_of(ScriptedAgent(fail)), photo)
-    assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not told
+    talk, details, _ = ask_page(list_functions(ScriptedAgent(fail)), photo)
+    assert "The agent failed" in talk[-1]["content"] and "secret" not in talk[-1]["content"] and not details
 
 
 def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
     agent, stage = held()
-    updates = functions_of(agent)["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
-    told, _, *buttons = next(
+    updates = list_functions(agent)["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
+    details, _, *buttons = next(
         each for _, *each in updates if isinstance(each[0], str) and "waiting for the test" in each[0]
     )
-    assert "Working" in told
+    assert "Working" in details
     assert buttons == [gradio.skip()] * 2, "an update on its way after Stop was clicked must not bring the button back"
     stage.go.set()
     assert [*updates][-1][0][-1]["content"] == "300 m"
@@ -210,22 +210,22 @@ def test_what_is_being_done_is_told_while_it_is(photo: Any) -> None:
 
 def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(photo: Any) -> None:
     agent, stage = held()
-    functions = functions_of(agent)
+    functions = list_functions(agent)
     updates = functions["answer"](photo, [{"role": "user", "content": "How tall?"}], None)
     next(updates)
     assert stage.entered.wait(30)
     updates.close()  # what gradio does when the visitor stops it, or leaves
     agent.pipeline.stages.remove(stage)
-    talk, told, _ = told_by(functions, photo)
-    assert talk[-1]["content"] == "300 m" and "hangs" not in told
+    talk, details, _ = ask_page(functions, photo)
+    assert talk[-1]["content"] == "300 m" and "hangs" not in details
 
 
 def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
     about = About("best", "embedded", "validation", "Looks first.", 60.0)
-    functions = functions_of(ScriptedAgent(), about)
-    told = functions["restore"](None)[2]
-    assert "best (Looks first)" in told and "embedded" in told and "at most 60 s" in told
-    told_by(functions, photo)
+    functions = list_functions(ScriptedAgent(), about)
+    details = functions["restore"](None)[2]
+    assert "best (Looks first)" in details and "embedded" in details and "at most 60 s" in details
+    ask_page(functions, photo)
     assert "less than a second a question" in functions["restore"](None)[2]  # as measured
 
 
@@ -245,7 +245,7 @@ def url(uploads: None) -> Iterator[str]:
         yield address
 
 
-def sent(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
+def upload(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
     return httpx.post(
         f"{url}/gradio_api/upload", files=[("files", file) for file in files], headers=headers, timeout=60
     )
@@ -254,7 +254,7 @@ def sent(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Response:
 FILE = {"meta": {"_type": "gradio.FileData"}}
 
 
-def asked_of(
+def ask_over_http(
     url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE
 ) -> list[dict[str, Any]] | None:
     """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
@@ -275,37 +275,37 @@ def asked_of(
     raise AssertionError
 
 
-def said(talk: list[dict[str, Any]] | None) -> str:
+def read_answer(talk: list[dict[str, Any]] | None) -> str:
     assert talk is not None
     return talk[-1]["content"][0]["text"]
 
 
 def test_a_photo_is_uploaded_and_asked_about(url: str) -> None:
     assert "Ask about a photo" in httpx.get(url).text
-    uploaded = sent(url, ("photo.jpg", encoded(PHOTO)))
-    assert said(asked_of(url, uploaded.json()[0], "How tall is this?")) == "300 m"
+    uploaded = upload(url, ("photo.jpg", encoded(PHOTO)))
+    assert read_answer(ask_over_http(url, uploaded.json()[0], "How tall is this?")) == "300 m"
 
 
 @pytest.mark.parametrize("content", [b"just a text", b"", b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>"])
 def test_a_file_that_is_no_picture_is_refused_in_words(url: str, content: bytes) -> None:
-    answer = sent(url, ("photo.jpg", content))
+    answer = upload(url, ("photo.jpg", content))
     assert answer.status_code == 400
     assert answer.text == "This file cannot be read as a photo; try JPEG, PNG or WebP."
 
 
 def test_a_file_that_breaks_after_its_upload_is_told_in_the_dialog(url: str) -> None:
     """gradio's own preprocessing shows "Error" and no more."""
-    path = Path(sent(url, ("photo.jpg", encoded(PHOTO.resize((32, 24))))).json()[0])
+    path = Path(upload(url, ("photo.jpg", encoded(PHOTO.resize((32, 24))))).json()[0])
     path.write_bytes(b"just a text")
-    assert "cannot be read as a photo" in said(asked_of(url, str(path), "What?"))
+    assert "cannot be read as a photo" in read_answer(ask_over_http(url, str(path), "What?"))
 
 
 def test_an_upload_is_one_picture_of_limited_size(url: str) -> None:
     photo = ("photo.jpg", encoded(PHOTO))
-    several = sent(url, photo, photo)
+    several = upload(url, photo, photo)
     assert (several.status_code, several.text) == (400, "One picture can be sent at once, as multipart/form-data.")
-    assert sent(url, ("photo.jpg", b"x" * 21 * 1024 * 1024)).status_code == 413
-    assert sent(url, ("photo.png", encoded(Image.new("1", (10_000, 6_000))))).text.startswith(
+    assert upload(url, ("photo.jpg", b"x" * 21 * 1024 * 1024)).status_code == 413
+    assert upload(url, ("photo.png", encoded(Image.new("1", (10_000, 6_000))))).text.startswith(
         "the picture has 10000 x 6000"
     )
     for kind in (
@@ -330,8 +330,8 @@ def test_the_page_redirects_to_no_other_host(url: str, away: str, method: str) -
 def test_files_of_this_machine_are_not_read(url: str, tmp_path_factory: pytest.TempPathFactory, meta: Any) -> None:
     secret = tmp_path_factory.mktemp("home") / "secret.png"
     secret.write_bytes(encoded(PHOTO))
-    talk = asked_of(url, str(secret), "How tall is this?", meta=meta)
-    assert talk is None or "cannot be read as a photo" in said(talk)
+    talk = ask_over_http(url, str(secret), "How tall is this?", meta=meta)
+    assert talk is None or "cannot be read as a photo" in read_answer(talk)
 
 
 def test_files_of_this_machine_are_not_put_where_they_are_served(
@@ -340,8 +340,8 @@ def test_files_of_this_machine_are_not_put_where_they_are_served(
     """Any input of gradio's, here the dialog, may name files, which it copies."""
     secret = tmp_path_factory.mktemp("home") / "secret.txt"
     secret.write_text("secret")
-    photo = sent(url, ("photo.jpg", encoded(PHOTO))).json()[0]
-    assert asked_of(url, photo, "What?", {"type": "file", "file": {"path": str(secret), **FILE}}) is None
+    photo = upload(url, ("photo.jpg", encoded(PHOTO))).json()[0]
+    assert ask_over_http(url, photo, "What?", {"type": "file", "file": {"path": str(secret), **FILE}}) is None
     assert not [file for file in tmp_path.rglob("*") if file.name == "secret.txt"]
 
 
@@ -351,7 +351,7 @@ def test_files_outside_uploads_are_not_served(url: str) -> None:
 
 def test_other_sites_can_neither_upload_nor_read(url: str) -> None:
     """Host and Origin are checked as in front of the server (test_http_server.py)."""
-    foreign = sent(url, ("photo.jpg", encoded(PHOTO)), Origin="https://attacker.example")
+    foreign = upload(url, ("photo.jpg", encoded(PHOTO)), Origin="https://attacker.example")
     assert foreign.status_code == 403 and "access-control-allow-origin" not in foreign.headers
     local = httpx.get(f"{url}/config", headers={"Origin": "http://localhost:1"})
     assert "access-control-allow-origin" not in local.headers
@@ -367,11 +367,11 @@ async def received(scope: Scope, receive: Receive, send: Send) -> None:
 
 def test_an_upload_that_takes_too_long_is_refused_in_words(slow: bytes) -> None:
     with listening(PageGuard(received, PhotoReader(50_000_000, seconds=1.0))) as url:
-        refused = sent(url, ("photo.jpg", slow))
+        refused = upload(url, ("photo.jpg", slow))
         assert refused.status_code == 400
         assert refused.text == "the picture takes more than 1 s to decode; send it as an ordinary JPEG or PNG"
-        assert sent(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
-        assert within_a_minute(lambda: sent(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200)
+        assert upload(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
+        assert within_a_minute(lambda: upload(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200)
 
 
 def test_visitors_who_leave_end_the_decoding_of_their_uploads(slow: bytes) -> None:
@@ -386,10 +386,10 @@ def test_visitors_who_leave_end_the_decoding_of_their_uploads(slow: bytes) -> No
         while photos.inside < 8:
             assert time.monotonic() < end
             httpx.get(url)
-        assert sent(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
+        assert upload(url, ("photo.jpg", encoded(PHOTO, "JPEG"))).status_code == 200
         for connection in connections:
             connection.close()
-        assert sent(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200
+        assert upload(url, ("photo.tif", encoded(PHOTO, "TIFF"))).status_code == 200
     assert photos.inside == 0
 
 

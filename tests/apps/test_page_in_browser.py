@@ -57,7 +57,7 @@ def open_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     faults: list[str] = []
     servers = []
 
-    def opened(agent: Any) -> Page:
+    def start_page(agent: Any) -> Page:
         server = listening(build_page_app(Answerer(agent, about=ABOUT), EXAMPLES))
         servers.append(server)
         url = server.__enter__()
@@ -67,14 +67,14 @@ def open_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         expect(page.locator("#told")).to_contain_text("then ask about it")
         return page
 
-    yield opened
+    yield start_page
     context.close()
     for server in servers:
         server.__exit__(None, None, None)
     assert faults == []
 
 
-def file_of(content: bytes, name: str = "photo.png") -> Any:
+def make_file(content: bytes, name: str = "photo.png") -> Any:
     return {"name": name, "mimeType": "image/png", "buffer": content}
 
 
@@ -85,21 +85,21 @@ def ask(page: Page, question: str) -> None:
 
 def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page: Any) -> None:
     page = open_page(crag_agent())
-    told, talk = page.locator("#told"), page.locator("#talk")
-    for known in ("best (Looks first)", "embedded", "validation", "at most 60 s a question"):
-        expect(told).to_contain_text(known)
+    details, talk = page.locator("#told"), page.locator("#talk")
+    for phrase in ("best (Looks first)", "embedded", "validation", "at most 60 s a question"):
+        expect(details).to_contain_text(phrase)
     page.locator("#examples button").first.click()
     expect(page.locator("#question textarea")).to_have_value("How tall is the tower?")
     expect(page.locator("#photo img")).to_be_visible()
     page.click("#ask")
-    expect(told).to_contain_text("Verdict")
+    expect(details).to_contain_text("Verdict")
     expect(talk).to_contain_text("300 m")
-    expect(told.locator("mark")).to_have_text("300")
+    expect(details.locator("mark")).to_have_text("300")
     expect(page.locator("#ask")).to_be_visible()
 
     page.reload()
     expect(talk).to_contain_text("300 m")
-    expect(told).to_contain_text("Red Tower")
+    expect(details).to_contain_text("Red Tower")
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "And now?")
     expect(talk.get_by_text("300 m")).to_have_count(2)
@@ -107,30 +107,30 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
     page.click("#clear")
     expect(talk).not_to_contain_text("300 m")
     page.reload()
-    expect(told).to_contain_text("then ask about it")
+    expect(details).to_contain_text("then ask about it")
     expect(page.locator("#photo img")).to_have_count(0)
     assert "300 m" not in talk.inner_text()
 
 
 def test_an_earlier_answer_is_clicked_for_its_evidence(open_page: Any) -> None:
     page = open_page(crag_agent())
-    told, talk = page.locator("#told"), page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    details, talk = page.locator("#told"), page.locator("#talk")
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     for count, question in enumerate(("How tall?", "And now?"), 1):
         ask(page, question)
         expect(talk.get_by_text("300 m")).to_have_count(count)
-    expect(told).to_contain_text("Verdict")
+    expect(details).to_contain_text("Verdict")
     talk.get_by_text("300 m").first.click()
-    expect(told).to_contain_text("How tall? 300 m")
-    expect(told).to_contain_text("Verdict")
+    expect(details).to_contain_text("How tall? 300 m")
+    expect(details).to_contain_text("Verdict")
     talk.get_by_text("And now?").click()
-    expect(told).to_contain_text("And now? 300 m")
+    expect(details).to_contain_text("And now? 300 m")
 
 
 def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
     page = open_page(crag_agent())
     talk = page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(talk).to_contain_text("300 m")
@@ -141,7 +141,7 @@ def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
 @pytest.mark.parametrize("content", [b"just a text", b""])
 def test_no_picture_and_no_photo_are_said_in_words(open_page: Any, content: bytes) -> None:
     page = open_page(crag_agent())
-    page.set_input_files("#photo input[type=file]", file_of(content, "text.jpg"))
+    page.set_input_files("#photo input[type=file]", make_file(content, "text.jpg"))
     expect(page.get_by_text("This file cannot be read as a photo")).to_be_visible()
     ask(page, "How tall is this?")
     expect(page.locator("#talk")).to_contain_text("There is no photo yet")
@@ -151,11 +151,11 @@ def test_no_picture_and_no_photo_are_said_in_words(open_page: Any, content: byte
 def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
     agent, stage = held()
     page = open_page(agent)
-    told, talk = page.locator("#told"), page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    details, talk = page.locator("#told"), page.locator("#talk")
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
-    expect(told).to_contain_text("waiting for the test")
+    expect(details).to_contain_text("waiting for the test")
     page.click("#stop")
     expect(talk).to_contain_text("Stopped.")
     expect(page.locator("#stop")).to_be_hidden()
@@ -167,7 +167,7 @@ def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
 def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
     agent, stage = held()
     page = open_page(agent)
-    page.set_input_files("#photo input[type=file]", file_of(encoded(PHOTO)))
+    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
     expect(page.locator("#photo img")).to_be_visible()
     ask(page, "How tall?")
     expect(page.locator("#told")).to_contain_text("waiting for the test")
@@ -207,8 +207,8 @@ def test_no_barrier_is_found_and_nothing_is_cut_off(open_page: Any, size: tuple[
 
 def find_barriers(page: Page) -> list[str]:
     """The barriers that axe-core finds, each with the parts of the page that have it."""
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+    violations = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in violations for node in each["nodes"]]
 
 
 def test_a_phone_shows_the_examples_first_until_one_is_taken_and_each_below_its_photo(open_page: Any) -> None:
@@ -245,10 +245,10 @@ def test_every_part_is_called_by_what_it_is_and_reached_by_keys(open_page: Any) 
     expect(page.locator("#talk")).to_contain_text("300 m")
 
 
-def press_until(page: Page, wanted: Any) -> None:
+def press_until(page: Page, element: Any) -> None:
     """Press Tab until the focus is on a part of the page."""
     for _ in range(60):
-        if wanted.evaluate("each => each === document.activeElement"):
+        if element.evaluate("each => each === document.activeElement"):
             return
         page.keyboard.press("Tab")
     raise AssertionError("no key reaches it")
@@ -266,9 +266,9 @@ def test_a_question_without_a_photo_is_an_example_too(open_page: Any) -> None:
 
 def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: Any, tmp_path: Path) -> None:
     page = open_page(crag_agent())
-    made = compress(ask_example(browser, page.url, 0), PICTURES["page.png"])
-    assert len(made) <= MAX_BYTES
-    (tmp_path / "page.png").write_bytes(made)
+    image_bytes = compress(ask_example(browser, page.url, 0), PICTURES["page.png"])
+    assert len(image_bytes) <= MAX_BYTES
+    (tmp_path / "page.png").write_bytes(image_bytes)
     with Image.open(tmp_path / "page.png") as picture:
         assert picture.size == WIDE
     words = read_words(tmp_path / "page.png")

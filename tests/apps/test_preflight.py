@@ -43,13 +43,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 def pinned(config: RunConfig, commit: str = COMMIT) -> RunConfig:
     """The configuration with a revision for each model of the profile, whatever the profile itself pins."""
 
-    def made(value: Any) -> Any:
+    def pin(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        return {key: made(inner) for key, inner in value.items()} | ({"revision": commit} if "path" in value else {})
+        return {key: pin(inner) for key, inner in value.items()} | ({"revision": commit} if "path" in value else {})
 
     search = config.profile.search.model_copy(update={"image_revision": commit, "text_revision": commit})
-    profile = config.profile.model_copy(update={"models": made(config.profile.models), "search": search})
+    profile = config.profile.model_copy(update={"models": pin(config.profile.models), "search": search})
     return dataclasses.replace(config, profile=profile)
 
 
@@ -96,8 +96,10 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     assert write_submission(path, task, BEST) == table  # revisions are kept
     assert states(check_submission(path, BEST))["revisions pinned"] == "warning"  # the agent would load main at home
     moved = pinned(BEST, COMMIT[::-1])
-    found = {check.name: check for check in check_submission(path, moved)}["revisions pinned"]
-    assert found.state == "failed" and f"@{COMMIT}, but @{COMMIT[::-1]} in the profile" in found.found and found.fix
+    finding = {check.name: check for check in check_submission(path, moved)}["revisions pinned"]
+    assert (
+        finding.state == "failed" and f"@{COMMIT}, but @{COMMIT[::-1]} in the profile" in finding.found and finding.fix
+    )
     assert {model["revision"] for model in write_submission(path, task, moved)["hf_models"]} == {COMMIT[::-1]}
     assert set(states(check_submission(path, moved)).values()) == {"ok"}
 
@@ -143,16 +145,16 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
     table = write_submission(tmp_path / "aicrowd.json", 2, BEST)
     assert {model["revision"] for model in table["hf_models"]} == {"main"}
-    found = {check.name: check for check in check_submission(tmp_path / "aicrowd.json", BEST)}["revisions pinned"]
+    finding = {check.name: check for check in check_submission(tmp_path / "aicrowd.json", BEST)}["revisions pinned"]
     assert (
-        found.state == "warning"
-        and "openai/clip-vit-large-patch14-336@main" in found.found
-        and found.fix == "make lock-models"
+        finding.state == "warning"
+        and "openai/clip-vit-large-patch14-336@main" in finding.found
+        and finding.fix == "make lock-models"
     )
 
 
 @pytest.mark.parametrize(
-    ("access", "state", "said"),
+    ("access", "state", "ending"),
     [
         ({}, "ok", "all public"),
         ({"us/aicrowd-model": "gated"}, "warning", "gated: us/aicrowd-model"),
@@ -160,11 +162,11 @@ def test_models_without_a_commit_are_those_of_main_with_a_warning(
         ({"us/model": "hidden"}, "failed", "private or not there: us/model"),
     ],
 )
-def test_the_organiser_has_to_be_let_into_every_repository(access: dict[str, Access], state: str, said: str) -> None:
+def test_the_organiser_has_to_be_let_into_every_repository(access: dict[str, Access], state: str, ending: str) -> None:
     models = ["us/model", "us/aicrowd-model"]
-    found = check_access(models, lambda model: access.get(model, "public"))
-    assert found.state == state and found.found.endswith(said)
-    assert state == "ok" or "'aicrowd'" in found.fix
+    finding = check_access(models, lambda model: access.get(model, "public"))
+    assert finding.state == state and finding.found.endswith(ending)
+    assert state == "ok" or "'aicrowd'" in finding.fix
 
 
 def test_where_no_hub_can_be_reached_access_is_not_judged() -> None:
@@ -193,8 +195,8 @@ def test_a_preset_without_web_search_is_not_for_task_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["seconds_per_turn", "seconds_per_dialog", "answer_tokens"])
 def test_limits_beyond_those_of_the_challenge_are_found(field: str) -> None:
     wider = BEST.settings.limits.model_copy(update={field: 75})
-    found = check_limits(BEST.settings.model_copy(update={"limits": wider}))
-    assert found.state == "failed" and field in found.found and found.fix
+    finding = check_limits(BEST.settings.model_copy(update={"limits": wider}))
+    assert finding.state == "failed" and field in finding.found and finding.fix
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -298,11 +300,11 @@ def test_the_network_is_shut_for_the_whole_process() -> None:
         "a, b = socket.socketpair()\n"
         "print(len(tried))\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 2
+    assert process.returncode == 0, process.stderr
+    assert int(process.stdout) >= 2
 
 
 def test_the_dockerfile_keeps_the_rules(tmp_path: Path) -> None:
@@ -316,10 +318,10 @@ def test_the_dockerfile_keeps_the_rules(tmp_path: Path) -> None:
 
 def test_a_gate_that_was_fitted_to_other_models_is_told() -> None:
     fitted, none = RunConfig.read("best", "embedded"), RunConfig.read("vlm_only", "gpu")
-    found = check_gate(BEST)
+    finding = check_gate(BEST)
     assert (
-        found.state == "warning"
-        and "no gate fitted for meta-llama/Llama-3.2-11B-Vision-Instruct + openai/clip" in found.found
+        finding.state == "warning"
+        and "no gate fitted for meta-llama/Llama-3.2-11B-Vision-Instruct + openai/clip" in finding.found
     )
     assert [check_gate(config).state for config in (fitted, none)] == ["ok", "ok"]
 
@@ -329,8 +331,8 @@ def test_a_check_that_breaks_has_failed() -> None:
 
 
 def test_quick_leaves_the_resolver_out_and_says_so() -> None:
-    found = repository.check_requirements(ROOT / "requirements.txt", quick=True)
-    assert found.state == "skipped" and "--quick" in found.found
+    finding = repository.check_requirements(ROOT / "requirements.txt", quick=True)
+    assert finding.state == "skipped" and "--quick" in finding.found
 
 
 def test_large_files_and_keys_are_named(tmp_path: Path) -> None:
@@ -349,7 +351,7 @@ def test_this_repository_has_neither() -> None:
 
 
 def test_models_without_config_json_are_told_and_nothing_fails() -> None:
-    found = check_memory(BEST, L40S_BYTES)
-    assert found.state == "skipped" and "no config.json of meta-llama" in found.found
+    finding = check_memory(BEST, L40S_BYTES)
+    assert finding.state == "skipped" and "no config.json of meta-llama" in finding.found
     assert check_memory(use_local_configs(BEST), L40S_BYTES).state == "ok"
     assert check_memory(use_local_configs(BEST), 24_000_000_000).state == "failed"

@@ -24,20 +24,20 @@ def run(server: HTTPServer, *more: str) -> int:
 def test_the_table_says_what_the_model_can_and_the_cure(
     httpserver: HTTPServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = serve_chat(httpserver, lambda _: '{"colour": "yellow"}')
+    bodies = serve_chat(httpserver, lambda _: '{"colour": "yellow"}')
     assert run(httpserver) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "own at http" in said and "pictures │ yes │ named a yellow picture yellow" in said
-    assert "log-probabilities │ no │ accepted and not given" in said and "2 requests" in said
-    assert {body["model"] for body in seen} == {"own"}
+    stdout = " ".join(capsys.readouterr().out.split())
+    assert "own at http" in stdout and "pictures │ yes │ named a yellow picture yellow" in stdout
+    assert "log-probabilities │ no │ accepted and not given" in stdout and "2 requests" in stdout
+    assert {body["model"] for body in bodies} == {"own"}
 
 
-@pytest.mark.parametrize("said", ["[/INST] no colour", "[bold]red[/bold] [[x]", "[link=a]"])
-def test_words_of_a_server_are_shown_as_they_are(said: str) -> None:
+@pytest.mark.parametrize("text", ["[/INST] no colour", "[bold]red[/bold] [[x]", "[link=a]"])
+def test_words_of_a_server_are_shown_as_they_are(text: str) -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    found = [Finding("pictures", False, said, said), Finding(said, None, "x")]
-    show(Probe(f"own{said}", "http://a/v1", tuple(found), 2, 0.1), console)
-    assert console.export_text().count(said) == 4
+    findings = [Finding("pictures", False, text, text), Finding(text, None, "x")]
+    show(Probe(f"own{text}", "http://a/v1", tuple(findings), 2, 0.1), console)
+    assert console.export_text().count(text) == 4
 
 
 def test_a_model_that_the_profile_cannot_use_is_status_1(
@@ -45,17 +45,17 @@ def test_a_model_that_the_profile_cannot_use_is_status_1(
 ) -> None:
     serve_chat(httpserver, FAILURES["blind"])
     assert run(httpserver, "--json") == 1
-    found = json.loads(capsys.readouterr().out)
-    assert "choose a model that sees" in found["fault"] and found["findings"][0]["can"] is False
+    fields = json.loads(capsys.readouterr().out)
+    assert "choose a model that sees" in fields["fault"] and fields["findings"][0]["can"] is False
 
 
 def test_no_server_or_a_profile_without_one_is_one_line_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with HTTPServer() as gone:
-        assert run(gone, "--max-retries", "0") == 2
+    with HTTPServer() as closed_server:
+        assert run(closed_server, "--max-retries", "0") == 2
         assert capsys.readouterr().err.startswith("error: no model answers at")
     assert crag.main(["probe", "--profile", "embedded"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "is behind no server: take --profile server or server_embedded" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1 and "is behind no server: take --profile server or server_embedded" in stderr
 
 
 def test_options_of_the_server_need_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,9 +69,9 @@ def test_a_blind_model_is_refused_before_the_first_question_and_the_probe_may_be
     from agents.profiles.reach import unreachable
     from agents.settings.run_config import RunConfig
 
-    seen = serve_chat(httpserver, FAILURES["blind"])
+    bodies = serve_chat(httpserver, FAILURES["blind"])
     config = RunConfig.of_profile("server_embedded", chat_model="own", base_url=httpserver.url_for("/v1"))
-    said = str(unreachable(config.profile, ["small_chat", "chat"], [], [], servers=True))
-    assert "the model takes no picture" in said and "--no-probe" in said and "\n" not in said
-    assert len(seen) == 2, "with the picture, and without"
-    assert unreachable(config.profile, ["chat"], [], [], servers=False) is None and len(seen) == 2
+    message = str(unreachable(config.profile, ["small_chat", "chat"], [], [], servers=True))
+    assert "the model takes no picture" in message and "--no-probe" in message and "\n" not in message
+    assert len(bodies) == 2, "with the picture, and without"
+    assert unreachable(config.profile, ["chat"], [], [], servers=False) is None and len(bodies) == 2

@@ -74,10 +74,10 @@ def raised(error: Exception) -> Any:
 
 def pool(ray: Ray, replies: Sequence[Callable[[], Any]]) -> tuple[ReplicaPool, list[Any]]:
     """A pool of one replica at a time, and its replicas; each call gives the next reply, after them an answer."""
-    left, placed = iter(replies), []
+    remaining, placed = iter(replies), []
 
     def place() -> Any:
-        answer = Method(lambda _: next(left, lambda: [Outcome("300 m")])())
+        answer = Method(lambda _: next(remaining, lambda: [Outcome("300 m")])())
         placed.append(SimpleNamespace(node=Method(lambda: "n"), start=Method(lambda _: 2), answer=answer))
         return placed[-1]
 
@@ -103,11 +103,13 @@ def test_a_replica_that_ray_lost_is_replaced_whatever_the_error_is(error: RayErr
     assert ray.killed == placed[:1] and len(placed) == 2
 
 
-@pytest.mark.parametrize(("error", "said"), [(RayTaskError(), AgentError), (TypeError("cannot be pickled"), TypeError)])
-def test_a_replica_that_lives_is_kept(error: Exception, said: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("error", "expected"), [(RayTaskError(), AgentError), (TypeError("cannot be pickled"), TypeError)]
+)
+def test_a_replica_that_lives_is_kept(error: Exception, expected: type[Exception]) -> None:
     ray = Ray()
     replicas, placed = pool(ray, [lambda: raised(error)])
-    with pytest.raises(said):
+    with pytest.raises(expected):
         replicas.answer([Question("q")])
     assert answered(replicas) == [Outcome("300 m")]
     assert not ray.killed and len(placed) == 1
@@ -116,8 +118,8 @@ def test_a_replica_that_lives_is_kept(error: Exception, said: type[Exception]) -
 @pytest.mark.parametrize("error", [RayActorError("died"), OutOfMemoryError("killed")])
 def test_a_question_is_asked_again_when_ray_loses_the_search(monkeypatch: pytest.MonkeyPatch, error: RayError) -> None:
     monkeypatch.setitem(sys.modules, "ray", Ray())  # type: ignore[arg-type]
-    found = [Results[WebHit]()]
-    replies = iter([error, found])
+    results = [Results[WebHit]()]
+    replies = iter([error, results])
     about = dict.fromkeys(("image_search", "web_search", "picture_folder", "page_folder"))
     search = SharedSearch(SimpleNamespace(open=Method(lambda: about), pages=Method(lambda *_: next(replies))))
     cancelled: list[bool] = []
@@ -130,4 +132,4 @@ def test_a_question_is_asked_again_when_ray_loses_the_search(monkeypatch: pytest
                 raise CancelledError from None
             raise
 
-    assert search.kept_up(ask, lambda: cancelled.append(True), CancelledError) == found
+    assert search.kept_up(ask, lambda: cancelled.append(True), CancelledError) == results

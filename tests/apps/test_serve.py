@@ -23,7 +23,7 @@ from apps.answering import Answerer, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, asked, crag_agent, data_url, listening, serving
+from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, crag_agent, data_url, listening, make_message, serving
 from tests.apps.held_stage import held
 
 MODEL = "crag-mm-test"
@@ -45,17 +45,23 @@ def real() -> Iterator[str]:
 
 
 def test_an_answer_comes_with_its_sources(real: str) -> None:
-    made = complete(real, asked("How tall is this?", data_url(PHOTO)))
-    choice = made.choices[0]
+    completion = complete(real, make_message("How tall is this?", data_url(PHOTO)))
+    choice = completion.choices[0]
     assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "300 m", "stop")
-    told = made.model_extra["crag"]
-    assert told["entity"] == "Red Tower" and told["verdict"] == "answered" and told["abstained"] is False
-    assert told["question"] == "How tall is this?"
-    assert told["sources"][0]["kind"] == "kg" and told["sources"][0]["url"] == "https://i.example/Red Tower"
+    crag_fields = completion.model_extra["crag"]
+    assert (
+        crag_fields["entity"] == "Red Tower"
+        and crag_fields["verdict"] == "answered"
+        and crag_fields["abstained"] is False
+    )
+    assert crag_fields["question"] == "How tall is this?"
+    assert (
+        crag_fields["sources"][0]["kind"] == "kg" and crag_fields["sources"][0]["url"] == "https://i.example/Red Tower"
+    )
 
 
 def test_a_stream_ends_with_the_sources(real: str) -> None:
-    pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO, "JPEG")), stream=True))
+    pieces = list(complete(real, make_message("How tall is this?", data_url(PHOTO, "JPEG")), stream=True))
     assert pieces[0].choices[0].delta.role == "assistant"
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == "300 m"
     assert [piece.choices[0].finish_reason for piece in pieces] == [*[None] * (len(pieces) - 1), "stop"]
@@ -64,20 +70,20 @@ def test_a_stream_ends_with_the_sources(real: str) -> None:
 
 
 def test_a_stream_tells_the_stages_before_the_answer_and_nothing_of_the_answer(real: str) -> None:
-    pieces = list(complete(real, asked("How tall is this?", data_url(PHOTO)), stream=True))
-    told = [piece.model_extra.get("crag_stage") for piece in pieces]
-    stages = [words for words in told if words]
+    pieces = list(complete(real, make_message("How tall is this?", data_url(PHOTO)), stream=True))
+    stage_fields = [piece.model_extra.get("crag_stage") for piece in pieces]
+    stages = [words for words in stage_fields if words]
     assert stages[0] == "searching for similar pictures" and stages[-1] == "deciding whether to answer"
     assert "reading 1 page" in stages and "writing an answer" in stages
-    said = [piece.choices[0].delta.content for piece in pieces]
-    assert said[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
-    assert said[len(stages) + 1 :] == ["300 m", None]
+    contents = [piece.choices[0].delta.content for piece in pieces]
+    assert contents[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
+    assert contents[len(stages) + 1 :] == ["300 m", None]
     assert all("crag" not in piece.model_extra for piece in pieces[:-1])
 
 
 def test_no_part_of_an_answer_that_is_withheld_is_sent_before_the_decision() -> None:
     with serving(crag_agent("It is 299 m tall, but I don't know.")) as url:
-        pieces = list(complete(url, asked("How tall is this?", data_url(PHOTO)), stream=True))
+        pieces = list(complete(url, make_message("How tall is this?", data_url(PHOTO)), stream=True))
     assert "".join(piece.choices[0].delta.content or "" for piece in pieces).startswith("I don't know")
     assert not any("299" in piece.model_dump_json() for piece in pieces[:-1])
 
@@ -85,10 +91,10 @@ def test_no_part_of_an_answer_that_is_withheld_is_sent_before_the_decision() -> 
 def test_a_question_beside_a_stream_tells_nothing_and_both_are_answered() -> None:
     agent, stage = held()
     with serving(agent) as url, ThreadPoolExecutor(1) as other:
-        pieces = iter(complete(url, asked("How tall is this?", data_url(PHOTO)), stream=True))
+        pieces = iter(complete(url, make_message("How tall is this?", data_url(PHOTO)), stream=True))
         stages = (piece.model_extra.get("crag_stage") for piece in pieces)
         assert "waiting for the test" in stages, "while the agent works"
-        plain = other.submit(complete, url, asked("How tall is this?", data_url(PHOTO)))
+        plain = other.submit(complete, url, make_message("How tall is this?", data_url(PHOTO)))
         stage.go.set()
         assert [*stages][-1] is None and plain.result().choices[0].message.content == "300 m"
 
@@ -105,9 +111,9 @@ def test_a_dialog_reaches_the_agent(agent: ScriptedAgent) -> None:
         complete(
             url,
             {"role": "system", "content": "Be brief."},
-            asked("What is it?", data_url(PHOTO)),
+            make_message("What is it?", data_url(PHOTO)),
             {"role": "assistant", "content": "A tower."},
-            asked("How tall?"),
+            make_message("How tall?"),
             temperature=0.3,
             max_tokens=5,
         )
@@ -120,7 +126,7 @@ def test_a_dialog_reaches_the_agent(agent: ScriptedAgent) -> None:
 
 def test_a_question_needs_no_photo(agent: ScriptedAgent) -> None:
     with serving(agent) as url:
-        assert complete(url, asked("Who?")).choices[0].message.content == "answer to Who?"
+        assert complete(url, make_message("Who?")).choices[0].message.content == "answer to Who?"
     assert agent.images == [None]
 
 
@@ -133,37 +139,42 @@ def parts(*more: Any) -> dict[str, Any]:
 
 
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
-    "no base64": ([asked("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
-    "base64 cut within a letter": ([asked("?", "data:image/png;base64,aGVsbG8h\naGVsb")], {}, 400, "not valid base64"),
-    "no picture": ([asked("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
-    "no data URL": ([asked("?", "data:text/html,hi")], {}, 400, "has to begin with data:image"),
-    "http": ([asked("?", "http://127.0.0.1/secret.png")], {}, 400, "send a data URL"),
-    "file": ([asked("?", "file:///etc/passwd")], {}, 400, "send a data URL"),
-    "many pixels": ([asked("?", data_url(BIG))], {}, 400, "3000 x 2000 pixels"),
+    "no base64": ([make_message("?", "data:image/png;base64,@@@")], {}, 400, "not valid base64"),
+    "base64 cut within a letter": ([make_message("?", "data:image/png;base64,aGVsbG8h\naGVsb")], {}, 400, "not valid base64"),
+    "no picture": ([make_message("?", "data:image/png;base64,aGVsbG8=")], {}, 400, "cannot be decoded"),
+    "no data URL": ([make_message("?", "data:text/html,hi")], {}, 400, "has to begin with data:image"),
+    "http": ([make_message("?", "http://127.0.0.1/secret.png")], {}, 400, "send a data URL"),
+    "file": ([make_message("?", "file:///etc/passwd")], {}, 400, "send a data URL"),
+    "many pixels": ([make_message("?", data_url(BIG))], {}, 400, "3000 x 2000 pixels"),
     "two pictures": (
-        [{"role": "user", "content": [*asked("?", data_url(PHOTO))["content"], asked("?", data_url(PHOTO))["content"][1]]}],
+        [{"role": "user", "content": [*make_message("?", data_url(PHOTO))["content"], make_message("?", data_url(PHOTO))["content"][1]]}],
         {}, 400, "one picture",
     ),
     "no question": ([{"role": "assistant", "content": "Hi."}], {}, 400, "last message"),
-    "empty question": ([asked("  ")], {}, 400, "last message"),
+    "empty question": ([make_message("  ")], {}, 400, "last message"),
     "tool role": ([{"role": "tool", "content": "x", "tool_call_id": "1"}], {}, 400, "messages.0.role"),
-    "several answers": ([asked("?")], {"n": 2}, 400, "n:"),
-    "tools": ([asked("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
-    "JSON": ([asked("?")], {"response_format": {"type": "json_object"}}, 400, "response_format.type: answers are plain text: leave it out"),
+    "several answers": ([make_message("?")], {"n": 2}, 400, "n:"),
+    "tools": ([make_message("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
+    "JSON": (
+        [make_message("?")],
+        {"response_format": {"type": "json_object"}},
+        400,
+        "response_format.type: answers are plain text: leave it out",
+    ),
     "a schema": (
-        [asked("?")],
+        [make_message("?")],
         {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
         400, "response_format.type: answers are plain text",
     ),
     "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "should be 'text' or 'image_url'"),
     "a picture without its URL": ([parts({"type": "image_url"})], {}, 400, "a part has an image_url"),
     "a picture that is null": ([parts({"type": "image_url", "image_url": None})], {}, 400, "a part has an image_url"),
-    "an earlier picture without its URL": ([parts({"type": "image_url"}), asked("?")], {}, 400, "messages.0.content"),
+    "an earlier picture without its URL": ([parts({"type": "image_url"}), make_message("?")], {}, 400, "messages.0.content"),
     "a picture as a text": (
         [parts({"type": "text", "text": "a", "image_url": {"url": data_url(PHOTO)}})], {}, 400, "a part has an image_url",
     ),
-    "another model": ([asked("?")], {"model": "gpt-9"}, 404, "crag-mm-test"),
-    "large body": ([asked("x" * 300_000)], {}, 413, "larger than"),
+    "another model": ([make_message("?")], {"model": "gpt-9"}, 404, "crag-mm-test"),
+    "large body": ([make_message("x" * 300_000)], {}, 413, "larger than"),
 }  # fmt: skip
 
 
@@ -190,25 +201,31 @@ def test_base64_may_have_lines_and_lack_its_padding(agent: ScriptedAgent) -> Non
     lines = [coded[start : start + 76] for start in range(0, len(coded), 76)]
     assert coded.endswith("=") and len(lines) > 1
     with serving(agent) as url:
-        for written in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
-            complete(url, asked("Now?", f"{head},{written}"))
+        for data in ("\n".join(lines), "\r\n".join([*lines, ""]), coded.rstrip("=")):
+            complete(url, make_message("Now?", f"{head},{data}"))
     assert [image.getpixel((0, 0)) for image in agent.images] == [PHOTO.getpixel((0, 0))] * 3
 
 
 @pytest.mark.parametrize("path", ["/health", "/v1/models", "/metrics"])
 def test_whoever_asks_by_head_gets_the_headers_alone(real: str, path: str) -> None:
-    told, head = (
+    response, head = (
         httpx.request(each, real + path, headers={"Authorization": f"Bearer {KEY}"}) for each in ("GET", "HEAD")
     )
-    assert (head.status_code, head.content, head.headers["Content-Type"]) == (200, b"", told.headers["Content-Type"])
+    assert (head.status_code, head.content, head.headers["Content-Type"]) == (
+        200,
+        b"",
+        response.headers["Content-Type"],
+    )
     assert httpx.head(f"{real}/v1/models").status_code == 401
 
 
 def test_what_is_null_counts_as_left_out(agent: ScriptedAgent) -> None:
     with serving(agent) as url:
         message = parts({"type": "text", "text": "Now?", "image_url": None})
-        told = client(url).chat.completions.create(model=MODEL, messages=[message], stream=None, n=None, tools=None)  # type: ignore[call-overload]
-    assert told.choices[0].message.content == "answer to How tall?\nNow?" and agent.images == [None]
+        completion = client(url).chat.completions.create(
+            model=MODEL, messages=[message], stream=None, n=None, tools=None
+        )  # type: ignore[call-overload]
+    assert completion.choices[0].message.content == "answer to How tall?\nNow?" and agent.images == [None]
 
 
 def test_a_body_without_its_length_is_cut_off_too(small: tuple[str, ScriptedAgent]) -> None:
@@ -244,9 +261,9 @@ def test_the_client_raises_its_own_error_for_a_wrong_key(real: str) -> None:
 def test_too_many_requests_of_one_address_are_told_when_to_come_again(agent: ScriptedAgent) -> None:
     with serving(agent, limits=ServerLimits(requests_per_minute=2)) as url:
         for _ in range(2):
-            complete(url, asked("?"))
+            complete(url, make_message("?"))
         with pytest.raises(openai.RateLimitError) as refusal:
-            complete(url, asked("?"))
+            complete(url, make_message("?"))
         assert 1 <= int(refusal.value.response.headers["retry-after"]) <= 60
         assert httpx.get(f"{url}/health").json()["status"] == "ok"  # a probe is no request
     assert len(agent.calls) == 2
@@ -261,11 +278,11 @@ def test_a_failing_agent_costs_its_own_call(agent: ScriptedAgent) -> None:
     agent.say = say
     with serving(agent) as url:
         with pytest.raises(openai.InternalServerError) as failure:
-            complete(url, asked("bad"))
+            complete(url, make_message("bad"))
         assert "secret" not in str(failure.value)
         with pytest.raises(openai.APIError, match="the agent failed"):
-            list(complete(url, asked("bad"), stream=True))
-        assert complete(url, asked("good")).choices[0].message.content == "fine"
+            list(complete(url, make_message("bad"), stream=True))
+        assert complete(url, make_message("good")).choices[0].message.content == "fine"
 
 
 @pytest.mark.parametrize("raised", [SystemExit(3), asyncio.CancelledError(), StopIteration(), GeneratorExit()])
@@ -280,9 +297,9 @@ def test_an_agent_that_raises_what_ends_programs_does_not_end_the_server(
     agent.say = say
     with serving(agent) as url:
         with pytest.raises(openai.InternalServerError, match=f"the agent failed .{type(raised).__name__}") as failure:
-            complete(url, asked("bad"))
+            complete(url, make_message("bad"))
         assert failure.value.status_code == 500
-        assert complete(url, asked("good")).choices[0].message.content == "fine"
+        assert complete(url, make_message("good")).choices[0].message.content == "fine"
 
 
 def test_wrong_keys_of_one_address_are_limited(agent: ScriptedAgent) -> None:
@@ -310,20 +327,24 @@ def test_what_json_cannot_hold_is_left_out(agent: ScriptedAgent, stream: bool, m
         "half \ud83d", sources=(ShownEvidence("\udc00", "web", "", "", math.nan),), checks={"finalise.odds": math.inf}
     )
     monkeypatch.setattr(Answerer, "answer", lambda *_: [outcome])
-    body = {"model": MODEL, "messages": [asked("?")], "stream": stream}
+    body = {"model": MODEL, "messages": [make_message("?")], "stream": stream}
     with serving(agent, key=None) as url:
         answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200
     last = answer.text.split("data: ")[-2] if stream else answer.text
-    told = json.loads(last, parse_constant=pytest.fail)["crag"]
-    assert (told["answer"], told["sources"][0]["score"], told["checks"]) == ("half ?", None, {"finalise.odds": None})
+    crag_fields = json.loads(last, parse_constant=pytest.fail)["crag"]
+    assert (crag_fields["answer"], crag_fields["sources"][0]["score"], crag_fields["checks"]) == (
+        "half ?",
+        None,
+        {"finalise.odds": None},
+    )
 
 
 def test_an_agent_that_does_not_end_is_given_up(agent: ScriptedAgent) -> None:
     agent.open.clear()
     with serving(agent, limits=ServerLimits(answer_seconds=0.05)) as url:
         with pytest.raises(openai.InternalServerError) as late:
-            complete(url, asked("?"))
+            complete(url, make_message("?"))
         assert late.value.status_code == 504
         agent.open.set()
 
@@ -375,7 +396,7 @@ def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: S
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=60) as many:
 
             async def one(number: int) -> Any:
-                message = asked(f"question {number}", data_url(PHOTO))
+                message = make_message(f"question {number}", data_url(PHOTO))
                 return await many.chat.completions.create(model=MODEL, messages=[message])
 
             for finished in asyncio.as_completed([one(number) for number in range(30)]):
@@ -391,7 +412,7 @@ def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: S
         refused, answers = asyncio.run(load(url))
         health = httpx.get(f"{url}/health").json()
         metrics = httpx.get(f"{url}/metrics", headers={"Authorization": f"Bearer {KEY}"}).text
-        after = complete(url, asked("afterwards")).choices[0].message.content
+        after = complete(url, make_message("afterwards")).choices[0].message.content
     assert len(refused) == 21 and len(set(answers)) == 9
     assert all(answer.startswith("answer to question") for answer in answers)
     assert {error.body["code"] for error in refused} == {"server_busy"}  # type: ignore[index, call-overload]
@@ -407,7 +428,7 @@ def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: S
 def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None:
     agent.open.clear()
     with serving(agent, limits=ServerLimits(questions=1)) as url:
-        body = {"model": MODEL, "messages": [asked("?")], "stream": True}
+        body = {"model": MODEL, "messages": [make_message("?")], "stream": True}
         with httpx.stream(
             "POST", f"{url}/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
         ) as answer:
@@ -417,7 +438,7 @@ def test_a_client_that_leaves_gives_its_place_back(agent: ScriptedAgent) -> None
             )
         agent.open.set()
         inside(url, 0)
-        assert complete(url, asked("next")).choices[0].message.content == "answer to next"
+        assert complete(url, make_message("next")).choices[0].message.content == "answer to next"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -427,10 +448,10 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
     limits = ServerLimits(questions=33, requests_per_minute=1000)
     with serving(agent, limits=limits) as url, ThreadPoolExecutor(1) as other, contextlib.ExitStack() as last:
         last.callback(agent.open.set)
-        first = other.submit(complete, url, asked("first"))
+        first = other.submit(complete, url, make_message("first"))
         assert agent.entered.wait(30)
-        gone = {"model": MODEL, "messages": [asked("gone", data_url(PHOTO))], "stream": stream}
-        body = json.dumps(gone).encode()
+        fields = {"model": MODEL, "messages": [make_message("gone", data_url(PHOTO))], "stream": stream}
+        body = json.dumps(fields).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
         connections = []
         for _ in range(32):
@@ -441,7 +462,7 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
         for connection in connections:
             connection.close()
         inside(url, 1)
-        honest = other.submit(complete, url, asked("honest"))
+        honest = other.submit(complete, url, make_message("honest"))
         agent.open.set()
         assert first.result(30).choices[0].message.content == "answer to first"
         assert honest.result(30).choices[0].message.content == "answer to honest"
@@ -453,8 +474,8 @@ def test_questions_of_clients_who_left_are_not_asked_and_free_their_places(agent
 def inside(url: str, questions: int) -> None:
     """Wait until so many questions are inside: the server learns of connections when its loop comes to them."""
     end = time.monotonic() + 30
-    while (found := httpx.get(f"{url}/health").json()["questions"]) != questions:
-        assert time.monotonic() < end, f"{found} questions inside instead of {questions}"
+    while (num_inside := httpx.get(f"{url}/health").json()["questions"]) != questions:
+        assert time.monotonic() < end, f"{num_inside} questions inside instead of {questions}"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -464,21 +485,21 @@ def test_an_answer_that_outlasts_the_grace_is_a_503(stream: bool, monkeypatch: p
     agent = ScriptedAgent()
     agent.open.clear()
     server = Server(Answerer(agent), model="crag-mm-test", key=None)
-    body = {"model": "crag-mm-test", "messages": [asked("late", data_url(PHOTO))], "stream": stream}
+    body = {"model": "crag-mm-test", "messages": [make_message("late", data_url(PHOTO))], "stream": stream}
     with ThreadPoolExecutor(1) as pool:
         with listening(server.app) as url:
             late = pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, timeout=30)
             assert agent.entered.wait(30)
         reply = late.result(30)
         agent.open.set()
-    told = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
-    error = json.loads(told)["error"]
+    error_text = reply.text.rstrip().rpartition("data: ")[2] if stream else reply.text
+    error = json.loads(error_text)["error"]
     assert (reply.status_code, error["code"]) == (200 if stream else 503, "server_stopping")
     assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"
-    assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(metrics_of(server))
+    assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(fetch_metrics(server))
 
 
-async def metrics_of(server: Server) -> str:
+async def fetch_metrics(server: Server) -> str:
     """Metrics of a server that listens nowhere any more."""
     async with httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://localhost") as inside:
         return (await inside.get("/metrics")).text

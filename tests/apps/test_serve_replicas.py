@@ -20,7 +20,7 @@ from apps.answering import Answerer, CannotStartError
 from apps.outcome import Outcome
 from apps.serving.app import Server, ServerLimits
 from apps.serving.replica_pool import open_pool
-from tests.apps.conftest import KEY, PHOTO, asked, crag_agent, data_url, listening, red_tower, serving
+from tests.apps.conftest import KEY, PHOTO, crag_agent, data_url, listening, make_message, red_tower, serving
 from tests.apps.test_serve import MODEL
 
 FATAL = "How tall is this, fatally?"
@@ -48,30 +48,30 @@ class Mortal(Answerer):
 
 
 def mortal(folder: Path, search: Any) -> Answerer:
-    made = Mortal(crag_agent(pipeline=search, limits=UNHURRIED))
-    made.folder, made.search = folder, search
-    return made
+    mortal_agent = Mortal(crag_agent(pipeline=search, limits=UNHURRIED))
+    mortal_agent.folder, mortal_agent.search = folder, search
+    return mortal_agent
 
 
 def refused(_: Any) -> Answerer:
     raise CannotStartError("there are no weights")
 
 
-def told(url: str, question: str) -> dict[str, Any]:
+def ask_server(url: str, question: str) -> dict[str, Any]:
     """Answer and what is told of it, but for times."""
     client = openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, timeout=600)
-    messages: Any = [asked(question, data_url(PHOTO))]
-    made = client.chat.completions.create(model=MODEL, messages=messages)
-    crag: Any = (made.model_extra or {})["crag"]
+    messages: Any = [make_message(question, data_url(PHOTO))]
+    completion = client.chat.completions.create(model=MODEL, messages=messages)
+    crag: Any = (completion.model_extra or {})["crag"]
     about = {name: value for name, value in crag.items() if name not in ("times", "seconds")}
-    return {"answer": made.choices[0].message.content, **about}
+    return {"answer": completion.choices[0].message.content, **about}
 
 
 def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> None:
     questions = [FATAL, *(f"How tall is number {number}?" for number in range(11))]
     limits = ServerLimits(requests_per_minute=1000)
     with serving(crag_agent(limits=UNHURRIED), limits=limits) as url:
-        alone = [told(url, question) for question in questions]
+        alone = [ask_server(url, question) for question in questions]
     assert {one["answer"] for one in alone} == {"300 m"} and alone[0]["entity"] == "Red Tower"
     with open_pool(partial(mortal, tmp_path), red_tower, 2, None) as replicas:
         assert replicas.size == 2
@@ -79,7 +79,7 @@ def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> Non
         with listening(server.app) as url, ThreadPoolExecutor(len(questions)) as clients:
             for dying in ("replica", "search"):
                 (tmp_path / "fatal").write_text(dying)
-                assert [*clients.map(partial(told, url), questions)] == alone
+                assert [*clients.map(partial(ask_server, url), questions)] == alone
                 assert not (tmp_path / "fatal").exists()
     lines = [line.split("\t") for line in (tmp_path / "asked").read_text().splitlines()]
     assert (

@@ -16,7 +16,7 @@ from apps import crag
 from apps.answering import Answerer
 from apps.serving.app import Server, ServerLimits
 from evaluation.report.served_report import ServedView
-from tests.apps.conftest import PHOTO, asked, crag_agent, data_url, listening
+from tests.apps.conftest import PHOTO, crag_agent, data_url, listening, make_message
 
 TURN = TurnRecord(
     "How tall is it?", "How tall is it?", "300 m", (StageRecord("answer", 0.5),), seconds=0.5, began=1_764_000_000.0
@@ -43,7 +43,7 @@ def test_what_a_server_answered_is_shown_without_a_verdict(tmp_path: Path) -> No
     trace = tmp_path / "served" / "trace.jsonl"
     agent = crag_agent()
     with listening(Server(Answerer(agent, trace), model="m", key=None, limits=ServerLimits()).app) as url:
-        body = {"model": "m", "messages": [asked("How tall is this?", data_url(PHOTO))]}
+        body = {"model": "m", "messages": [make_message("How tall is this?", data_url(PHOTO))]}
         assert httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).status_code == 200
         status, page = report(trace)  # while the server runs
     assert (status, outcomes(page)) == (0, ["answered"])
@@ -132,8 +132,8 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert crag.main(["report", str(tmp_path)]) == 2
     assert crag.main(["report", str(tmp_path / "gone.jsonl")]) == 2
     assert crag.main(["report", str(write(tmp_path / "t.html", TURN))]) == 2
-    said = capsys.readouterr().out
-    assert "is a folder" in said and "there is no file" in said and "would replace the trace" in said
+    stdout = capsys.readouterr().out
+    assert "is a folder" in stdout and "there is no file" in stdout and "would replace the trace" in stdout
     assert (tmp_path / "t.html").read_text().startswith("{")
 
 

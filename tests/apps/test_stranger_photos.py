@@ -29,9 +29,9 @@ from tests.apps.conftest import (
     KEY,
     PHOTO,
     ScriptedAgent,
-    asked,
     data_url,
     encoded,
+    make_message,
     serving,
     unanswered,
     within_a_minute,
@@ -45,7 +45,7 @@ hostile = pytest.mark.hostile("photos made to take long, sent to a server; clien
 
 def body_with(data: bytes, kind: str = "jpeg", **more: Any) -> bytes:
     url = data_url(PHOTO).partition(",")[0].replace("png", kind)
-    message = asked("How tall?", f"{url},{base64.b64encode(data).decode()}")
+    message = make_message("How tall?", f"{url},{base64.b64encode(data).decode()}")
     return json.dumps({"model": "crag-mm-test", "messages": [message], **more}).encode()
 
 
@@ -60,8 +60,8 @@ UNUSUAL = body_with(encoded(PHOTO, "TIFF"), "tiff")  # decoded in the process, a
 def wait_for(url: str, **counts: int) -> None:
     """Wait until /health tells these counts: the server learns of connections when its loop comes to them."""
     end = time.monotonic() + 60
-    while {name: (found := httpx.get(f"{url}/health").json())[name] for name in counts} != counts:
-        assert time.monotonic() < end, f"{found} instead of {counts}"
+    while {name: (health := httpx.get(f"{url}/health").json())[name] for name in counts} != counts:
+        assert time.monotonic() < end, f"{health} instead of {counts}"
 
 
 @contextlib.contextmanager
@@ -103,10 +103,10 @@ def test_addresses_that_do_not_answer_delay_no_photo_that_was_sent(
     agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are refused in time, too, where looking up their names has no end."""
-    found = threading.Event()
-    monkeypatch.setattr(pictures, "fetch", lambda url, **limits: found.wait(ENDLESS))
+    release = threading.Event()
+    monkeypatch.setattr(pictures, "fetch", lambda url, **limits: release.wait(ENDLESS))
     monkeypatch.setattr(pictures, "_FETCH_SECONDS", 0.5)
-    body = json.dumps({"model": "crag-mm-test", "messages": [asked("?", "http://slow.example/a.jpg")]}).encode()
+    body = json.dumps({"model": "crag-mm-test", "messages": [make_message("?", "http://slow.example/a.jpg")]}).encode()
     limits = ServerLimits(http_pictures=True)
     try:
         with serving(agent, limits=limits) as url, ThreadPoolExecutor(20) as clients:
@@ -114,7 +114,7 @@ def test_addresses_that_do_not_answer_delay_no_photo_that_was_sent(
                 assert (reply.status_code, reply.json()["error"]["code"]) == (400, "image_url_not_reachable")
             assert complete(url, GOOD).status_code == 200  # while the threads that fetch still wait
     finally:
-        found.set()
+        release.set()
 
 
 @hostile
@@ -173,10 +173,10 @@ def test_a_server_that_decodes_slow_photos_stops_soon(slow: bytes) -> None:
                 break
             assert time.monotonic() < end and server.poll() is None
         with attacked(url, slow):
-            told = time.monotonic()
+            stop_time = time.monotonic()
             server.send_signal(signal.SIGTERM)
             server.wait(60)
-            assert time.monotonic() - told < 20.0  # uvicorn's grace for answers under way is 30 s
+            assert time.monotonic() - stop_time < 20.0  # uvicorn's grace for answers under way is 30 s
     finally:
         server.kill()
         server.wait()

@@ -32,15 +32,15 @@ def test_all_that_matters_is_printed(width: int) -> None:
     console = printed(width)
     outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
     show(console, outcome)
-    said = console.export_text()
-    for wanted in ("300 m", "Red Tower", "knowledge graph", "Answered"):
-        assert wanted in said
+    output = console.export_text()
+    for phrase in ("300 m", "Red Tower", "knowledge graph", "Answered"):
+        assert phrase in output
     measured = ("min_probability", "alike", " s: ")
-    assert not [word for word in measured if word in said]
-    assert max(map(len, said.splitlines())) <= width
+    assert not [word for word in measured if word in output]
+    assert max(map(len, output.splitlines())) <= width
     show(console, outcome, signals=True)
-    said = console.export_text()
-    assert [word for word in measured if word in said] == [*measured] and max(map(len, said.splitlines())) <= width
+    output = console.export_text()
+    assert [word for word in measured if word in output] == [*measured] and max(map(len, output.splitlines())) <= width
 
 
 def test_markup_in_evidence_is_text() -> None:
@@ -48,8 +48,8 @@ def test_markup_in_evidence_is_text() -> None:
 
     console = printed()
     show(console, Outcome("[red]x[/red]", sources=(ShownEvidence("[bold]y[/bold] [/nope]", "web", "t", "u", None),)))
-    said = console.export_text()
-    assert "[red]x[/red]" in said and "[bold]y[/bold] [/nope]" in said
+    output = console.export_text()
+    assert "[red]x[/red]" in output and "[bold]y[/bold] [/nope]" in output
 
 
 def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
@@ -70,29 +70,29 @@ def test_a_dialog_is_passed_on_and_ends() -> None:
     ]
 
 
-@pytest.mark.parametrize("said", ["300 [m]", "I don't know"])
+@pytest.mark.parametrize("answer", ["300 [m]", "I don't know"])
 def test_brief_is_the_answer_alone_in_a_pipe_and_in_a_dialog(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     PHOTO.save(tmp_path / "photo.png")
-    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: said)))
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: answer)))
     assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--brief"]) == 0
-    assert capsys.readouterr().out == f"{said}\n"
+    assert capsys.readouterr().out == f"{answer}\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("How tall?\nAnd now?\n"))
     assert terminal.main([str(tmp_path / "photo.png"), "--brief"]) == 0
     captured = capsys.readouterr()
-    assert captured.out == f"{said}\n{said}\n" and "question:" in captured.err
+    assert captured.out == f"{answer}\n{answer}\n" and "question:" in captured.err
 
 
 def test_stages_are_told_while_a_question_is_answered() -> None:
     agent, stage = held()
-    console = Console(width=80, force_terminal=True, file=(shown := io.StringIO()))
+    console = Console(width=80, force_terminal=True, file=(buffer := io.StringIO()))
     with terminal.tell_progress(console) as tell, ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(Answerer(agent).answer, [Question("How tall is this?", PHOTO)], tell)
+        future = asking.submit(Answerer(agent).answer, [Question("How tall is this?", PHOTO)], tell)
         assert stage.entered.wait(30)
-        assert within_a_minute(lambda: "waiting for the test" in shown.getvalue())
+        assert within_a_minute(lambda: "waiting for the test" in buffer.getvalue())
         stage.go.set()
-        assert asked.result()[0].answer == "300 m"
+        assert future.result()[0].answer == "300 m"
 
 
 def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,16 +100,16 @@ def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys:
     broken.write_bytes(b"no picture")
     assert terminal.main([str(broken), "What?"]) == 2
     assert terminal.main([str(tmp_path / "gone.jpg"), "What?"]) == 2
-    said = capsys.readouterr().err
-    assert "broken.jpg cannot be read as a photo" in said and "there is no file" in said
+    stderr = capsys.readouterr().err
+    assert "broken.jpg cannot be read as a photo" in stderr and "there is no file" in stderr
 
 
 def test_a_missing_index_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     PHOTO.save(tmp_path / "photo.png")
     assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path / "cache")]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "there is no image index crag-mm-2025/image-search-index-validation" in said
-    assert f"prepare it: python -m mini_crag_mm.prepare --split validation --cache {tmp_path / 'cache'}" in said
+    stderr = " ".join(capsys.readouterr().err.split())
+    assert "there is no image index crag-mm-2025/image-search-index-validation" in stderr
+    assert f"prepare it: python -m mini_crag_mm.prepare --split validation --cache {tmp_path / 'cache'}" in stderr
 
 
 def index(cache: Path, split: str, when: float, *, kinds: tuple[str, ...] = ("image", "web")) -> None:
@@ -125,15 +125,15 @@ def test_the_split_that_is_there_is_searched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     PHOTO.save(tmp_path / "photo.png")
-    opened: list[str] = []
+    splits: list[str] = []
 
     def pipeline(_: RunConfig, *, split: str, **searches: bool) -> None:
-        opened.append(split)
+        splits.append(split)
         raise SearchError("as far as this")
 
     def searched(*more: str) -> tuple[str, str]:
         assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), *more]) == 2
-        return opened[-1], capsys.readouterr().err.replace("error: as far as this\n", "")
+        return splits[-1], capsys.readouterr().err.replace("error: as far as this\n", "")
 
     with monkeypatch.context() as patched:
         patched.setattr(RunConfig, "pipeline", pipeline)
@@ -153,8 +153,8 @@ def test_the_split_that_is_there_is_searched(
         ("half", "there is no web index crag-mm-2025/web-search-index-half"),
     ):
         assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), "--split", split]) == 2
-        said = " ".join(capsys.readouterr().err.split())
-        assert cure in said and "the cache has my_museum, public_test: --split my_museum, or" in said
+        stderr = " ".join(capsys.readouterr().err.split())
+        assert cure in stderr and "the cache has my_museum, public_test: --split my_museum, or" in stderr
 
 
 def test_programs_read_one_answer_alone(
@@ -163,8 +163,8 @@ def test_programs_read_one_answer_alone(
     PHOTO.save(tmp_path / "photo.png")
     monkeypatch.setattr(terminal, "start", lambda _: Answerer(crag_agent()))
     assert terminal.main([str(tmp_path / "photo.png"), "How tall is this?", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["answer"], said["entity"], said["abstained"]) == ("300 m", "Red Tower", False)
+    fields = json.loads(capsys.readouterr().out)
+    assert (fields["answer"], fields["entity"], fields["abstained"]) == ("300 m", "Red Tower", False)
     with pytest.raises(SystemExit):
         terminal.main([str(tmp_path / "photo.png"), "--json"])
     assert "--json needs a question" in capsys.readouterr().err
@@ -174,8 +174,8 @@ def test_a_server_that_is_not_there_is_told_before_the_question(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     PHOTO.save(tmp_path / "photo.png")
-    with HTTPServer() as gone:
-        url = gone.url_for("/v1")
+    with HTTPServer() as closed_server:
+        url = closed_server.url_for("/v1")
     places = ["--preset", "vlm_only", "--profile", "server", "--base-url", url, "--no-web", "--no-images"]
     assert terminal.main([str(tmp_path / "photo.png"), "What?", "--brief", *places]) == 2
     captured = capsys.readouterr()
@@ -214,7 +214,7 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert sorted_words("--knowledge", str(museum), str(photo), question) == (museum, photo, question)
     assert sorted_words("--knowledge", str(museum), question) == (museum, None, question)
     assert sorted_words("gone.jpg") == (None, Path("gone.jpg"), None)
-    for words, said in (
+    for words, message in (
         (["gone", str(photo), question], "there is no folder gone"),
         ([str(museum), "--knowledge", str(museum)], "name two collections"),
         ([str(museum), "--split", "zoo"], "two things to search"),
@@ -223,7 +223,7 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
         with pytest.raises(SystemExit):
             terminal.AskOptions.parse(words)
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_a_question_without_a_photo_is_passed_without_one(

@@ -61,12 +61,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(place: Path) -> Any:
+def notebook_run(place: Path) -> Any:
     """The outcomes of the notebook's questions, by photo, and the executed notebook."""
     folder = place
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    told = "import json\nprint(json.dumps({name: outcome.as_json() for name, outcome in outcomes.items()}))"
-    notebook.cells.append(nbformat.v4.new_code_cell(told))
+    source = "import json\nprint(json.dumps({name: outcome.as_json() for name, outcome in outcomes.items()}))"
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("CRAG_CACHE", str(folder / "cache"))
         patched.setenv("CRAG_PROFILE", str(folder / "quoting.toml"))
@@ -86,21 +86,21 @@ def ran(place: Path) -> Any:
     ],
 )
 def test_an_animal_is_recognised_and_its_evidence_holds_the_answer(
-    ran: Any, photo: str, animal: str, fact: str
+    notebook_run: Any, photo: str, animal: str, fact: str
 ) -> None:
-    outcome = ran[0][photo]
+    outcome = notebook_run[0][photo]
     assert outcome["entity"] == animal
     assert any(fact in source["text"] for source in outcome["sources"])
 
 
-def test_facts_are_answered_and_the_difference_is_computed(ran: Any) -> None:
-    answers = {photo: outcome["answer"] for photo, outcome in ran[0].items()}
+def test_facts_are_answered_and_the_difference_is_computed(notebook_run: Any) -> None:
+    answers = {photo: outcome["answer"] for photo, outcome in notebook_run[0].items()}
     assert "14 March 2019" in answers["koala.webp"] and "6.4 seconds" in answers["cheetah.webp"]
     assert "480" in answers["giraffe.webp"]
 
 
-def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(ran: Any) -> None:
-    outcome = ran[0]["cat.webp"]
+def test_an_animal_of_no_zoo_is_not_recognised_and_not_answered(notebook_run: Any) -> None:
+    outcome = notebook_run[0]["cat.webp"]
     assert outcome["entity"] is None and outcome["nearest"] is not None
     assert outcome["abstained"] and refuses(outcome["answer"])
 
@@ -114,19 +114,22 @@ def test_the_demos_zoo_asks_a_fact_of_the_table_one_of_a_page_and_one_that_has_n
     monkeypatch.setenv("COLUMNS", "120")
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(script, run_name="__main__")
-    told = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     assert ended.value.code == 0
-    koala, cheetah, cat = re.split(r"─ \w+\.webp: .*", told)[1:]
+    koala, cheetah, cat = re.split(r"─ \w+\.webp: .*", stdout)[1:]
     assert "14 March 2019" in koala and "Bindi the koala" in koala and "6.4 seconds" in cheetah
     assert "I don't know" in cat and "Not recognised; nearest:" in cat
-    assert "min_probability" not in told and "crop 1" not in told
+    assert "min_probability" not in stdout and "crop 1" not in stdout
 
 
-def test_the_notebook_shows_the_photo_with_its_crops(ran: Any) -> None:
-    shown = [
-        output for cell in ran[1].cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})
+def test_the_notebook_shows_the_photo_with_its_crops(notebook_run: Any) -> None:
+    images = [
+        output
+        for cell in notebook_run[1].cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
     ]
-    assert len(shown) == 1 and ran[0]["koala.webp"]["crops"]
+    assert len(images) == 1 and notebook_run[0]["koala.webp"]["crops"]
 
 
 def test_the_notebook_is_committed_without_outputs_and_paths() -> None:
@@ -175,16 +178,16 @@ def test_the_museums_questions_are_as_the_readme_counts_them() -> None:
 def test_the_image_copies_and_starts_what_there_is(image: str) -> None:
     """What can be checked without a container engine: linted, every file is there and not left out, and the server takes its options."""
     lines = (ROOT / image).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    said = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
-    steps = [(word, " ".join(rest.split())) for word, rest in said]
+    instructions = [line.split(None, 1) for line in lines if line and line[0] not in "# "]
+    steps = [(word, " ".join(rest.split())) for word, rest in instructions]
     assert _lint_dockerfile(ROOT / image).state != "failed"
     assert next(rest for word, rest in steps if word == "USER") not in ("root", "0")
     copied = [rest.split()[0] for word, rest in steps if word == "COPY"]
     (started,) = (json.loads(rest)[0] for word, rest in steps if word == "ENTRYPOINT")
     assert all((ROOT / path).exists() for path in copied) and os.access(ROOT / started, os.X_OK)
     ignored = (ROOT / f"{image}.dockerignore").read_text(encoding="utf-8").split()
-    needed = {"examples", "tools", "presets", "profiles", "prompts", *PACKAGES}
-    assert not needed & {*ignored} and all((ROOT / name).is_dir() for name in needed)
+    needed_folders = {"examples", "tools", "presets", "profiles", "prompts", *PACKAGES}
+    assert not needed_folders & {*ignored} and all((ROOT / name).is_dir() for name in needed_folders)
     script = (ROOT / started).read_text(encoding="utf-8").replace("\\\n", " ")
     subprocess.run(["sh", "-n", str(ROOT / started)], check=True)
     commands = [shlex.split(line.removeprefix("exec "), comments=True) for line in script.splitlines()]

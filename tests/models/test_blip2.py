@@ -45,15 +45,15 @@ def _direct(
     """Eq. 2 written down with the modules of the model, for one pair and with no padding."""
     model = Blip2ForImageTextRetrieval.from_pretrained(checkpoint).eval()
     processor = Blip2Processor.from_pretrained(checkpoint)
-    asked = processor.tokenizer(question, return_tensors="pt")["input_ids"]
-    told = processor.tokenizer(passage, return_tensors="pt")["input_ids"]
+    question_ids = processor.tokenizer(question, return_tensors="pt")["input_ids"]
+    passage_ids = processor.tokenizer(passage, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         pixels = processor.image_processor(image, return_tensors="pt")["pixel_values"]
-        seen = model.vision_model(pixels).last_hidden_state
-        embedded = model.embeddings(asked, query_embeds=model.query_tokens)
-        states = model.qformer(embedded, query_length=4, encoder_hidden_states=seen).last_hidden_state
+        image_states = model.vision_model(pixels).last_hidden_state
+        embedded = model.embeddings(question_ids, query_embeds=model.query_tokens)
+        states = model.qformer(embedded, query_length=4, encoder_hidden_states=image_states).last_hidden_state
         z_q = torch.nn.functional.normalize(model.vision_projection(states[0, :4]), dim=-1)
-        state = model.qformer(model.embeddings(told), query_length=0).last_hidden_state
+        state = model.qformer(model.embeddings(passage_ids), query_length=0).last_hidden_state
         z_t = torch.nn.functional.normalize(model.text_projection(state[0, 0]), dim=-1)
     return float(max(torch.dot(z, z_t) for z in z_q)), z_q, z_t
 
@@ -83,8 +83,8 @@ def test_a_match_is_what_the_matching_head_says_whatever_the_batch(checkpoint: P
         inputs = processor.tokenizer(text, return_tensors="pt", return_token_type_ids=False)
         pixels = processor.image_processor(picture, return_tensors="pt")["pixel_values"]
         with torch.no_grad():
-            said = model(pixel_values=pixels, **inputs, use_image_text_matching_head=True).logits_per_image
-        expected.append(float(said.softmax(dim=1)[0, 1]))
+            logits = model(pixel_values=pixels, **inputs, use_image_text_matching_head=True).logits_per_image
+        expected.append(float(logits.softmax(dim=1)[0, 1]))
     assert isinstance(qformer, PictureTextMatcher)
     images, texts = zip(*pairs, strict=True)
     np.testing.assert_allclose(qformer.match(images, texts), expected, atol=1e-5)
@@ -108,14 +108,14 @@ def test_likeness_of_pictures_and_texts_is_the_models_own(checkpoint: Path, qfor
     processor = Blip2Processor.from_pretrained(checkpoint)
     pictures = [_picture(seed, (40, 30 + 10 * seed)) for seed in range(3)]  # in two passes
     assert isinstance(qformer, PictureTextSimilarity)
-    found = qformer.similarity(pictures, PASSAGES)
+    similarities = qformer.similarity(pictures, PASSAGES)
     for row, image in enumerate(pictures):
         pixels = processor.image_processor(image, return_tensors="pt")["pixel_values"]
         for column, text in enumerate(PASSAGES):
-            asked = processor.tokenizer(text, return_tensors="pt")["input_ids"]
+            input_ids = processor.tokenizer(text, return_tensors="pt")["input_ids"]
             with torch.no_grad():
-                output = model(pixel_values=pixels, input_ids=asked, use_image_text_matching_head=False)
-            assert found[row, column] == pytest.approx(float(output.logits_per_image), abs=1e-5)
+                output = model(pixel_values=pixels, input_ids=input_ids, use_image_text_matching_head=False)
+            assert similarities[row, column] == pytest.approx(float(output.logits_per_image), abs=1e-5)
     assert qformer.similarity([], PASSAGES).shape == (0, len(PASSAGES))
 
 
@@ -149,8 +149,8 @@ def test_without_a_picture_the_question_alone_is_compared(qformer: Blip2QFormer)
         MultimodalPair("a", None, "a"),
     ]
     scores = Blip2CoarseReranker(qformer).score_multimodal(items)
-    asked, told = qformer.text_tokens([QUESTION, PASSAGES[0]])
-    assert scores[0] == pytest.approx(float(asked @ told), abs=1e-6)
+    question_vector, passage_vector = qformer.text_tokens([QUESTION, PASSAGES[0]])
+    assert scores[0] == pytest.approx(float(question_vector @ passage_vector), abs=1e-6)
     assert scores[2] == pytest.approx(1.0, abs=1e-5)
     assert scores[1] != scores[0]
 

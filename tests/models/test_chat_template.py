@@ -63,7 +63,7 @@ class Listening(Chat):
         return super().chat(requests, deadline)
 
 
-def requests_of(preset: str) -> list[ChatRequest]:
+def make_requests(preset: str) -> list[ChatRequest]:
     chat = Listening()
     agent = spoilt_agent(full_settings(preset), Plan(call_seconds=100.0, chat=chat))
     images = [Image.new("RGB", (160, 128), "gray"), Image.new("RGB", (161, 128), "gray")]
@@ -74,11 +74,11 @@ def requests_of(preset: str) -> list[ChatRequest]:
 
 @pytest.mark.parametrize("preset", names(PRESETS))
 def test_every_prompt_in_both_forms(preset: str) -> None:
-    asked = requests_of(preset)
-    assert asked
+    requests = make_requests(preset)
+    assert requests
     for rules in RULES.values():
         template = seeing(rules)
-        for request in asked:
+        for request in requests:
             blind = tuple(replace(message, images=()) for message in request.messages)
             for messages in (request.messages, blind):
                 text = template.render(messages)

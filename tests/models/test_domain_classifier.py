@@ -112,8 +112,10 @@ class _Sight:
     name = "sight"
 
     def similarity(self, images: Sequence[Image.Image], texts: Sequence[str]) -> Any:
-        seen = [image.getpixel((0, 0))[0] for image in images]
-        return np.array([[0.4 if place == index else 0.1 for place in range(len(texts))] for index in seen], np.float32)
+        indices = [image.getpixel((0, 0))[0] for image in images]
+        return np.array(
+            [[0.4 if place == index else 0.1 for place in range(len(texts))] for index in indices], np.float32
+        )
 
 
 class _Blind:
@@ -214,7 +216,7 @@ def test_one_row_of_two_classes_and_missing_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"classes": ["a", "b", "c"]}, "3 classes, 2 rows"),
         ({"classes": ["a", "a"]}, "is given twice"),
@@ -227,12 +229,12 @@ def test_one_row_of_two_classes_and_missing_values() -> None:
         (None, "malformed"),
     ],
 )
-def test_a_malformed_head_is_named(tmp_path: Path, changes: dict[str, Any] | None, said: str) -> None:
+def test_a_malformed_head_is_named(tmp_path: Path, changes: dict[str, Any] | None, message: str) -> None:
     path = tmp_path / "head.json"
     a_head([[1.0, 0.0], [0.0, 1.0]]).save(path)
     content = json.dumps({**json.loads(path.read_text()), **changes}) if changes is not None else '{"classes": ['
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(HeadError, match=rf"(?s)head\.json is malformed.*{said}|{said}.*head\.json"):
+    with pytest.raises(HeadError, match=rf"(?s)head\.json is malformed.*{message}|{message}.*head\.json"):
         LinearHead.load(path)
 
 
@@ -270,7 +272,7 @@ def test_the_embedded_profile_classifies() -> None:
     from agents.profiles.profile import load_profile
     from agents.settings.run_config import DEFAULT_CACHE
 
-    known = {domain.name: domain.description for domain in load_domains().values()}
-    models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=known)
+    domain_descriptions = {domain.name: domain.description for domain in load_domains().values()}
+    models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=domain_descriptions)
     photo = Image.open(PHOTOS / "fire_engine.webp")
     assert models.domain_classifier.classify([photo], ["How fast can this truck drive?"])[0][0].name == "vehicle"

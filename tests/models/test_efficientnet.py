@@ -72,10 +72,10 @@ def test_a_crop_is_nearer_to_its_photo_than_another_photo(model: EfficientNetLit
     [("panda", "giant panda"), ("koala", "koala"), ("polar_bear", "polar bear"), ("jaguar", "jaguar")],
 )
 def test_animals_of_the_mini_set_are_named(model: EfficientNetLite2, stem: str, name: str) -> None:
-    found = sorted(PHOTOS.glob(f"*{stem}*.webp"))
-    if not found:
+    photos = sorted(PHOTOS.glob(f"*{stem}*.webp"))
+    if not photos:
         pytest.skip(f"no photograph of {stem}")
-    assert name in [label.name for label in model.recognise([Image.open(found[0])], k=3)[0]]
+    assert name in [label.name for label in model.recognise([Image.open(photos[0])], k=3)[0]]
 
 
 def test_folded_normalisations_change_no_result(model: EfficientNetLite2) -> None:

@@ -17,11 +17,11 @@ from tests.support.failing_server import (
     NO_SYSTEM,
     error,
     limit_context,
+    list_texts,
     pieces,
     refuse,
     refuse_system,
     shows_pictures,
-    texts_of,
     whole,
 )
 
@@ -38,7 +38,7 @@ def ask(text: str = "What is it?", *, photo: bool = False, **settings: Any) -> C
     return ChatRequest((ChatMessage("user", text, (PHOTO,) if photo else ()),), **settings)
 
 
-def asked(server: HTTPServer, way: str, **options: Any) -> ChatReply:
+def ask_server(server: HTTPServer, way: str, **options: Any) -> ChatReply:
     serve_chat(server, FAILURES[way])
     return client(server, **options).chat([ask(photo=True, max_tokens=64)])[0]
 
@@ -57,16 +57,16 @@ SILENT = {
 
 @pytest.mark.parametrize("way", SILENT)
 def test_a_silent_server_does_not_count_as_a_model_without_an_answer(httpserver: HTTPServer, way: str) -> None:
-    reply = asked(httpserver, way)
+    reply = ask_server(httpserver, way)
     assert (reply.text, reply.finish_reason, reply.no_answer) == ("", "error", True)
     assert SILENT[way] in str(reply.error) and "<" not in str(reply.error)
 
 
 def test_an_account_without_credit_ends_the_call_and_is_not_asked_again(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, FAILURES["no credit"])
+    bodies = serve_chat(httpserver, FAILURES["no credit"])
     with pytest.raises(ModelError, match="no credit left: add some, or set OPENAI_API_KEY to another key"):
         client(httpserver).chat([ask()])
-    assert len(seen) == 1
+    assert len(bodies) == 1
 
 
 REFUSED = {
@@ -78,21 +78,21 @@ REFUSED = {
 
 
 def test_a_refusal_for_want_of_tokens_costs_no_parameter(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, FAILURES["thinks, by a refusal"])
+    bodies = serve_chat(httpserver, FAILURES["thinks, by a refusal"])
     chat = client(httpserver)
     (reply,) = chat.chat([ask(**EVERYTHING)])
-    assert (reply.fault, len(seen), chat.dialect.refused) == ("tokens", 1, frozenset())
+    assert (reply.fault, len(bodies), chat.dialect.refused) == ("tokens", 1, frozenset())
 
 
 @pytest.mark.parametrize("way", REFUSED)
 def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServer, way: str) -> None:
-    seen = serve_chat(httpserver, FAILURES[way])
+    bodies = serve_chat(httpserver, FAILURES[way])
     (reply,) = client(httpserver).chat([ask(photo=True, **EVERYTHING)])
-    assert reply.finish_reason == "error" and REFUSED[way] in str(reply.error) and len(seen) == 1
+    assert reply.finish_reason == "error" and REFUSED[way] in str(reply.error) and len(bodies) == 1
 
 
 @pytest.mark.parametrize(
-    ("way", "fault", "said"),
+    ("way", "fault", "message"),
     [
         ("declines", "refusal", "the model declines to answer: I'm sorry, I cannot help."),
         ("filters", "refusal", "content filter"),
@@ -106,16 +106,16 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
         ("thinks, by a refusal", "tokens", "64 tokens went by without a word, and none is left for the answer"),
     ],
 )
-def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, said: str) -> None:
-    reply = asked(httpserver, way)
+def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, message: str) -> None:
+    reply = ask_server(httpserver, way)
     assert (reply.finish_reason, reply.fault, reply.no_answer) == ("error", fault, False)
-    assert said in str(reply.error)
+    assert message in str(reply.error)
 
 
 def test_thoughts_have_tokens_of_their_own(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: pieces({"reasoning": "Hmm"}, {"content": "330 m"}))
+    bodies = serve_chat(httpserver, lambda _: pieces({"reasoning": "Hmm"}, {"content": "330 m"}))
     (reply,) = client(httpserver, reasoning_tokens=1000).chat([ask(max_tokens=64)])
-    assert (reply.text, seen[0]["max_tokens"]) == ("330 m", 1064)
+    assert (reply.text, bodies[0]["max_tokens"]) == ("330 m", 1064)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_log_probabilities_are_those_of_the_reply_and_not_of_its_thoughts(httpse
     def token(text: str, logprob: float) -> dict[str, Any]:
         return {"token": text, "logprob": logprob, "top_logprobs": [{"token": text, "logprob": logprob}]}
 
-    told = ["<think>", "no", "</think>", "\n\n", "yes", "."]
-    content = [token(text, -0.5 * place) for place, text in enumerate(told)]
-    serve_chat(httpserver, lambda _: whole({"content": "".join(told)}, logprobs={"content": content}))
+    texts = ["<think>", "no", "</think>", "\n\n", "yes", "."]
+    content = [token(text, -0.5 * place) for place, text in enumerate(texts)]
+    serve_chat(httpserver, lambda _: whole({"content": "".join(texts)}, logprobs={"content": content}))
     (reply,) = client(httpserver).chat([ask(logprobs=True)])
     assert (reply.text, reply.logprobs) == ("yes.", (-2.0, -2.5))
     assert reply.first_token_probs is not None and list(reply.first_token_probs) == ["yes"]
@@ -140,19 +140,19 @@ def test_log_probabilities_are_those_of_the_reply_and_not_of_its_thoughts(httpse
 
 def test_what_a_reasoning_model_refuses_is_found_once(httpserver: HTTPServer) -> None:
     answer = refuse("temperature", "logprobs", "stop", "seed", "stream", max_tokens="max_completion_tokens")
-    seen = serve_chat(httpserver, answer)
+    bodies = serve_chat(httpserver, answer)
     first = client(httpserver).chat([ask(max_tokens=9, **EVERYTHING)])
-    needed = len(seen)
+    num_requests = len(bodies)
     again = client(httpserver).chat([ask(max_tokens=9, **EVERYTHING)])  # another client of the same run
     assert [reply.text for reply in (*first, *again)] == ["yes", "yes"]
-    assert len(seen) == needed + 1 == 8
-    assert seen[-1].keys() == {"model", "messages", "response_format", "max_completion_tokens"}
-    assert seen[-1]["max_completion_tokens"] == 9
+    assert len(bodies) == num_requests + 1 == 8
+    assert bodies[-1].keys() == {"model", "messages", "response_format", "max_completion_tokens"}
+    assert bodies[-1]["max_completion_tokens"] == 9
 
 
 def test_a_parameter_refused_with_403_is_no_wrong_key(httpserver: HTTPServer) -> None:
-    said = "You are not allowed to request logprobs from this model."
-    serve_chat(httpserver, lambda body: error(403, said) if "logprobs" in body else streamed("yes"))
+    message = "You are not allowed to request logprobs from this model."
+    serve_chat(httpserver, lambda body: error(403, message) if "logprobs" in body else streamed("yes"))
     assert client(httpserver).chat([ask(logprobs=True)])[0].text == "yes"
 
 
@@ -164,17 +164,17 @@ def test_a_stop_that_the_server_does_not_know_ends_the_reply_all_the_same(httpse
 
 
 def test_a_gateway_that_streams_nothing_works(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: whole({"content": "330 m"}))
+    bodies = serve_chat(httpserver, lambda _: whole({"content": "330 m"}))
     chat = client(httpserver)
     assert [chat.chat([ask()])[0].text for _ in range(2)] == ["330 m", "330 m"]
-    assert [body.get("stream") for body in seen] == [True, None]
+    assert [body.get("stream") for body in bodies] == [True, None]
 
 
 def test_after_a_success_a_refusal_without_reason_costs_one_request(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda body: error(400, "no") if shows_pictures(body) else streamed('{"x": true}'))
+    bodies = serve_chat(httpserver, lambda body: error(400, "no") if shows_pictures(body) else streamed('{"x": true}'))
     chat = client(httpserver)
     good, bad = (chat.chat([ask(photo=photo, **EVERYTHING)])[0] for photo in (False, True))
-    assert (good.text, bad.finish_reason, len(seen)) == ('{"x": true}', "error", 2)
+    assert (good.text, bad.finish_reason, len(bodies)) == ('{"x": true}', "error", 2)
 
 
 RULES = ChatMessage("system", "Answer in one word.")
@@ -183,27 +183,27 @@ QUESTION = ChatMessage("user", "What is it?", (PHOTO,))
 
 @pytest.mark.parametrize("way", NO_SYSTEM)
 def test_a_server_without_system_messages_finds_them_in_the_users(httpserver: HTTPServer, way: str) -> None:
-    seen = serve_chat(httpserver, refuse_system(way))
+    bodies = serve_chat(httpserver, refuse_system(way))
     chat = client(httpserver)
     request = ChatRequest((RULES, QUESTION, ChatMessage("assistant", "Glass."), ChatMessage("user", "Sure?")), seed=1)
     replies = [*chat.chat([request]), *client(httpserver).chat([request])]
-    assert [reply.text for reply in replies] == ["yes", "yes"] and len(seen) == 3  # it is found once
-    assert [message["role"] for message in seen[-1]["messages"]] == ["user", "assistant", "user"]
-    assert texts_of(seen[-1]["messages"][0]) == ["Answer in one word.\n\nWhat is it?"]
-    assert shows_pictures(seen[-1]) and seen[-1]["seed"] == 1
+    assert [reply.text for reply in replies] == ["yes", "yes"] and len(bodies) == 3  # it is found once
+    assert [message["role"] for message in bodies[-1]["messages"]] == ["user", "assistant", "user"]
+    assert list_texts(bodies[-1]["messages"][0]) == ["Answer in one word.\n\nWhat is it?"]
+    assert shows_pictures(bodies[-1]) and bodies[-1]["seed"] == 1
 
 
-@pytest.mark.parametrize("said", ["Your role does not permit this", "no", "the photo shows the operating system"])
-def test_another_refusal_leaves_the_system_message_where_it_is(httpserver: HTTPServer, said: str) -> None:
-    seen = serve_chat(httpserver, lambda body: error(400, said) if "seed" in body else streamed("yes"))
+@pytest.mark.parametrize("message", ["Your role does not permit this", "no", "the photo shows the operating system"])
+def test_another_refusal_leaves_the_system_message_where_it_is(httpserver: HTTPServer, message: str) -> None:
+    bodies = serve_chat(httpserver, lambda body: error(400, message) if "seed" in body else streamed("yes"))
     assert client(httpserver).chat([ChatRequest((RULES, QUESTION), seed=1)])[0].text == "yes"
-    assert all(body["messages"][0]["role"] == "system" for body in seen)
+    assert all(body["messages"][0]["role"] == "system" for body in bodies)
 
 
 def test_a_complaint_of_roles_without_a_system_message_is_told_at_once(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: error(400, "Conversation roles must alternate user/assistant/user/..."))
+    bodies = serve_chat(httpserver, lambda _: error(400, "Conversation roles must alternate user/assistant/user/..."))
     (reply,) = client(httpserver).chat([ask(**EVERYTHING)])
-    assert "must alternate" in str(reply.error) and len(seen) == 1
+    assert "must alternate" in str(reply.error) and len(bodies) == 1
 
 
 EVIDENCE = "Which tower is it?\n" + "The tower is 330 m high. " * 800 + "\nHow high is it?"
@@ -212,19 +212,19 @@ EVIDENCE = "Which tower is it?\n" + "The tower is 330 m high. " * 800 + "\nHow h
 @pytest.mark.parametrize("picture", [0, 1500])
 @pytest.mark.parametrize("way", CONTEXTS)
 def test_a_prompt_that_is_too_long_loses_its_middle(httpserver: HTTPServer, way: str, picture: int) -> None:
-    seen = serve_chat(httpserver, limit_context(way, 4096, picture=picture))
+    bodies = serve_chat(httpserver, limit_context(way, 4096, picture=picture))
     chat = client(httpserver)
     (reply,) = chat.chat([ask(EVIDENCE, photo=picture > 0, max_tokens=75, **EVERYTHING | {"temperature": 0.0})])
-    shown = texts_of(seen[-1]["messages"][0])[0]
+    prompt_text = list_texts(bodies[-1]["messages"][0])[0]
     assert (reply.text, reply.finish_reason) == ("yes", "stop")
-    assert shown.startswith("Which tower") and shown.endswith("How high is it?") and " ... " in shown
-    assert len(shown) > len(EVIDENCE) // (4 if picture else 3) and reply.prompt_cut > 500
-    assert chat.dialect.refused == frozenset() and len(seen) <= 4
+    assert prompt_text.startswith("Which tower") and prompt_text.endswith("How high is it?") and " ... " in prompt_text
+    assert len(prompt_text) > len(EVIDENCE) // (4 if picture else 3) and reply.prompt_cut > 500
+    assert chat.dialect.refused == frozenset() and len(bodies) <= 4
     assert client(httpserver).chat([ask("Hi", max_tokens=75)])[0].prompt_cut == 0
 
 
 @pytest.mark.parametrize("exact", [{"max_tokens": 75}, None])
 def test_what_cannot_be_cut_fails_with_the_words_of_the_server(httpserver: HTTPServer, exact: Any) -> None:
-    seen = serve_chat(httpserver, limit_context("OpenAI", 4096 if exact else 64))
+    bodies = serve_chat(httpserver, limit_context("OpenAI", 4096 if exact else 64))
     (reply,) = client(httpserver).chat([ask(EVIDENCE if exact else "Hi", max_tokens=75, exact=exact)])
-    assert "maximum context length is" in str(reply.error) and len(seen) == 1
+    assert "maximum context length is" in str(reply.error) and len(bodies) == 1

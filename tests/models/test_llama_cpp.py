@@ -52,7 +52,7 @@ def test_the_fingerprint_is_of_all_weights(model: LlamaCppChat, gguf: Path, tmp_
     assert model.fingerprint == _fingerprint(gguf, None, 512) not in prints  # a shorter context cuts longer prompts
 
 
-def asked(text: str, **settings: object) -> ChatRequest:
+def ask(text: str, **settings: object) -> ChatRequest:
     return ChatRequest((ChatMessage("user", text),), **settings)  # type: ignore[arg-type]
 
 
@@ -62,17 +62,17 @@ class SmallEngine:
     def handle_chat_completions(self, body: Mapping[str, Any], take: Callable[[Any], bool]) -> None:
         self.body = body
         count = sum(len(message["content"]) for message in body["messages"]) // 4
-        said = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": count, "n_ctx": 512}
+        error = {"type": "exceed_context_size_error", "message": "too long", "n_prompt_tokens": count, "n_ctx": 512}
         choice = {"delta": {"content": "yes"}, "finish_reason": "stop"}
-        take({"error": said} if count >= 512 else {"choices": [choice]})
+        take({"error": error} if count >= 512 else {"choices": [choice]})
 
 
-@pytest.mark.parametrize(("text", "told"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
-def test_a_prompt_beyond_the_context_loses_its_middle(text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), [("It is high. " * 900 + "How high?", "yes"), ("How high?", "yes")])
+def test_a_prompt_beyond_the_context_loses_its_middle(text: str, expected: str) -> None:
     chat = object.__new__(LlamaCppChat)
     chat.name, chat._sees, chat._lock, chat._server = "small", False, threading.Lock(), SmallEngine()
-    (reply,) = chat.chat([asked(text, max_tokens=64)])
-    assert (reply.text, reply.finish_reason, reply.prompt_cut > 0) == (told, "stop", len(text) > 4 * 448)
+    (reply,) = chat.chat([ask(text, max_tokens=64)])
+    assert (reply.text, reply.finish_reason, reply.prompt_cut > 0) == (expected, "stop", len(text) > 4 * 448)
     assert chat._server.body["messages"][0]["content"].endswith("How high?")
     (hopeless,) = chat.chat([ChatRequest((ChatMessage("system", text * 300), ChatMessage("user", "Hi")))])
     assert "more than the context of 512: show less" in str(hopeless.error)
@@ -80,7 +80,7 @@ def test_a_prompt_beyond_the_context_loses_its_middle(text: str, told: str) -> N
 
 def test_replies_come_in_order_with_their_probabilities(model: LlamaCppChat) -> None:
     first, second = model.chat(
-        [asked("What is the capital of France?", logprobs=True, max_tokens=12), asked("Say hello.", max_tokens=3)]
+        [ask("What is the capital of France?", logprobs=True, max_tokens=12), ask("Say hello.", max_tokens=3)]
     )
     assert first.text
     assert first.logprobs is not None and 1 <= len(first.logprobs) <= 12
@@ -99,15 +99,13 @@ def test_a_schema_is_kept(model: LlamaCppChat) -> None:
         "required": ["entity"],
         "additionalProperties": False,
     }
-    (reply,) = model.chat([asked("Pick a number.", schema=schema, max_tokens=40)])
+    (reply,) = model.chat([ask("Pick a number.", schema=schema, max_tokens=40)])
     assert isinstance(json.loads(reply.text)["entity"], int)
 
 
 def test_the_deadline_keeps_what_has_come(model: LlamaCppChat) -> None:
-    (whole,) = model.chat([asked("Count from one to fifty in words.", max_tokens=60, logprobs=True)])
-    (cut,) = model.chat(
-        [asked("Count from one to fifty in words.", max_tokens=60, logprobs=True)], Deadline(12, Clock())
-    )
+    (whole,) = model.chat([ask("Count from one to fifty in words.", max_tokens=60, logprobs=True)])
+    (cut,) = model.chat([ask("Count from one to fifty in words.", max_tokens=60, logprobs=True)], Deadline(12, Clock()))
     assert cut.finish_reason == "abort" and cut.text
     assert whole.text.startswith(cut.text) and len(cut.text) < len(whole.text)
     assert cut.logprobs is not None and len(cut.logprobs) < 60
@@ -116,7 +114,7 @@ def test_the_deadline_keeps_what_has_come(model: LlamaCppChat) -> None:
 def test_a_prompt_is_not_read_to_its_end_after_the_deadline(gguf: Path) -> None:
     model = LlamaCppChat(gguf, context=2048, threads=1)
     clock = Clock()
-    (reply,) = model.chat([asked("word " * 1500)], Deadline(4, clock))
+    (reply,) = model.chat([ask("word " * 1500)], Deadline(4, clock))
     assert reply.finish_reason == "abort" and not reply.text
     assert clock.now < 9, "the engine was let to read all twelve batches of the prompt"
 
@@ -125,7 +123,7 @@ def test_an_engine_that_an_abandoned_call_still_holds_is_not_waited_for(model: L
     model._lock.acquire()
     try:
         deadline = Deadline(0.2)
-        (reply,) = model.chat([asked("Hello")], deadline)
+        (reply,) = model.chat([ask("Hello")], deadline)
     finally:
         model._lock.release()
     assert (reply.text, reply.finish_reason) == ("", "abort")
@@ -133,11 +131,11 @@ def test_an_engine_that_an_abandoned_call_still_holds_is_not_waited_for(model: L
 
 
 def test_no_time_left_asks_nothing(model: LlamaCppChat) -> None:
-    assert [reply.finish_reason for reply in model.chat([asked("Hello")] * 2, Deadline(0))] == ["abort", "abort"]
+    assert [reply.finish_reason for reply in model.chat([ask("Hello")] * 2, Deadline(0))] == ["abort", "abort"]
 
 
 def test_a_prompt_over_the_context_says_what_to_do(model: LlamaCppChat) -> None:
-    long, short = model.chat([asked("word " * 900), asked("Say hello.", max_tokens=3)])
+    long, short = model.chat([ask("word " * 900), ask("Say hello.", max_tokens=3)])
     assert long.finish_reason == "error"
     assert long.error is not None and "more than the context of 512" in long.error and "evidence" in long.error
     assert short.text
@@ -150,7 +148,7 @@ def test_a_model_without_sight_refuses_a_picture(model: LlamaCppChat) -> None:
 
 
 def test_seeded_sampling_repeats(model: LlamaCppChat) -> None:
-    request = asked("Name an animal.", temperature=1.5, seed=7, max_tokens=8)
+    request = ask("Name an animal.", temperature=1.5, seed=7, max_tokens=8)
     assert model.chat([request])[0].text == model.chat([request])[0].text
 
 
@@ -194,7 +192,7 @@ def test_the_server_profile_over_http(server: tuple[str, str], monkeypatch: pyte
     monkeypatch.setenv("OPENAI_API_KEY", key)
     chat = RunConfig.read("vlm_only", "server", cache=tmp_path).models().chat("small_chat")
     assert isinstance(chat, OpenAIChat)
-    (reply,) = chat.chat([asked("What is the capital of France?", max_tokens=12, logprobs=True)])
+    (reply,) = chat.chat([ask("What is the capital of France?", max_tokens=12, logprobs=True)])
     assert reply.error is None and reply.text and reply.logprobs
 
 
@@ -203,8 +201,8 @@ def test_the_probe_finds_what_llama_cpps_own_server_can(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", server[1])
     chat = OpenAIChat("any", base_url=server[0])
-    found = probe(chat, sees=False)
-    can = {each.name: each.can for each in found.findings}
+    report = probe(chat, sees=False)
+    can = {each.name: each.can for each in report.findings}
     assert can | {"context": None} == {
         "schema": True,
         "log-probabilities": True,
@@ -213,14 +211,14 @@ def test_the_probe_finds_what_llama_cpps_own_server_can(
         "limit of tokens": True,
         "context": None,
     }
-    assert found.fault is None and found.requests == 2
+    assert report.fault is None and report.requests == 2
     assert "the model takes no picture" in str(probe(chat, sees=True, thorough=False).fault)
 
 
 def test_a_server_refuses_a_wrong_key(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-wrong-key-for-it")
     with pytest.raises(ModelError):
-        OpenAIChat("any", base_url=server[0]).chat([asked("Hello")])
+        OpenAIChat("any", base_url=server[0]).chat([ask("Hello")])
 
 
 def test_the_engine_listens_on_loopback_with_a_key(model: LlamaCppChat) -> None:

@@ -15,8 +15,8 @@ def save(folder: Path, config: str = json.dumps({"r": 8, "peft_type": "LORA"})) 
 
 
 def test_an_adapter_is_found_with_its_rank(tmp_path: Path) -> None:
-    found = find_lora("tuned", str(save(tmp_path / "adapter")))
-    assert (found.name, found.folder, found.rank) == ("tuned", tmp_path / "adapter", 8)
+    lora = find_lora("tuned", str(save(tmp_path / "adapter")))
+    assert (lora.name, lora.folder, lora.rank) == ("tuned", tmp_path / "adapter", 8)
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at all", "someone/something", "not a name: at all"])

@@ -44,21 +44,21 @@ def features(model: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_features_are_those_before_the_layers_that_are_named(model: Any) -> None:
-    found, before = features(model)
-    assert torch.equal(found, before) is not takes_features_late()
+    picture_features, before = features(model)
+    assert torch.equal(picture_features, before) is not takes_features_late()
     correct_mllama(model)
-    found, before = features(model)
-    assert torch.equal(found, before)
+    picture_features, before = features(model)
+    assert torch.equal(picture_features, before)
 
 
 def test_a_version_that_takes_them_before_is_left_alone(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = features(model)
+    picture_features, _ = features(model)
     monkeypatch.setattr(mllama_layers, "takes_features_late", lambda: False)
     correct_mllama(model)
-    assert torch.equal(features(model)[0], found)
+    assert torch.equal(features(model)[0], picture_features)
 
 
-def states_of_rows(model: Any, processor: Any, text: str, shade: int) -> torch.Tensor:
+def compute_states(model: Any, processor: Any, text: str, shade: int) -> torch.Tensor:
     from PIL import Image
 
     batch = processor(text=[text], images=[[Image.new("RGB", (28, 28), (shade, 0, 0))]], return_tensors="pt")
@@ -72,10 +72,10 @@ def test_tokens_before_the_picture_do_not_see_it(model: Any, folder: Path) -> No
     text = f"<|begin_of_text|>How tall?{IMAGE} It is"
     image = processor.tokenizer.encode(text, add_special_tokens=False).index(model.config.image_token_id)
     assert image > 2
-    one, other = (states_of_rows(model, processor, text, shade) for shade in (0, 255))
+    one, other = (compute_states(model, processor, text, shade) for shade in (0, 255))
     assert not torch.equal(one[:image], other[:image])  # transformers' own
     correct_mllama(model)
-    one, other = (states_of_rows(model, processor, text, shade) for shade in (0, 255))
+    one, other = (compute_states(model, processor, text, shade) for shade in (0, 255))
     assert torch.equal(one[:image], other[:image])
     assert not torch.equal(one[image:], other[image:])
 

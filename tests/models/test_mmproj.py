@@ -85,8 +85,8 @@ def towers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """Vision towers as GGUF, by the width of their embeddings: SmolLM2's, and that of another model."""
     folders = {width: save_tower(tmp_path_factory.mktemp("tower"), width) for width in (WIDTH, 64)}
     command = [sys.executable, "-c", CONVERT, str(CONVERTER), *map(str, folders.values())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
     return {width: folder / "mmproj.gguf" for width, folder in folders.items()}
 
 
@@ -125,10 +125,10 @@ def picture(seed: int) -> Image.Image:
 def test_what_a_picture_shows_reaches_the_model(kind: str, request: pytest.FixtureRequest) -> None:
     model: ChatModel = request.getfixturevalue(kind)
 
-    def asked(*pictures: Image.Image) -> ChatRequest:
+    def ask(*pictures: Image.Image) -> ChatRequest:
         return ChatRequest((ChatMessage("user", "What is this?", pictures),), max_tokens=2, logprobs=True)
 
-    replies = model.chat([asked(picture(1)), asked(picture(2)), asked(picture(1)), asked()])
+    replies = model.chat([ask(picture(1)), ask(picture(2)), ask(picture(1)), ask()])
     assert [reply.error for reply in replies] == [None] * 4
     one, other, again, blind = (np.array(reply.logprobs) for reply in replies)
     np.testing.assert_allclose(again, one, atol=1e-3)

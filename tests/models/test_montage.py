@@ -14,13 +14,13 @@ COLOURS = ("red", "green", "blue", "purple", "orange", "brown")
 
 @given(st.integers(1, 40))
 def test_places_lie_on_the_sheet_beside_each_other(count: int) -> None:
-    found = cells(count)
-    assert len(found) == count
-    for left, top, width, height in found:
+    boxes = cells(count)
+    assert len(boxes) == count
+    for left, top, width, height in boxes:
         assert left >= 0 and top >= 0 and left + width <= SIDE and top + height <= SIDE
         assert min(width, height) > 60
-    for index, (left, top, width, height) in enumerate(found):
-        for other_left, other_top, other_width, other_height in found[:index]:
+    for index, (left, top, width, height) in enumerate(boxes):
+        for other_left, other_top, other_width, other_height in boxes[:index]:
             assert (
                 left >= other_left + other_width
                 or other_left >= left + width
@@ -39,13 +39,13 @@ def test_each_picture_is_shown_whole_in_its_place_under_its_label(size: tuple[in
     assert sheet.size == (SIDE, SIDE) and sheet.mode == "RGB"
     for colour, (left, top, width, height) in zip(COLOURS, cells(len(COLOURS)), strict=True):
         place = sheet.crop((left, top, left + width, top + height))
-        shown = [
+        pixel_counts = [
             count
             for count, value in place.getcolors(1 << 20) or []
             if value == Image.new("RGB", (1, 1), colour).getpixel((0, 0))
         ]
         scale = min((width - 8) / size[0], (height - 36) / size[1])
-        assert shown[0] == pytest.approx(max(1, size[0] * scale) * max(1, size[1] * scale), rel=0.3)
+        assert pixel_counts[0] == pytest.approx(max(1, size[0] * scale) * max(1, size[1] * scale), rel=0.3)
         strip = place.crop((0, 0, width, 28)).convert("L")
         assert strip.getextrema() == (0, 255)  # black letters on white
 

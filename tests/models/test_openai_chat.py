@@ -84,15 +84,15 @@ def client(server: HTTPServer, **options: Any) -> OpenAIChat:
 
 def script(server: HTTPServer, *responses: Response | Handler) -> list[dict[str, Any]]:
     """Answer with one response after the other, the last for ever; returns the request bodies as they come."""
-    seen: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
 
     def handle(request: Request) -> Response:
-        seen.append(json.loads(request.data))
-        response = responses[min(len(seen), len(responses)) - 1]
+        bodies.append(json.loads(request.data))
+        response = responses[min(len(bodies), len(responses)) - 1]
         return response if isinstance(response, Response) else response(request)
 
     server.expect_request(PATH, method="POST").respond_with_handler(handle)
-    return seen
+    return bodies
 
 
 def test_is_a_chat_model(httpserver: HTTPServer) -> None:
@@ -100,12 +100,21 @@ def test_is_a_chat_model(httpserver: HTTPServer) -> None:
 
 
 def test_settings_reach_the_server_and_the_reply_comes_back(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, stream("Hel", "lo ", logprob=-0.25))
+    bodies = script(httpserver, stream("Hel", "lo ", logprob=-0.25))
     request = ask(max_tokens=9, temperature=0.5, seed=3, stop=("\n",), logprobs=True)
     reply = client(httpserver).chat([request])[0]
     assert (reply.text, reply.finish_reason, reply.logprobs) == ("Hello", "stop", (-0.25, -0.25))
-    sent = {key: seen[0][key] for key in ("model", "max_tokens", "temperature", "seed", "stop", "logprobs")}
-    assert sent == {"model": "m", "max_tokens": 9, "temperature": 0.5, "seed": 3, "stop": ["\n"], "logprobs": True}
+    request_settings = {
+        key: bodies[0][key] for key in ("model", "max_tokens", "temperature", "seed", "stop", "logprobs")
+    }
+    assert request_settings == {
+        "model": "m",
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "seed": 3,
+        "stop": ["\n"],
+        "logprobs": True,
+    }
 
 
 def test_length_is_told(httpserver: HTTPServer) -> None:
@@ -122,33 +131,33 @@ def test_replies_stand_in_the_order_of_the_requests(httpserver: HTTPServer) -> N
 
 
 def test_images_go_as_small_jpeg_data_urls_before_the_text(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, stream("ok"))
+    bodies = script(httpserver, stream("ok"))
     client(httpserver, max_image_side=64).chat([ask("What?", Image.new("RGBA", (400, 100), "red"))])
-    image, text = seen[0]["messages"][0]["content"]
+    image, text = bodies[0]["messages"][0]["content"]
     head, data = image["image_url"]["url"].split(",")
     assert head == "data:image/jpeg;base64"
-    sent = Image.open(io.BytesIO(base64.b64decode(data)))
-    assert (sent.format, sent.size) == ("JPEG", (64, 16))
+    jpeg = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert (jpeg.format, jpeg.size) == ("JPEG", (64, 16))
     assert text == {"type": "text", "text": "What?"}
 
 
 def test_a_schema_is_asked_for(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, stream("{}"))
+    bodies = script(httpserver, stream("{}"))
     client(httpserver).chat([ask(schema={"type": "object"})])
-    assert seen[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
 def test_a_server_without_schemas_is_asked_without_and_remembered(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, fault(400, "response_format is not supported"), stream("{}"))
+    bodies = script(httpserver, fault(400, "response_format is not supported"), stream("{}"))
     chat = client(httpserver)
     assert [chat.chat([ask(schema={"type": "object"})])[0].text for _ in range(2)] == ["{}", "{}"]
-    assert ["response_format" in body for body in seen] == [True, False, False]
+    assert ["response_format" in body for body in bodies] == [True, False, False]
 
 
 def test_what_a_server_complains_of_by_name_is_left_out_alone(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, fault(400, "logprobs is not supported"), stream("ok"))
+    bodies = script(httpserver, fault(400, "logprobs is not supported"), stream("ok"))
     client(httpserver).chat([ask(schema={"type": "object"}, logprobs=True)])
-    assert set(seen[0]) - set(seen[1]) == {"logprobs", "top_logprobs"}, "alternatives mean nothing alone"
+    assert set(bodies[0]) - set(bodies[1]) == {"logprobs", "top_logprobs"}, "alternatives mean nothing alone"
 
 
 def whole(content: str) -> Response:
@@ -165,7 +174,7 @@ def token(text: str, logprob: float | None = -0.5, *alternatives: float | None) 
     return {"token": text, "logprob": logprob, "top_logprobs": top}
 
 
-def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any) -> ChatReply:
+def parse_whole(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any) -> ChatReply:
     """The reply that is made of a completion in one piece."""
     streamed = StreamedReply(ask(logprobs=True, **settings))
     choice = {"message": {"content": text}, "finish_reason": finish, "logprobs": logprobs}
@@ -174,7 +183,7 @@ def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any
 
 
 @pytest.mark.parametrize(
-    ("text", "texts", "finish", "stop", "kept"),
+    ("text", "texts", "finish", "stop", "num_logprobs"),
     [
         ("Yes.", ["Yes", ".", "<|eot_id|>"], "stop", (), 2),  # vLLM's server has the end token
         ("Yes.", ["Yes", ".", "</s>"], "stop", (), 2),
@@ -188,16 +197,16 @@ def taken(text: str, logprobs: Any, finish: str | None = "stop", **settings: Any
     ],
 )
 def test_log_probabilities_are_those_of_the_tokens_that_engines_in_process_count(
-    text: str, texts: list[str], finish: str, stop: tuple[str, ...], kept: int
+    text: str, texts: list[str], finish: str, stop: tuple[str, ...], num_logprobs: int
 ) -> None:
-    reply = taken(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
-    assert reply.logprobs == (-0.5,) * kept
+    reply = parse_whole(text, {"content": [token(each) for each in texts]}, finish, stop=stop)
+    assert reply.logprobs == (-0.5,) * num_logprobs
 
 
 def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> None:
     lion = "\U0001f981"
     texts = ["<think>", *["\ufffd"] * 4, "</think>", "\n\n", "Yes"]
-    reply = taken(f"<think>{lion}</think>\n\nYes", {"content": [token(each, -0.5, -0.5) for each in texts]})
+    reply = parse_whole(f"<think>{lion}</think>\n\nYes", {"content": [token(each, -0.5, -0.5) for each in texts]})
     assert (reply.text, reply.logprobs, set(reply.first_token_probs or ())) == ("Yes", (-0.5,), {"Yes"})
 
 
@@ -206,8 +215,8 @@ def test_the_first_token_of_a_reply_is_found_behind_thoughts_of_many_bytes() -> 
     [[1], {"tokens": ["Yes"]}, {"content": None}, {"content": [token("Yes", None)]}, {"content": [{"token": "Yes"}]}],
 )
 def test_log_probabilities_of_another_form_cost_no_reply(logprobs: Any) -> None:
-    assert (taken("Yes", logprobs).text, taken("Yes", logprobs).logprobs) == ("Yes", None)
-    assert taken("Yes", {"content": [token("Yes", -0.5, None)]}).logprobs == (-0.5,)
+    assert (parse_whole("Yes", logprobs).text, parse_whole("Yes", logprobs).logprobs) == ("Yes", None)
+    assert parse_whole("Yes", {"content": [token("Yes", -0.5, None)]}).logprobs == (-0.5,)
 
 
 @pytest.mark.parametrize(
@@ -215,19 +224,19 @@ def test_log_probabilities_of_another_form_cost_no_reply(logprobs: Any) -> None:
     [("abort", "abort"), ("error", "abort"), ("content_filter", "abort"), ("max_tokens", "length"), (None, "stop")],
 )
 def test_a_reply_that_was_cut_is_not_taken_for_whole(ending: str | None, finish: str) -> None:
-    assert taken("The tower is", None, ending).finish_reason == finish
+    assert parse_whole("The tower is", None, ending).finish_reason == finish
 
 
 @pytest.mark.parametrize("ending", ["abort", "error"])
 def test_a_reply_that_the_server_gives_up_is_asked_for_again(httpserver: HTTPServer, ending: str) -> None:
-    seen = script(httpserver, stream("The tow", finish=ending), stream("330 m"))
-    assert (client(httpserver).chat([ask()])[0].text, len(seen)) == ("330 m", 2)
+    bodies = script(httpserver, stream("The tow", finish=ending), stream("330 m"))
+    assert (client(httpserver).chat([ask()])[0].text, len(bodies)) == ("330 m", 2)
 
 
 def test_an_error_of_null_is_none(httpserver: HTTPServer) -> None:
     body = {**json.loads(whole("yes").data), "error": None}
-    seen = script(httpserver, Response(json.dumps(body), content_type="application/json"))
-    assert (client(httpserver).chat([ask()])[0].text, len(seen)) == ("yes", 1)
+    bodies = script(httpserver, Response(json.dumps(body), content_type="application/json"))
+    assert (client(httpserver).chat([ask()])[0].text, len(bodies)) == ("yes", 1)
 
 
 def test_another_address_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,17 +249,17 @@ def test_another_address_is_another_model(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_exact_request_is_sent_to_the_letter_and_its_reply_left_as_it_is(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, whole("yes\n"))
+    bodies = script(httpserver, whole("yes\n"))
     request = ask(max_tokens=9, temperature=0.5, stop=("x",), exact={"top_p": 0.5})
     reply = client(httpserver).chat([request])[0]
-    assert seen == [{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "top_p": 0.5}]
+    assert bodies == [{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "top_p": 0.5}]
     assert (reply.text, reply.finish_reason, reply.usage) == ("yes\n", "stop", (12, 3))
 
 
 def test_an_exact_request_drops_only_parameters_that_the_server_names(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, fault(400, "this content is filtered"))
+    bodies = script(httpserver, fault(400, "this content is filtered"))
     reply = client(httpserver).chat([ask(exact={"response_format": {"type": "json_object"}})])[0]
-    assert (reply.finish_reason, reply.no_answer, len(seen)) == ("error", False, 1)
+    assert (reply.finish_reason, reply.no_answer, len(bodies)) == ("error", False, 1)
 
 
 def busy(seconds: str, header: str = "Retry-After") -> Response:
@@ -262,13 +271,13 @@ def busy(seconds: str, header: str = "Retry-After") -> Response:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Pauses that are asked for and not made."""
-    made: list[float] = []
+    durations: list[float] = []
 
     async def sleep(_: OpenAIChat, seconds: float) -> None:
-        made.append(seconds)
+        durations.append(seconds)
 
     monkeypatch.setattr(OpenAIChat, "_sleep", sleep)
-    return made
+    return durations
 
 
 def test_the_pauses_that_a_server_asks_for_are_made_and_count_as_no_tries(
@@ -282,10 +291,10 @@ def test_the_pauses_that_a_server_asks_for_are_made_and_count_as_no_tries(
 def test_a_server_that_asks_for_more_than_may_be_waited_is_not_waited_for(
     httpserver: HTTPServer, pauses: list[float]
 ) -> None:
-    seen = script(httpserver, busy("20"), busy("20"), busy("30"))
+    bodies = script(httpserver, busy("20"), busy("20"), busy("30"))
     reply = client(httpserver, max_wait=45).chat([ask()])[0]
     assert reply.no_answer and "429: " in str(reply.error) and "beyond the 45 s of --max-wait" in str(reply.error)
-    assert pauses == [20.0, 20.0] and len(seen) == 3
+    assert pauses == [20.0, 20.0] and len(bodies) == 3
 
 
 def test_a_pause_beyond_the_deadline_is_not_begun(httpserver: HTTPServer, pauses: list[float]) -> None:
@@ -327,17 +336,17 @@ def test_a_request_that_is_wrong_anyhow_is_an_error_and_teaches_nothing(httpserv
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_a_passing_failure_is_tried_again(httpserver: HTTPServer, status: int) -> None:
-    seen = script(httpserver, fault(status), fault(status), stream("ok"))
+    bodies = script(httpserver, fault(status), fault(status), stream("ok"))
     assert client(httpserver).chat([ask()])[0].text == "ok"
-    assert len(seen) == 3
+    assert len(bodies) == 3
 
 
 def test_a_lasting_failure_ends_as_an_error_after_the_tries(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, fault(500, "on fire"))
+    bodies = script(httpserver, fault(500, "on fire"))
     reply = client(httpserver, attempts=3).chat([ask()])[0]
     assert (reply.text, reply.finish_reason) == ("", "error")
     assert "500" in (reply.error or "")
-    assert len(seen) == 3
+    assert len(bodies) == 3
 
 
 def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
@@ -348,8 +357,8 @@ def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
     chat = client(httpserver)
     with pytest.raises(ModelError, match="TEST_KEY") as caught:
         chat.chat([ask(), ask()])
-    shown = f"{caught.value!r} {caught.value.__cause__!r} {chat!r} {caplog.text}"
-    assert KEY not in shown
+    visible_text = f"{caught.value!r} {caught.value.__cause__!r} {chat!r} {caplog.text}"
+    assert KEY not in visible_text
     assert caught.value.__suppress_context__
 
 
@@ -411,10 +420,10 @@ def test_a_held_up_event_loop_holds_up_nobody_and_loses_nothing(
 ) -> None:
     """Whatever holds up the loop, the call ends in time with what has come; another call has a loop of its own."""
     script(httpserver, stream("Hel", "lo", "!"))
-    held = threading.Event()
+    hold_event = threading.Event()
 
     def hold(*_: object, **__: object) -> None:
-        held.set()
+        hold_event.set()
         hang.wait(30)
 
     if where == "the stream":
@@ -435,7 +444,7 @@ def test_a_held_up_event_loop_holds_up_nobody_and_loses_nothing(
     pictures = [Image.new("RGB", (8, 8))] * (where == "a picture")
     deadline = Deadline(1.5)
     reply = client(httpserver).chat([ask("Hi", *pictures)], deadline)[0]
-    assert held.is_set() and deadline.left() > -SLACK
+    assert hold_event.is_set() and deadline.left() > -SLACK
     came = {"the stream": ("Hello", "abort"), "the end of the client": ("Hello!", "stop"), "a picture": ("", "abort")}
     assert (reply.text, reply.finish_reason) == came[where]
     monkeypatch.undo()
@@ -493,9 +502,9 @@ def test_retries_end_at_the_deadline(httpserver: HTTPServer) -> None:
 
 
 def test_after_the_deadline_the_server_is_left_alone(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, stream("ok"))
+    bodies = script(httpserver, stream("ok"))
     assert client(httpserver).chat([ask()], Deadline(-1.0))[0].finish_reason == "abort"
-    assert seen == []
+    assert bodies == []
 
 
 @pytest.mark.parametrize(
@@ -508,9 +517,9 @@ def test_after_the_deadline_the_server_is_left_alone(httpserver: HTTPServer) -> 
     ],
 )
 def test_garbage_is_tried_again_and_then_an_error(httpserver: HTTPServer, garbage: Response) -> None:
-    seen = script(httpserver, garbage)
+    bodies = script(httpserver, garbage)
     reply = client(httpserver, attempts=2).chat([ask()])[0]
-    assert (reply.finish_reason, len(seen)) == ("error", 2)
+    assert (reply.finish_reason, len(bodies)) == ("error", 2)
 
 
 def test_a_connection_dropped_midway_is_tried_again_from_the_start(httpserver: HTTPServer) -> None:
@@ -559,17 +568,17 @@ def test_the_opening_holds_the_alternatives_of_the_first_token_alone(httpserver:
     )
     second = chunk(".", logprob=0.0, others={".": 0.0})
     body = first + second + chunk(finish="stop") + b"data: [DONE]\n\n"
-    seen = script(httpserver, Response(body, content_type="text/event-stream"))
+    bodies = script(httpserver, Response(body, content_type="text/event-stream"))
     reply, plain = client(httpserver, concurrency=1).chat([ask(logprobs=True), ask()])
     assert reply.first_token_probs == pytest.approx({"Yes": 0.6, " yes": 0.1, "No": 0.3})
     assert plain.first_token_probs is None
-    assert [body.get("top_logprobs") for body in seen] == [FIRST_TOKEN_ALTERNATIVES, None]
+    assert [body.get("top_logprobs") for body in bodies] == [FIRST_TOKEN_ALTERNATIVES, None]
 
 
 def test_a_server_that_gives_no_alternatives_still_gives_log_probabilities(httpserver: HTTPServer) -> None:
-    seen = script(httpserver, fault(400, "top_logprobs is not supported"), stream("ok", logprob=-0.5))
+    bodies = script(httpserver, fault(400, "top_logprobs is not supported"), stream("ok", logprob=-0.5))
     chat = client(httpserver)
     replies = [chat.chat([ask(logprobs=True)])[0] for _ in range(2)]
     assert [(reply.logprobs, reply.first_token_probs) for reply in replies] == [((-0.5,), None)] * 2
-    assert ["top_logprobs" in body for body in seen] == [True, False, False]
-    assert all(body["logprobs"] for body in seen)
+    assert ["top_logprobs" in body for body in bodies] == [True, False, False]
+    assert all(body["logprobs"] for body in bodies)

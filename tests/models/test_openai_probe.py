@@ -20,12 +20,12 @@ def client(server: HTTPServer | str, model: str = "m", **options: Any) -> OpenAI
     return OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_pause": 0.02, **options})
 
 
-def probed(server: HTTPServer | str, *, sees: bool = True, thorough: bool = True, **options: Any) -> Probe:
+def run_probe(server: HTTPServer | str, *, sees: bool = True, thorough: bool = True, **options: Any) -> Probe:
     return probe(client(server, **options), sees=sees, thorough=thorough)
 
 
-def told(found: Probe) -> dict[str, tuple[bool | None, str]]:
-    return {each.name: (each.can, each.detail) for each in found.findings}
+def index_findings(report: Probe) -> dict[str, tuple[bool | None, str]]:
+    return {each.name: (each.can, each.detail) for each in report.findings}
 
 
 def capable(body: Body) -> Any:
@@ -39,9 +39,9 @@ def capable(body: Body) -> Any:
 
 
 def test_a_server_that_can_everything_is_asked_twice(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, capable, ("m",))
-    found = probed(httpserver)
-    assert told(found) == {
+    bodies = serve_chat(httpserver, capable, ("m",))
+    report = run_probe(httpserver)
+    assert index_findings(report) == {
         "pictures": (True, "named a yellow picture yellow"),
         "schema": (True, "kept"),
         "log-probabilities": (True, "with 2 alternatives"),
@@ -50,75 +50,77 @@ def test_a_server_that_can_everything_is_asked_twice(httpserver: HTTPServer) -> 
         "limit of tokens": (True, "max_tokens"),
         "context": (None, "the server does not say"),
     }
-    assert found.requests == len(seen) == 2 and found.fault is None and found.summary.endswith("has all that is used")
-    assert max(body["max_tokens"] for body in seen) <= 32 and len(json.dumps(seen[0])) < 4000
+    assert (
+        report.requests == len(bodies) == 2 and report.fault is None and report.summary.endswith("has all that is used")
+    )
+    assert max(body["max_tokens"] for body in bodies) <= 32 and len(json.dumps(bodies[0])) < 4000
 
 
 def test_at_the_start_one_request_is_made(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, capable)
-    assert probed(httpserver, thorough=False).requests == len(seen) == 1
+    bodies = serve_chat(httpserver, capable)
+    assert run_probe(httpserver, thorough=False).requests == len(bodies) == 1
 
 
 @pytest.mark.parametrize("way", ["blind", "blind, by llama.cpp", "blind, by a router"])
 def test_a_blind_model_under_a_profile_that_sees_is_refused_with_the_cure(httpserver: HTTPServer, way: str) -> None:
     serve_chat(httpserver, FAILURES[way])
-    found = probed(httpserver, thorough=False)
-    assert told(found)["pictures"][0] is False
-    assert "the model takes no picture" in str(found.fault) and "choose a model that sees" in str(found.fault)
-    assert probed(httpserver, thorough=False, sees=False).fault is None
+    report = run_probe(httpserver, thorough=False)
+    assert index_findings(report)["pictures"][0] is False
+    assert "the model takes no picture" in str(report.fault) and "choose a model that sees" in str(report.fault)
+    assert run_probe(httpserver, thorough=False, sees=False).fault is None
 
 
 @pytest.mark.parametrize("guess", ["red", "blue", "white"])
 def test_a_server_that_ignores_pictures_is_refused_after_a_second_one(httpserver: HTTPServer, guess: str) -> None:
     """Whichever colour a blind model names each time, the second picture has another one."""
-    seen = serve_chat(httpserver, lambda _: json.dumps({"colour": guess}))
-    found = probed(httpserver, thorough=False)
-    said = f"named a yellow picture {guess} and a "
-    assert told(found)["pictures"][0] is False and told(found)["pictures"][1].startswith(said)
-    assert f"{said}" in str(found.fault) and "choose a model that sees" in str(found.fault)
-    assert told(found)["log-probabilities"] == (False, "accepted and not given")
-    assert f"lacks pictures ({said}" in found.summary and found.lacks
-    assert len(seen) == found.requests == 2 and seen[0]["messages"] != seen[1]["messages"]
-    assert probed(httpserver, thorough=False, sees=False).fault is None
+    bodies = serve_chat(httpserver, lambda _: json.dumps({"colour": guess}))
+    report = run_probe(httpserver, thorough=False)
+    detail = f"named a yellow picture {guess} and a "
+    assert index_findings(report)["pictures"][0] is False and index_findings(report)["pictures"][1].startswith(detail)
+    assert f"{detail}" in str(report.fault) and "choose a model that sees" in str(report.fault)
+    assert index_findings(report)["log-probabilities"] == (False, "accepted and not given")
+    assert f"lacks pictures ({detail}" in report.summary and report.lacks
+    assert len(bodies) == report.requests == 2 and bodies[0]["messages"] != bodies[1]["messages"]
+    assert run_probe(httpserver, thorough=False, sees=False).fault is None
 
 
 def test_a_model_that_errs_once_in_a_colour_sees(httpserver: HTTPServer) -> None:
-    said = iter(["green", "red", "blue"])
-    serve_chat(httpserver, lambda _: json.dumps({"colour": next(said)}))
-    found = probed(httpserver, thorough=False)
-    assert found.fault is None
-    assert told(found)["pictures"] == (True, "named a yellow picture green and a red picture red")
+    colours = iter(["green", "red", "blue"])
+    serve_chat(httpserver, lambda _: json.dumps({"colour": next(colours)}))
+    report = run_probe(httpserver, thorough=False)
+    assert report.fault is None
+    assert index_findings(report)["pictures"] == (True, "named a yellow picture green and a red picture red")
 
 
 def test_a_model_that_names_no_colour_is_told_and_not_refused(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, lambda _: "330 m")
-    found = probed(httpserver, thorough=False)
-    assert told(found)["pictures"] == (False, "named no colour of a yellow picture") and found.fault is None
-    assert len(seen) == 1
+    bodies = serve_chat(httpserver, lambda _: "330 m")
+    report = run_probe(httpserver, thorough=False)
+    assert index_findings(report)["pictures"] == (False, "named no colour of a yellow picture") and report.fault is None
+    assert len(bodies) == 1
 
 
 @pytest.mark.parametrize("way", ["thinks on", "thinks in tags", "thinks unseen", "thinks, by a refusal"])
 def test_a_reply_that_ends_in_thoughts_is_reported_with_a_sufficient_budget(httpserver: HTTPServer, way: str) -> None:
     def say(body: Body) -> Any:
-        said = {"content": '{"colour": "yellow"}'}
+        message = {"content": '{"colour": "yellow"}'}
         if body["max_tokens"] < 1000:
             return FAILURES[way](body)
-        return pieces(said) if body.get("stream") else whole(said)
+        return pieces(message) if body.get("stream") else whole(message)
 
     serve_chat(httpserver, say)
-    found = probed(httpserver)
-    assert "give it tokens for them with --reasoning-tokens 2048" in str(found.fault)
-    assert told(found)["pictures"][0] is True, "the rest of the table is there all the same"
-    assert told(found)["limit of tokens"] == (True, "max_tokens")
-    given = probed(httpserver, reasoning_tokens=2048)
-    assert given.fault is None
+    report = run_probe(httpserver)
+    assert "give it tokens for them with --reasoning-tokens 2048" in str(report.fault)
+    assert index_findings(report)["pictures"][0] is True, "the rest of the table is there all the same"
+    assert index_findings(report)["limit of tokens"] == (True, "max_tokens")
+    thinking_report = run_probe(httpserver, reasoning_tokens=2048)
+    assert thinking_report.fault is None
 
 
 def test_a_model_that_never_ends_its_thoughts_is_asked_no_more(httpserver: HTTPServer) -> None:
-    seen = serve_chat(httpserver, FAILURES["thinks on"])
-    found = probed(httpserver, thorough=False)
-    assert [each.name for each in found.findings] == ["thoughts"] and len(seen) == found.requests == 2
-    assert "2048 more are not enough: give it tokens for them with --reasoning-tokens 8192" in str(found.fault)
+    bodies = serve_chat(httpserver, FAILURES["thinks on"])
+    report = run_probe(httpserver, thorough=False)
+    assert [each.name for each in report.findings] == ["thoughts"] and len(bodies) == report.requests == 2
+    assert "2048 more are not enough: give it tokens for them with --reasoning-tokens 8192" in str(report.fault)
 
 
 def test_a_blind_model_that_reasons_is_told_apart_from_a_silent_one(httpserver: HTTPServer) -> None:
@@ -128,25 +130,25 @@ def test_a_blind_model_that_reasons_is_told_apart_from_a_silent_one(httpserver: 
         return FAILURES["blind"](body)
 
     serve_chat(httpserver, say)
-    found = probed(httpserver, thorough=False)
-    assert "the model takes no picture" in str(found.fault) and "plain question" not in str(found.fault)
+    report = run_probe(httpserver, thorough=False)
+    assert "the model takes no picture" in str(report.fault) and "plain question" not in str(report.fault)
 
 
 def test_what_is_refused_is_told_and_remembered(httpserver: HTTPServer) -> None:
     names = ("temperature", "logprobs", "response_format", "stream")
-    seen = serve_chat(httpserver, refuse(*names, max_tokens="max_completion_tokens"))
-    found = probed(httpserver)
-    assert {name for name, (can, _) in told(found).items() if can is False} >= {
+    bodies = serve_chat(httpserver, refuse(*names, max_tokens="max_completion_tokens"))
+    report = run_probe(httpserver)
+    assert {name for name, (can, _) in index_findings(report).items() if can is False} >= {
         "schema", "log-probabilities", "streaming", "temperature"
     }  # fmt: skip
-    assert found.requests == len(seen) == 7
-    assert all(each.cure for each in found.findings if each.can is False)
-    assert probed(httpserver, thorough=False).requests == 1, "the next client of the run knows it"
+    assert report.requests == len(bodies) == 7
+    assert all(each.cure for each in report.findings if each.can is False)
+    assert run_probe(httpserver, thorough=False).requests == 1, "the next client of the run knows it"
 
 
 def test_a_limit_that_is_ignored_is_seen(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda body: "1, 2, 3, " * 9 if "response_format" not in body else '{"colour": "yellow"}')
-    assert told(probed(httpserver))["limit of tokens"] == (False, "max_tokens is ignored")
+    assert index_findings(run_probe(httpserver))["limit of tokens"] == (False, "max_tokens is ignored")
 
 
 def test_the_context_that_a_server_tells_is_shown(httpserver: HTTPServer) -> None:
@@ -156,20 +158,20 @@ def test_the_context_that_a_server_tells_is_shown(httpserver: HTTPServer) -> Non
     }
     httpserver.expect_request("/v1/models", method="GET").respond_with_json(listed)
     serve_chat(httpserver, capable)
-    assert told(probed(httpserver))["context"] == (True, "16384 tokens")
+    assert index_findings(run_probe(httpserver))["context"] == (True, "16384 tokens")
 
 
 def test_what_a_model_was_trained_for_is_not_taken_for_the_context(httpserver: HTTPServer) -> None:
     model = {"id": "m", "object": "model", "created": 1, "owned_by": "x", "meta": {"n_ctx_train": 131072}}
     httpserver.expect_request("/v1/models", method="GET").respond_with_json({"object": "list", "data": [model]})
     serve_chat(httpserver, capable)
-    can, said = told(probed(httpserver))["context"]
-    assert can is None and "trained for 131072 tokens" in said
+    can, detail = index_findings(run_probe(httpserver))["context"]
+    assert can is None and "trained for 131072 tokens" in detail
 
 
 def test_a_model_that_refuses_a_plain_question_is_told(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(400, "no chat template"))
-    fault = probed(httpserver, thorough=False).fault
+    fault = run_probe(httpserver, thorough=False).fault
     assert "none to a plain question (The server refuses the request: " in str(fault) and "no chat template" in str(
         fault
     )
@@ -178,22 +180,22 @@ def test_a_model_that_refuses_a_plain_question_is_told(httpserver: HTTPServer) -
 def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
     with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):
-        probed(httpserver)
+        run_probe(httpserver)
 
 
 def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
-    with HTTPServer() as gone:
-        url = gone.url_for("/v1")
+    with HTTPServer() as closed_server:
+        url = closed_server.url_for("/v1")
     with pytest.raises(
         ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
     ):
-        probed(url)
+        run_probe(url)
 
 
 def test_a_refused_key_is_told(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(401, "bad key"))
     with pytest.raises(ModelError, match="refuses the key: set the environment variable TEST_KEY"):
-        probed(httpserver)
+        run_probe(httpserver)
 
 
 def test_openais_own_server_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

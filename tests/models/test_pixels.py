@@ -83,16 +83,16 @@ def test_a_large_picture_of_any_mode_is_reduced(mode: str) -> None:
     whole = Image.new("RGB", (400, 300), "white")
     whole.paste("black", (0, 0, 200, 300))
     if mode == "LAB":
-        made = Image.new("LAB", whole.size, (255, 128, 128))
-        made.paste((0, 128, 128), (0, 0, 200, 300))
+        picture = Image.new("LAB", whole.size, (255, 128, 128))
+        picture.paste((0, 128, 128), (0, 0, 200, 300))
     elif mode.startswith("I;16"):
-        made = Image.frombytes(
+        picture = Image.frombytes(
             mode, whole.size, whole.convert("L").resize((800, 300), Image.Resampling.NEAREST).tobytes()
         )
     else:
         steps = {"PA": "P", "La": "LA", "RGBa": "RGBA"}
-        made = whole.convert(steps[mode]).convert(mode) if mode in steps else whole.convert(mode)
-    small = reduced_rgb(made, 20_000)
+        picture = whole.convert(steps[mode]).convert(mode) if mode in steps else whole.convert(mode)
+    small = reduced_rgb(picture, 20_000)
     assert 5_000 <= small.width * small.height <= 20_000
     left, right = (np.asarray(small.crop((x, 5, x + 9, 14))).mean() for x in (5, small.width - 14))
     assert left < 30 and right > 225

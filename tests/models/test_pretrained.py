@@ -36,9 +36,9 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_weights_have_the_type_that_is_asked_for(bert: Path) -> None:
     half = TransformerTextEncoder(bert, dtype="bfloat16")
     assert next(half._loaded[1].parameters()).dtype == torch.bfloat16
-    found = half.encode(["a tower"])
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
+    vectors = half.encode(["a tower"])
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, TransformerTextEncoder(bert).encode(["a tower"]), atol=0.05)
 
 
 def test_loading_and_saving_draw_no_bars(bert: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -101,9 +101,9 @@ def test_a_checkpoint_of_another_kind_is_a_clear_error(tmp_path: Path) -> None:
 def drop(folder: Path, word: str) -> None:
     """Take the weights with this word in their name out of a checkpoint."""
     path = folder / "model.safetensors"
-    kept = {name: value for name, value in load_file(path).items() if word not in name}
-    assert 0 < len(kept) < len(load_file(path))
-    save_file(kept, path, metadata={"format": "pt"})
+    weights = {name: value for name, value in load_file(path).items() if word not in name}
+    assert 0 < len(weights) < len(load_file(path))
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 class TiedLayers(torch.nn.Module):
@@ -128,7 +128,7 @@ def test_only_weights_that_are_random_are_missed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("save", "kind", "word", "what"),
+    ("save", "kind", "word", "noun"),
     [
         (save_blip2, Blip2QFormer, "text_projection", "BLIP-2"),
         (save_grounding_dino, GroundingDinoDetector, "text_projection", "detector"),
@@ -139,13 +139,13 @@ def test_only_weights_that_are_random_are_missed() -> None:
     ],
 )
 def test_a_checkpoint_that_lacks_weights_is_refused(
-    tmp_path: Path, save: Callable[[Path], Path], kind: Callable[..., Any], word: str, what: str
+    tmp_path: Path, save: Callable[[Path], Path], kind: Callable[..., Any], word: str, noun: str
 ) -> None:
     folder = save(tmp_path / "whole")
     _ = getattr(kind(str(folder)), "_loaded", None)  # whole it loads
     drop(folder, word)
     with pytest.raises(
-        (ModelError, SearchError), match=rf"(?i)cannot load (the )?{what} .*it lacks the weights .*{word}"
+        (ModelError, SearchError), match=rf"(?i)cannot load (the )?{noun} .*it lacks the weights .*{word}"
     ):
         _ = kind(str(folder))._loaded
 

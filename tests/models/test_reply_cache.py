@@ -126,8 +126,8 @@ def test_pictures_count_by_their_pixels() -> None:
     key = request_key("m", ask("q", red))
     assert request_key("m", ask("q", same)) == key
     others = [
-        request_key("m", ask("q", *shown))
-        for shown in ([dotted], [turned], [grey], *([p] for p in palettes), [], [red, red])
+        request_key("m", ask("q", *pictures))
+        for pictures in ([dotted], [turned], [grey], *([p] for p in palettes), [], [red, red])
     ]
     assert len({key, *others}) == len(others) + 1
 
@@ -164,16 +164,16 @@ def test_what_the_deadline_or_an_error_ended_is_not_kept(store: ReplyStore, fini
 
 
 def test_the_deadline_reaches_the_model(store: ReplyStore) -> None:
-    seen = []
+    deadlines = []
 
     class Watching(Counting):
         def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-            seen.append(deadline)
+            deadlines.append(deadline)
             return super().chat(requests, deadline)
 
     deadline = Deadline(1.0)
     CachedReplies(Watching(), store).chat([ask("a")], deadline)
-    assert seen == [deadline]
+    assert deadlines == [deadline]
 
 
 def test_too_few_replies_are_an_error(store: ReplyStore) -> None:
@@ -322,19 +322,19 @@ class Blind:
 
 @pytest.fixture
 def registry(store: ReplyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelRegistry:
-    for made in (Counting, Names, Blind):
-        monkeypatch.setitem(KINDS, made.__name__.lower(), f"{__name__}:{made.__name__}")
+    for model_class in (Counting, Names, Blind):
+        monkeypatch.setitem(KINDS, model_class.__name__.lower(), f"{__name__}:{model_class.__name__}")
     return ModelRegistry(tmp_path, lambda labels, _: labels[0].name, replies=store)
 
 
 def test_the_model_inside_a_composed_one_is_asked_through_the_cache(registry: ModelRegistry, store: ReplyStore) -> None:
-    made = registry.load(
+    model = registry.load(
         {"kind": "composed", "text": {"kind": "counting"}, "recogniser": {"kind": "names"}, "ocr": {"kind": "blind"}}
     )
-    assert isinstance(made, ComposedVisionChat)  # in words by then: nothing of the picture is kept by its pixels
+    assert isinstance(model, ComposedVisionChat)  # in words by then: nothing of the picture is kept by its pixels
     red, nearly = Image.new("RGB", (4, 4), "red"), Image.new("RGB", (4, 4), "red")
     nearly.putpixel((3, 3), (0, 0, 0))
-    assert made.chat([ask("q", red)]) == made.chat([ask("q", nearly)])
+    assert model.chat([ask("q", red)]) == model.chat([ask("q", nearly)])
     assert store.counts == ReplyCounts(1, 1)
     assert registry.load({"kind": "counting"}).chat([ask("(255, 0, 0)\n\nq")])[0].text.endswith("#0")
     assert store.counts == ReplyCounts(2, 1)
@@ -365,11 +365,11 @@ def test_a_gguf_file_of_ones_own_is_another_model_than_the_published_one(
     options: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is loaded: what is read and converted is told by the folders that it would be kept in."""
-    kept: list[str] = []
+    folder_names: list[str] = []
     checkpoint = SimpleNamespace(model=SimpleNamespace(config=None))
-    monkeypatch.setattr(int8_checkpoint, "convert", lambda _, folder, __: kept.append(folder.name))
+    monkeypatch.setattr(int8_checkpoint, "convert", lambda _, folder, __: folder_names.append(folder.name))
     monkeypatch.setattr(int8_checkpoint, "_load", lambda _: checkpoint)
-    monkeypatch.setattr(transformers_chat, "convert", lambda _, folder: kept.append(folder.name))
+    monkeypatch.setattr(transformers_chat, "convert", lambda _, folder: folder_names.append(folder.name))
     monkeypatch.setattr(transformers_chat, "load_checkpoint", lambda *_: checkpoint)
     monkeypatch.setattr(transformers_chat, "use_grouped_attention", lambda _: None)
     monkeypatch.setattr(transformers_chat, "PrefixStates", lambda _: None)
@@ -382,14 +382,15 @@ def test_a_gguf_file_of_ones_own_is_another_model_than_the_published_one(
     monkeypatch.setattr(gguf, "QWEN_CODER", source)
     monkeypatch.setattr(transformers_chat, "find", lambda cache: gguf.find(cache, source))
     identities = []
-    for chosen in ("", *map(str, own)):
-        monkeypatch.setenv(gguf.VARIABLE, chosen)
+    for file_path in ("", *map(str, own)):
+        monkeypatch.setenv(gguf.VARIABLE, file_path)
         spec = {"kind": "transformers", **options}
         identities.append(ModelRegistry(tmp_path, replies=ReplyStore(tmp_path / "replies")).load(spec)._identity)
     name = f"{published.stem} (int8)" if options else published.stem
     assert identities[0] == f"{name} {json.dumps(spec, sort_keys=True)}"
     assert (
-        len({*identities}) == len({*kept}) == 3 and kept[0].removesuffix(f"-int8-{weight_levels()}") == published.stem
+        len({*identities}) == len({*folder_names}) == 3
+        and folder_names[0].removesuffix(f"-int8-{weight_levels()}") == published.stem
     )
 
 

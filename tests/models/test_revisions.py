@@ -111,16 +111,20 @@ def test_a_tokenizer_is_that_of_its_commit() -> None:
 def test_vllm_is_told_the_commit_of_weights_and_tokenizer(
     revision: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, Any] = {}
+    engine_arguments: dict[str, Any] = {}
 
     async def start(arguments: dict[str, Any], *_: Any) -> None:
-        told.update(arguments)
+        engine_arguments.update(arguments)
         raise ModelError("no engine here")
 
     monkeypatch.setattr(VllmEngine, "start", start)
     with pytest.raises(ModelError, match="no engine"):
         VllmChat.load("pins/llama", revision=revision)
-    assert (told["model"], told.get("revision"), told.get("tokenizer_revision")) == ("pins/llama", expected, expected)
+    assert (
+        engine_arguments["model"],
+        engine_arguments.get("revision"),
+        engine_arguments.get("tokenizer_revision"),
+    ) == ("pins/llama", expected, expected)
 
 
 @pytest.mark.usefixtures("hub")
@@ -148,8 +152,8 @@ def test_weights_of_a_profile_are_found_wherever_they_are_named(tmp_path: Path) 
         },
         "search": {"image_model": "org/clip", "text_model": "minilm"},
     }
-    found = {(each.repository, each.key, each.pinned) for each in named_weights(tables)}
-    assert found == {
+    weights = {(each.repository, each.key, each.pinned) for each in named_weights(tables)}
+    assert weights == {
         ("org/repo", "revision", False),
         ("org/encoder", "revision", True),
         ("org/clip", "image_revision", False),
@@ -166,28 +170,30 @@ def unpinned_calls(source: str) -> list[str]:
 
     PEFT is given folders only, ``gguf_file`` is a file in a folder; what a library without revisions loads goes through ``snapshot``.
     """
-    found = []
+    calls = []
     for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)):
         name = ast.unparse(call.func)
-        given = {keyword.arg for keyword in call.keywords}
+        keywords = {keyword.arg for keyword in call.keywords}
         loads = name.endswith((".from_pretrained", "snapshot_download", "hf_hub_download", "cached_file"))
         sums_up = name == "hf_hub_download" and "source.hub_file" in ast.unparse(
             call
         )  # its SHA-256 is the project's own
-        if loads and not given & {"revision", "gguf_file"} and not sums_up and not name.startswith("PeftModel."):
-            found.append(ast.unparse(call))
+        if loads and not keywords & {"revision", "gguf_file"} and not sums_up and not name.startswith("PeftModel."):
+            calls.append(ast.unparse(call))
         folder = call.args and ast.unparse(call.args[0]).startswith("snapshot(")
         if name.split(".")[-1] in ("FlagReranker", "SentenceTransformer", "CrossEncoder", "LLM") and not folder:
-            found.append(ast.unparse(call))
-    return found
+            calls.append(ast.unparse(call))
+    return calls
 
 
 @pytest.mark.parametrize("package", ["agents", "apps", "evaluation", "examples", "lab", "mini_crag_mm", "training"])
 def test_no_call_loads_weights_without_a_revision(package: str) -> None:
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
-    found = {str(file.relative_to(ROOT)): calls for file in files if (calls := unpinned_calls(file.read_text("utf-8")))}
-    assert found == {}, "pass revision=..., see agents.base.revisions"
+    calls_by_file = {
+        str(file.relative_to(ROOT)): calls for file in files if (calls := unpinned_calls(file.read_text("utf-8")))
+    }
+    assert calls_by_file == {}, "pass revision=..., see agents.base.revisions"
 
 
 def test_the_search_for_such_calls_finds_them() -> None:

@@ -45,8 +45,8 @@ def _two_objects() -> Image.Image:
     return picture
 
 
-def _best(found: list[Detection], box: Box) -> float:
-    return max((overlap(seen.box, box) for seen in found), default=0.0)
+def _best(detections: list[Detection], box: Box) -> float:
+    return max((overlap(detection.box, box) for detection in detections), default=0.0)
 
 
 def test_it_is_a_detector(detector: SalientObjectDetector) -> None:
@@ -60,15 +60,15 @@ def test_both_objects_are_boxed_in_pixels_of_the_image(detector: SalientObjectDe
     assert _best(small, LEFT) > 0.7
     assert _best(small, RIGHT) > 0.7
     assert _best(big, Box(*(2.5 * side for side in (LEFT.left, LEFT.top, LEFT.right, LEFT.bottom)))) > 0.7
-    assert [seen.score for seen in small] == sorted((seen.score for seen in small), reverse=True)
-    assert {seen.phrase for seen in small} == {ANYTHING}
+    assert [detection.score for detection in small] == sorted((detection.score for detection in small), reverse=True)
+    assert {detection.phrase for detection in small} == {ANYTHING}
 
 
 def test_a_frame_is_boxed_with_all_that_it_frames(detector: SalientObjectDetector) -> None:
     picture = _ground()
     ImageDraw.Draw(picture).rectangle((200, 120, 440, 360), outline=(15, 15, 15), width=12)
-    (found,) = detector.detect([picture], [[]])
-    assert _best(found, Box(200, 120, 440, 360)) > 0.7
+    (detections,) = detector.detect([picture], [[]])
+    assert _best(detections, Box(200, 120, 440, 360)) > 0.7
 
 
 def test_boxes_do_not_depend_on_the_batch(detector: SalientObjectDetector) -> None:
@@ -82,31 +82,31 @@ def test_boxes_do_not_depend_on_the_batch(detector: SalientObjectDetector) -> No
 
 
 def test_boxes_overlap_little_and_are_no_more_than_asked_for(network: EfficientNetLite2) -> None:
-    (found,) = SalientObjectDetector(network).detect([_two_objects()], [[]])
-    assert 2 <= len(found) <= salient_objects.MAX_BOXES
-    for row, seen in enumerate(found):
-        assert all(overlap(seen.box, other.box) <= salient_objects.MAX_OVERLAP for other in found[:row])
+    (detections,) = SalientObjectDetector(network).detect([_two_objects()], [[]])
+    assert 2 <= len(detections) <= salient_objects.MAX_BOXES
+    for row, detection in enumerate(detections):
+        assert all(overlap(detection.box, other.box) <= salient_objects.MAX_OVERLAP for other in detections[:row])
 
 
 def test_a_picture_without_contrast_has_no_boxes(detector: SalientObjectDetector) -> None:
-    (found,) = detector.detect([Image.new("RGB", (300, 200), (90, 90, 90))], [[]])
-    assert found == []
+    (detections,) = detector.detect([Image.new("RGB", (300, 200), (90, 90, 90))], [[]])
+    assert detections == []
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2000, 3), (5, 900)])
 def test_odd_sizes_give_boxes_inside_the_image(detector: SalientObjectDetector, size: tuple[int, int]) -> None:
     picture = _two_objects().resize(size)
-    (found,) = detector.detect([picture.convert("P")], [["thing"]])
-    for seen in found:
-        assert 0 <= seen.box.left < seen.box.right <= size[0]
-        assert 0 <= seen.box.top < seen.box.bottom <= size[1]
+    (detections,) = detector.detect([picture.convert("P")], [["thing"]])
+    for detection in detections:
+        assert 0 <= detection.box.left < detection.box.right <= size[0]
+        assert 0 <= detection.box.top < detection.box.bottom <= size[1]
 
 
 def test_a_turned_photo_is_boxed_upright(detector: SalientObjectDetector) -> None:
     turned = _two_objects().transpose(Image.Transpose.ROTATE_90)
     turned.getexif()[0x0112] = 6  # to be turned by 90 degrees clockwise to be seen upright
-    (found,) = detector.detect([turned], [[]])
-    assert _best(found, LEFT) > 0.7
+    (detections,) = detector.detect([turned], [[]])
+    assert _best(detections, LEFT) > 0.7
 
 
 def test_no_images_and_uneven_lists(detector: SalientObjectDetector) -> None:
@@ -128,12 +128,12 @@ def test_phrases_raise_what_looks_like_them_and_drop_nothing(
     crops = [picture.crop(tuple(map(int, (s.box.left, s.box.top, s.box.right, s.box.bottom)))) for s in plain]
     names = [labels[0].name for labels in network.recognise(crops, k=1)]
     last = len(names) - 1
-    (found, other) = detector.detect([picture, picture], [[names[last]], []])
-    assert {seen.box for seen in found} == {seen.box for seen in plain}
-    assert all(seen.phrase == names[last] for seen in found)
-    assert found[0].score > plain[0].score
+    (detections, other) = detector.detect([picture, picture], [[names[last]], []])
+    assert {detection.box for detection in detections} == {detection.box for detection in plain}
+    assert all(detection.phrase == names[last] for detection in detections)
+    assert detections[0].score > plain[0].score
     assert other == plain
-    place = [seen.box for seen in found].index(plain[last].box)
+    place = [detection.box for detection in detections].index(plain[last].box)
     assert place < last or names.count(names[last]) > 1
 
 
@@ -184,10 +184,10 @@ def test_objects_of_composed_scenes_are_found(detector: SalientObjectDetector) -
     # Every third scene: enough to see a broken detector. Which split a scene is of does not matter: nothing is tuned here.
     several = [name for name, entry in sorted(layout.items()) if len(entry["objects"]) >= 2][::3]
     images = [Image.open(SCENES / f"{name}.webp") for name in several]
-    found = detector.detect(images, [[]] * len(images))
+    all_detections = detector.detect(images, [[]] * len(images))
     hits = [
         _best(detections, Box(left, top, left + width, top + height)) >= 0.5
-        for name, detections in zip(several, found, strict=True)
+        for name, detections in zip(several, all_detections, strict=True)
         for left, top, width, height in (entry["box"] for entry in layout[name]["objects"])
         if width >= 0.2 * layout[name]["size"][0]
     ]

@@ -16,8 +16,8 @@ from mini_crag_mm.loader import SET
 
 
 def photo(name: str) -> Image.Image:
-    with Image.open(SET.photos / name) as opened:
-        return opened.convert("RGB")
+    with Image.open(SET.photos / name) as image:
+        return image.convert("RGB")
 
 
 NAMES = [path.name for path in sorted(SET.photos.glob("*.webp"))]
@@ -40,23 +40,23 @@ def scene(thing: Image.Image) -> Image.Image:
 
 def test_a_scaled_turned_and_darker_copy_is_the_same_and_others_are_not() -> None:
     first, *others = textured()
-    seen = extract_features(scene(first))
-    assert match(seen, extract_features(first)).inliers() >= 20
-    assert all(match(seen, extract_features(other)).inliers() < 10 for other in others)
+    scene_features = extract_features(scene(first))
+    assert match(scene_features, extract_features(first)).inliers() >= 20
+    assert all(match(scene_features, extract_features(other)).inliers() < 10 for other in others)
 
 
 def test_what_is_the_same_lies_in_its_own_box() -> None:
     first = textured()[0]
-    found = match(extract_features(scene(first)), extract_features(first))
-    assert found.inliers(Box(600, 100, 960, 720)) >= 20
-    assert found.inliers(Box(0, 0, 580, 720)) < 10
+    matches = match(extract_features(scene(first)), extract_features(first))
+    assert matches.inliers(Box(600, 100, 960, 720)) >= 20
+    assert matches.inliers(Box(0, 0, 580, 720)) < 10
 
 
 def test_places_are_in_pixels_of_the_image_itself() -> None:
     first = textured()[0]
     large = scene(first).resize((1920, 1440))
-    found = match(extract_features(large), extract_features(first))
-    assert found.inliers(Box(1200, 200, 1920, 1440)) >= 20
+    matches = match(extract_features(large), extract_features(first))
+    assert matches.inliers(Box(1200, 200, 1920, 1440)) >= 20
 
 
 def test_places_are_in_pixels_of_the_upright_image() -> None:
@@ -71,8 +71,8 @@ def test_places_are_in_pixels_of_the_upright_image() -> None:
 
 def test_the_same_call_counts_the_same() -> None:
     first = textured()[0]
-    found = match(extract_features(scene(first)), extract_features(first))
-    assert len({found.inliers() for _ in range(3)}) == 1
+    matches = match(extract_features(scene(first)), extract_features(first))
+    assert len({matches.inliers() for _ in range(3)}) == 1
 
 
 @pytest.mark.parametrize("size", [(1, 1), (64, 48), (2000, 3)])
@@ -83,18 +83,18 @@ def test_a_picture_without_features_is_like_none(size: tuple[int, int]) -> None:
 
 def test_pictures_are_read_once_and_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_picture, "_KEPT_PICTURES", 2)
-    asked: list[str] = []
+    read_urls: list[str] = []
 
     def read(urls: Sequence[str]) -> Mapping[str, Image.Image]:
-        asked.extend(urls)
+        read_urls.extend(urls)
         return {url: Image.new("RGB", (32, 32)) for url in urls if url != "missing"}
 
-    kept = PictureFeatures()
-    assert set(kept.get_features(["a", "b", "a", "missing"], read)) == {"a", "b"}
-    assert isinstance(kept.get_features(["a", "b"], read)["a"], Features)
-    assert asked == ["a", "b", "missing"]
-    kept.get_features(["c"], read)
-    kept.get_features(["b"], read)
-    assert asked[3:] == ["c"]  # of the three "a" was used the longest ago
-    kept.get_features(["a"], read)
-    assert asked[4:] == ["a"]
+    features = PictureFeatures()
+    assert set(features.get_features(["a", "b", "a", "missing"], read)) == {"a", "b"}
+    assert isinstance(features.get_features(["a", "b"], read)["a"], Features)
+    assert read_urls == ["a", "b", "missing"]
+    features.get_features(["c"], read)
+    features.get_features(["b"], read)
+    assert read_urls[3:] == ["c"]  # of the three "a" was used the longest ago
+    features.get_features(["a"], read)
+    assert read_urls[4:] == ["a"]

@@ -20,26 +20,26 @@ def words() -> Any:
 def decode(words: Any, constraint: Any, seed: int, vocabulary: int) -> str:
     """A reply drawn from random logits, as ``_apply_logits_processors`` of 0.10.2 calls a processor."""
     generator = torch.Generator().manual_seed(seed)
-    said: list[int] = []
+    token_ids: list[int] = []
     for _ in range(200):
-        logits = constraint(said, torch.randn(vocabulary, generator=generator))
-        said.append(int(logits.argmax()))
-        if said[-1] == words.eos_token_id:
-            return words.decode(said[:-1])
-    raise AssertionError(f"no end: {words.decode(said)}")
+        logits = constraint(token_ids, torch.randn(vocabulary, generator=generator))
+        token_ids.append(int(logits.argmax()))
+        if token_ids[-1] == words.eos_token_id:
+            return words.decode(token_ids[:-1])
+    raise AssertionError(f"no end: {words.decode(token_ids)}")
 
 
 @pytest.mark.parametrize("padding", [-2, 0, 64])
 def test_random_logits_say_json_of_the_schema(words: Any, padding: int) -> None:
     constraints = SchemaMasks(words)
-    found = []
+    replies = []
     for seed in range(40):
         text = decode(words, constraints.mask(SCHEMA), seed, len(words) + padding)
         assert "\n" not in text
-        found.append(json.loads(text))
-    assert all(set(reply) == {"seen", "kind"} for reply in found)
-    assert {reply["kind"] for reply in found} == {"castle", "bridge"}
-    assert {reply["seen"] for reply in found} == {True, False}
+        replies.append(json.loads(text))
+    assert all(set(reply) == {"seen", "kind"} for reply in replies)
+    assert {reply["kind"] for reply in replies} == {"castle", "bridge"}
+    assert {reply["seen"] for reply in replies} == {True, False}
 
 
 def test_requests_side_by_side_do_not_disturb_each_other(words: Any) -> None:

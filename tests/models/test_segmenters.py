@@ -33,9 +33,9 @@ def _disc(size: tuple[int, int] = (320, 240)) -> Image.Image:
 
 
 def _true(size: tuple[int, int] = (320, 240)) -> Mask:
-    drawn = Image.new("1", size)
-    ImageDraw.Draw(drawn).ellipse(DISC, fill=1)
-    return np.asarray(drawn)
+    mask = Image.new("1", size)
+    ImageDraw.Draw(mask).ellipse(DISC, fill=1)
+    return np.asarray(mask)
 
 
 def _overlap(one: Mask, other: Mask) -> float:
@@ -90,9 +90,9 @@ def test_a_turned_photo_is_segmented_upright() -> None:
 def test_only_the_object_is_cut_out_and_an_empty_mask_cuts_nothing() -> None:
     image = _disc()
     assert cut_out(image, Detection(BOX, "disc", 1.0)).tobytes() == image.crop((110, 50, 230, 170)).tobytes()
-    shown = cut_out(image, Detection(BOX, "disc", 1.0, _true()))
-    assert shown.size == (120, 120)
-    assert (shown.getpixel((0, 0)), shown.getpixel((60, 60))) == ((128, 128, 128), (220, 30, 30))
+    cutout = cut_out(image, Detection(BOX, "disc", 1.0, _true()))
+    assert cutout.size == (120, 120)
+    assert (cutout.getpixel((0, 0)), cutout.getpixel((60, 60))) == ((128, 128, 128), (220, 30, 30))
     nothing = Detection(BOX, "disc", 1.0, np.zeros((240, 320), dtype=np.bool_))
     assert cut_out(image, nothing).tobytes() == image.crop((110, 50, 230, 170)).tobytes()
 
@@ -101,9 +101,9 @@ def test_masks_are_those_of_the_model_in_pixels_of_the_image(checkpoint: Path) -
     segmenter = SamSegmenter(checkpoint)
     assert isinstance(segmenter, Segmenter)
     image, boxes = _disc(), [BOX, Box(0, 0, 60, 80)]
-    (found,) = segmenter.segment([image], [boxes])
+    (masks,) = segmenter.segment([image], [boxes])
     model, processor = SamModel.from_pretrained(checkpoint).eval(), SamProcessor.from_pretrained(checkpoint)
-    for mask, box in zip(found, boxes, strict=True):
+    for mask, box in zip(masks, boxes, strict=True):
         inputs = processor(image, input_boxes=[[[box.left, box.top, box.right, box.bottom]]], return_tensors="pt")
         sizes = inputs.pop("original_sizes"), inputs.pop("reshaped_input_sizes")
         with torch.no_grad():
@@ -117,12 +117,12 @@ def test_masks_are_those_of_the_model_in_pixels_of_the_image(checkpoint: Path) -
 def test_a_batch_of_images_with_different_numbers_of_boxes_keeps_its_order(checkpoint: Path) -> None:
     images, boxes = [_disc(), _disc((300, 200)), _disc((400, 300))], [[BOX], [], [Box(0, 0, 50, 50), BOX, BOX]]
     segmenter = SamSegmenter(checkpoint, batch_size=2)
-    found = segmenter.segment(images, boxes)
-    assert [[mask.shape for mask in own] for own in found] == [[(240, 320)], [], [(300, 400)] * 3]
-    np.testing.assert_array_equal(found[2][1], found[2][2])
+    masks = segmenter.segment(images, boxes)
+    assert [[mask.shape for mask in own] for own in masks] == [[(240, 320)], [], [(300, 400)] * 3]
+    np.testing.assert_array_equal(masks[2][1], masks[2][2])
     for row in (0, 2):
         (alone,) = segmenter.segment([images[row]], [boxes[row]])
-        assert all((mask == again).mean() > 0.999 for mask, again in zip(found[row], alone, strict=True))
+        assert all((mask == again).mean() > 0.999 for mask, again in zip(masks[row], alone, strict=True))
 
 
 def test_bad_input_is_named(tmp_path: Path, checkpoint: Path) -> None:

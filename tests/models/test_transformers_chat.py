@@ -111,13 +111,13 @@ def test_sampling_follows_the_softmax(llama: Path) -> None:
 
     scores = torch.log(torch.tensor([[0.7, 0.2, 0.1]]))
     sampler = RowSampler([ask("x", temperature=1.0, seed=1)])
-    drawn = []
+    tokens = []
     for _ in range(4000):
         sampler(torch.zeros(1, 1), scores)
-        drawn.append(sampler.chosen[0])
-    shares = np.bincount(drawn, minlength=3) / len(drawn)
+        tokens.append(sampler.chosen[0])
+    shares = np.bincount(tokens, minlength=3) / len(tokens)
     np.testing.assert_allclose(shares, [0.7, 0.2, 0.1], atol=0.03)
-    assert math.isclose(sampler.logprobs[0], float(scores[0, drawn[-1]]), abs_tol=1e-5)
+    assert math.isclose(sampler.logprobs[0], float(scores[0, tokens[-1]]), abs_tol=1e-5)
 
 
 def test_a_stop_string_ends_its_request_only(chat: TransformersChat) -> None:
@@ -230,22 +230,24 @@ def _drop_layer(folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if ".layers.1." not in name}
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    remaining_weights = {name: value for name, value in weights.items() if ".layers.1." not in name}
+    save_file(remaining_weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (_halve, "incomplete or damaged"),
         (_empty, "incomplete or damaged"),
         (_drop_layer, "lacks the weights model.layers"),
     ],
 )
-def test_a_checkpoint_that_is_not_whole_is_refused(tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
+def test_a_checkpoint_that_is_not_whole_is_refused(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
     folder = save_llama(tmp_path / "m")
     damage(folder)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         TransformersChat.load(folder)
 
 
@@ -326,12 +328,14 @@ COLOURS = {
 
 def test_a_reply_with_a_schema_keeps_to_it_and_its_neighbour_is_not_held_to_it(chat: TransformersChat) -> None:
     free = ask("Which colour?", max_tokens=40)
-    held = ask("Which colour?", max_tokens=40, schema=COLOURS)
-    replies = chat.chat([free, held, ask("Which colour?", max_tokens=40, schema=COLOURS, temperature=1.0, seed=3)])
+    constrained = ask("Which colour?", max_tokens=40, schema=COLOURS)
+    replies = chat.chat(
+        [free, constrained, ask("Which colour?", max_tokens=40, schema=COLOURS, temperature=1.0, seed=3)]
+    )
     for reply in replies[1:]:
-        said = json.loads(reply.text)
-        assert said["colour"] in ("red", "blue")
-        assert isinstance(said["sure"], bool)
+        fields = json.loads(reply.text)
+        assert fields["colour"] in ("red", "blue")
+        assert isinstance(fields["sure"], bool)
         assert reply.finish_reason == "stop"
     assert replies[0].text == chat.chat([free])[0].text
 
@@ -365,7 +369,7 @@ def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "amx", "share", "chosen"),
+    ("engines", "amx", "share", "expected"),
     [
         # Without AMX oneDNN is not even timed: a row may take it seconds.
         (["fbgemm", "onednn"], False, 0.5, fbgemm),
@@ -375,12 +379,12 @@ def test_the_8_bit_layer_multiplies_what_it_rounded(kernel: Kernel) -> None:
     ],
 )
 def test_the_kernel_is_what_the_processor_is_fast_with(
-    engines: list[str], amx: bool, share: float, chosen: Kernel, monkeypatch: pytest.MonkeyPatch
+    engines: list[str], amx: bool, share: float, expected: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", engines)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
     monkeypatch.setattr(int8_kernels, "compare_speed", lambda *_: share)
-    assert choose_kernel() is chosen
+    assert choose_kernel() is expected
 
 
 def test_a_kernel_that_takes_twice_the_time_has_twice_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,8 +479,8 @@ def test_prompts_that_begin_alike_share_it_within_a_batch_and_are_read_in_pieces
 def test_a_prompt_alone_is_answered_as_before(llama: Path, chat: TransformersChat) -> None:
     checkpoint = load_checkpoint(llama)
     reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
-    asked = [ask("How tall is the Eiffel Tower?", logprobs=True, max_tokens=6)]
-    (own,), (other,) = chat.chat(asked), reusing.chat(asked)
+    requests = [ask("How tall is the Eiffel Tower?", logprobs=True, max_tokens=6)]
+    (own,), (other,) = chat.chat(requests), reusing.chat(requests)
     assert own.text == other.text
     np.testing.assert_allclose(
         own.logprobs, other.logprobs, atol=1e-4

@@ -94,7 +94,7 @@ def test_reading_order_goes_row_by_row() -> None:
         return TextLine(text, Box(left, top, left + 50, top + 20), 1.0)
 
     lines = [line("d", 5, 100), line("b", 200, 4), line("c", 400, 0), line("a", 0, 6)]
-    assert "".join(found.text for found in in_reading_order(lines)) == "abcd"
+    assert "".join(text_line.text for text_line in in_reading_order(lines)) == "abcd"
 
 
 # -------------------------------------------------------------------------------------------------- composed vision

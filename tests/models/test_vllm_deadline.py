@@ -36,10 +36,13 @@ class Engine:
     async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
         quick = len(prompt["prompt_token_ids"]) == 1
         ends = "stop" if quick else None
-        said = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None)
-        chosen = SimpleNamespace(logprob=-1.0, decoded_token="first")
-        said.token_ids, said.logprobs = [7], [{7: chosen}] if quick else [{7: chosen}, {8: chosen}]
-        yield SimpleNamespace(outputs=[said])
+        output = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None)
+        token_logprob = SimpleNamespace(logprob=-1.0, decoded_token="first")
+        output.token_ids, output.logprobs = (
+            [7],
+            [{7: token_logprob}] if quick else [{7: token_logprob}, {8: token_logprob}],
+        )
+        yield SimpleNamespace(outputs=[output])
         if not quick:
             self._release.wait(30)
 
@@ -67,9 +70,9 @@ def chat() -> Iterator[VllmChat]:
 
 
 def test_an_engine_that_holds_up_its_loop_is_left_with_what_has_come(chat: VllmChat) -> None:
-    asked = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("quick", "a long one")]
+    requests = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("quick", "a long one")]
     deadline = Deadline(0.3)
-    replies = chat.chat(asked, deadline)
+    replies = chat.chat(requests, deadline)
     assert deadline.left() > -SLACK
     assert [(reply.text, reply.finish_reason) for reply in replies] == [("quick", "stop"), ("first", "abort")]
 
@@ -94,7 +97,7 @@ def test_a_cancelled_call_ends_at_once_with_what_has_come(chat: VllmChat, monkey
         await asyncio.sleep(30)
 
     monkeypatch.setattr(Engine, "generate", generate)
-    asked = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("one", "two")]
-    replies = chat.chat(asked, call.sooner(1.0))
+    requests = [ChatRequest((ChatMessage("user", text),), max_tokens=5) for text in ("one", "two")]
+    replies = chat.chat(requests, call.sooner(1.0))
     assert call.elapsed() < 10
     assert [(reply.text, reply.finish_reason) for reply in replies] == [("first", "abort")] * 2

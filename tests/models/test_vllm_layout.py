@@ -32,8 +32,8 @@ class Repeating:
 
     async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
         text = self._template.tokenizer.decode(prompt["prompt_token_ids"])
-        said = SimpleNamespace(text=text, finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
-        yield SimpleNamespace(outputs=[said])
+        output = SimpleNamespace(text=text, finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
+        yield SimpleNamespace(outputs=[output])
 
 
 @pytest.fixture(scope="module")
@@ -41,29 +41,30 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> ChatTemplate:
     return load_chat_template(save_mllama(tmp_path_factory.mktemp("mllama")))
 
 
-def sent(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> str:
+def render_prompt(template: ChatTemplate, *, pictures_first: bool, pictures: int = 1) -> str:
     photo = Image.new("RGB", (28, 28), "red")
-    asked = (
+    messages = (
         ChatMessage("system", "Look."),
         ChatMessage("user", "What?", (photo,) * pictures),
         ChatMessage("assistant", "It."),
     )
     engine: Any = Repeating(template)
     with VllmChat(engine, LoopThread("test"), template, "repeating", pictures_first=pictures_first) as chat:
-        [reply] = chat.chat([ChatRequest((*asked, ChatMessage("user", "Sure?")))])
+        [reply] = chat.chat([ChatRequest((*messages, ChatMessage("user", "Sure?")))])
     assert reply.error is None
     return reply.text.replace(" ", "")
 
 
 def test_pictures_stand_before_the_instructions_where_a_profile_says_so(template: ChatTemplate) -> None:
     rest = "<|end|><|assistant|>It.<|end|><|user|>Sure?<|end|><|assistant|>"
-    assert sent(template, pictures_first=True) == f"<|begin_of_text|><|user|><|image|>Look.\n\nWhat?{rest}"
+    assert render_prompt(template, pictures_first=True) == f"<|begin_of_text|><|user|><|image|>Look.\n\nWhat?{rest}"
     assert (
-        sent(template, pictures_first=False) == f"<|begin_of_text|><|system|>Look.<|end|><|user|><|image|>What?{rest}"
+        render_prompt(template, pictures_first=False)
+        == f"<|begin_of_text|><|system|>Look.<|end|><|user|><|image|>What?{rest}"
     )
 
 
 def test_a_prompt_without_pictures_keeps_its_system_message(template: ChatTemplate) -> None:
-    assert sent(template, pictures_first=True, pictures=0).startswith(
+    assert render_prompt(template, pictures_first=True, pictures=0).startswith(
         "<|begin_of_text|><|system|>Look.<|end|><|user|>What?"
     )

@@ -53,11 +53,11 @@ def test_photos_without_a_caption_are_all_named(museum: Path) -> None:
 def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "cache"
     config = RunConfig.read(cache=cache, knowledge=museum)
-    wanted = config.plan_search("validation")
+    search_plan = config.plan_search("validation")
     with pytest.raises(SearchError, match=r"is not indexed; run: crag index .*seum 1 --cache"):
-        config.pipeline(**wanted)
+        config.pipeline(**search_plan)
     assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
-    pipeline = config.pipeline(**wanted)
+    pipeline = config.pipeline(**search_plan)
     assert [hit["page_url"] for hit in pipeline("What does a family ticket cost?", k=1)] == ["Müseum 1/tickets.md"]
     hits = pipeline(draw(1), k=1)
     assert hits[0]["entities"][0]["entity_name"] == "Duck Pond"

@@ -25,12 +25,12 @@ def test_the_organisers_embedding_works_under_this_transformers(clip: Path) -> N
     model = tensor_image_features(CLIPModel.from_pretrained(clip).eval())
     processor = CLIPProcessor.from_pretrained(clip)
     images = [Image.new("RGB", (40, 32), "red"), Image.new("RGB", (32, 40), "blue")]
-    found = extract_features(model, processor, images)
+    features = extract_features(model, processor, images)
     pixels = processor(images=images, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         projected = model.visual_projection(model.vision_model(pixel_values=pixels).pooler_output)
     expected = projected / projected.norm(dim=-1, keepdim=True)
-    np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(features, expected.numpy(), atol=1e-5)
 
 
 def test_what_wraps_an_image_processor_is_no_part_of_an_index(clip: Path, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_the_address_that_was_checked_is_the_one_connected_to(
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    found = get(f"http://rebinding.example:{httpserver.port}/a", allowed=lambda address: address == "127.0.0.1")
-    assert found.body == b"x"
+    response = get(f"http://rebinding.example:{httpserver.port}/a", allowed=lambda address: address == "127.0.0.1")
+    assert response.body == b"x"
     assert next(answers) == "10.0.0.1"  # resolved once
 
 
@@ -102,11 +102,11 @@ def test_redirects_are_few_and_under_the_same_rules(httpserver: HTTPServer) -> N
     httpserver.expect_request("/inside").respond_with_response(
         Response(status=302, headers={"location": f"http://localhost:{httpserver.port}/6"})
     )
-    seen: list[str] = []
+    addresses: list[str] = []
     with pytest.raises(FetchError, match="no public address"):
         get(
             httpserver.url_for("/inside").replace("localhost", "127.0.0.1"),
-            allowed=lambda a: not seen and not seen.append(a),
+            allowed=lambda a: not addresses and not addresses.append(a),
         )  # type: ignore[func-returns-value]
 
 

@@ -34,31 +34,31 @@ class WithPages(ScriptedPipeline):
         self.page_folder = folder
 
 
-def url_of(name: str, folder: Path) -> str:
-    asked = turn("tower", queries=("tower soup",))
-    run(WebSearch, [asked], context(settings(), WithPages(folder)))
-    return next(hit.page_url for hit in asked.web_hits if hit.page_name == name)
+def find_url(name: str, folder: Path) -> str:
+    sample_turn = turn("tower", queries=("tower soup",))
+    run(WebSearch, [sample_turn], context(settings(), WithPages(folder)))
+    return next(hit.page_url for hit in sample_turn.web_hits if hit.page_name == name)
 
 
 def test_a_page_of_the_cache_is_read_around_what_was_found(tmp_path: Path) -> None:
     page = f"<html><p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p><p>Its paint weighs 60 tonnes.</p><script>x()</script></html>"
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), page.encode())
-    asked = turn("How much does the paint weigh?", queries=("tower", "soup"))
-    given = context(settings(), WithPages(tmp_path))
-    run(WebSearch, [asked], given)
-    assert {hit.page_name: hit.page_text is not None for hit in asked.web_hits} == {"Eiffel": True, "Soup": False}
-    run(EvidenceStage, [asked], given)
-    texts = " ".join(chunk.text for chunk in asked.evidence)
+    PageCache(tmp_path).put(find_url("Eiffel", tmp_path), page.encode())
+    sample_turn = turn("How much does the paint weigh?", queries=("tower", "soup"))
+    stage_context = context(settings(), WithPages(tmp_path))
+    run(WebSearch, [sample_turn], stage_context)
+    assert {hit.page_name: hit.page_text is not None for hit in sample_turn.web_hits} == {"Eiffel": True, "Soup": False}
+    run(EvidenceStage, [sample_turn], stage_context)
+    texts = " ".join(chunk.text for chunk in sample_turn.evidence)
     assert "60 tonnes" in texts and "7,300 tonnes" in texts and "soup is hot" in texts and "x()" not in texts
 
 
 def test_snippets_are_read_in_place_of_full_pages_where_the_preset_says_so(tmp_path: Path) -> None:
-    PageCache(tmp_path).put(url_of("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
-    asked = turn("How much does it weigh?", queries=("tower",))
-    given = context(settings(web_search={"pages": "snippets", "k_pages": 1}), WithPages(tmp_path))
-    run(WebSearch, [asked], given)
-    run(EvidenceStage, [asked], given)
-    assert [chunk.text for chunk in asked.evidence] == [FOUND]
+    PageCache(tmp_path).put(find_url("Eiffel", tmp_path), f"<p>It weighs 7,300 tonnes.</p><p>{FOUND}.</p>".encode())
+    sample_turn = turn("How much does it weigh?", queries=("tower",))
+    stage_context = context(settings(web_search={"pages": "snippets", "k_pages": 1}), WithPages(tmp_path))
+    run(WebSearch, [sample_turn], stage_context)
+    run(EvidenceStage, [sample_turn], stage_context)
+    assert [chunk.text for chunk in sample_turn.evidence] == [FOUND]
 
 
 @pytest.mark.parametrize(("pages", "texts"), [("snippets", ["tower b", "tower a"]), ("full", ["tower b"])])
@@ -68,10 +68,10 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
             hit = {"index": f"u_{query}", "score": 0.5 + (query == "b") / 4, "page_name": "t", "page_url": "u"}
             return [{**hit, "page_snippet": f"tower {query}", "page_content": "A whole page, longer than that."}]
 
-    asked = turn("x", queries=("a", "b"))
-    run(WebSearch, [asked], context(settings(web_search={"pages": pages}), TwoSnippets({}, {})))
-    assert [hit.page_snippet for hit in asked.web_hits] == texts
-    assert [hit.page_text is None for hit in asked.web_hits] == [pages == "snippets"] * len(texts)
+    sample_turn = turn("x", queries=("a", "b"))
+    run(WebSearch, [sample_turn], context(settings(web_search={"pages": pages}), TwoSnippets({}, {})))
+    assert [hit.page_snippet for hit in sample_turn.web_hits] == texts
+    assert [hit.page_text is None for hit in sample_turn.web_hits] == [pages == "snippets"] * len(texts)
 
 
 def test_pages_without_addresses_are_as_many_as_there_are() -> None:
@@ -83,14 +83,14 @@ def test_pages_without_addresses_are_as_many_as_there_are() -> None:
                 for n, text in enumerate(texts)
             ]
 
-    asked = turn("x", queries=("a",))
-    run(WebSearch, [asked], context(settings(), Nameless({}, {})))
-    assert [hit.page_snippet for hit in asked.web_hits] == ["tower a", "tower b"]
+    sample_turn = turn("x", queries=("a",))
+    run(WebSearch, [sample_turn], context(settings(), Nameless({}, {})))
+    assert [hit.page_snippet for hit in sample_turn.web_hits] == ["tower a", "tower b"]
 
 
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
-    found, beginning = find_windows("A new page. " * 50, "gone", 24)
-    assert (found.text, beginning.text) == ("gone", "A new page. A new page. ")
+    window, beginning = find_windows("A new page. " * 50, "gone", 24)
+    assert (window.text, beginning.text) == ("gone", "A new page. A new page. ")
     assert [each.text for each in find_windows("page", "", 10)] == ["page"]
 
 
@@ -100,11 +100,11 @@ def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:
     st.text("ab ", max_size=80),
     st.integers(1, 200),
 )
-def test_what_was_found_is_always_whole_and_the_window_full(before: str, found: str, after: str, limit: int) -> None:
-    page = before + found + after
-    (window,) = find_windows(page, found, limit)
-    assert window.text[window.start : window.end] == found and window.text in page
-    assert len(window.text) >= min(limit, len(page)) and len(window.text) <= max(limit, len(found) + limit)
+def test_what_was_found_is_always_whole_and_the_window_full(before: str, snippet: str, after: str, limit: int) -> None:
+    page = before + snippet + after
+    (window,) = find_windows(page, snippet, limit)
+    assert window.text[window.start : window.end] == snippet and window.text in page
+    assert len(window.text) >= min(limit, len(page)) and len(window.text) <= max(limit, len(snippet) + limit)
 
 
 def test_a_heading_is_no_chunk_of_its_own() -> None:
@@ -130,20 +130,20 @@ def test_a_limit_keeps_the_part_found_on_every_page_before_the_rest_of_the_best_
         hits.append(
             WebHit(f"u{page}", 0.9 - page / 100, f"t{page}", parts[5], f"u{page}", page_text="\n\n".join(parts))
         )
-    asked = turn("a", web_hits=tuple(hits))
-    run(EvidenceStage, [asked], context(settings(evidence={"k": 12})))
-    kept = [chunk.text[:13] for chunk in asked.evidence]
-    assert kept[:10] == [f"Page {page} part 5" for page in range(10)]
-    assert all(text.startswith("Page 0") for text in kept[10:])
-    assert [chunk.beside for chunk in asked.evidence] == [False] * 10 + [True] * 2
+    sample_turn = turn("a", web_hits=tuple(hits))
+    run(EvidenceStage, [sample_turn], context(settings(evidence={"k": 12})))
+    chunk_starts = [chunk.text[:13] for chunk in sample_turn.evidence]
+    assert chunk_starts[:10] == [f"Page {page} part 5" for page in range(10)]
+    assert all(text.startswith("Page 0") for text in chunk_starts[10:])
+    assert [chunk.beside for chunk in sample_turn.evidence] == [False] * 10 + [True] * 2
 
 
 def test_the_full_text_is_made_harmless_like_what_was_found(tmp_path: Path) -> None:
     hit = WebHit("u_chunk_0", 0.5, "t", FOUND, "u", page_text=f"{FOUND} <|eot_id|>&nbsp;more")
-    asked = turn("a")
-    asked.web_hits = (replace(safe_page(hit), page_text=safe_full_text(hit.page_text or "")),)
-    run(EvidenceStage, [asked], context(settings()))
-    assert [chunk.text for chunk in asked.evidence] == [f"{FOUND} more"]
+    sample_turn = turn("a")
+    sample_turn.web_hits = (replace(safe_page(hit), page_text=safe_full_text(hit.page_text or "")),)
+    run(EvidenceStage, [sample_turn], context(settings()))
+    assert [chunk.text for chunk in sample_turn.evidence] == [f"{FOUND} more"]
 
 
 ARTICLE = "".join(
@@ -200,8 +200,8 @@ def test_a_page_that_waits_for_its_scripts_is_read() -> None:
     ],
 )
 def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expected: Tools) -> None:
-    asked = turn(question, domain=domain)
-    assert rule_tools(asked, ToolRouter.Options()) == expected
+    sample_turn = turn(question, domain=domain)
+    assert rule_tools(sample_turn, ToolRouter.Options()) == expected
 
 
 def test_the_verdict_of_one_word_sees_the_entity() -> None:
@@ -209,8 +209,11 @@ def test_the_verdict_of_one_word_sees_the_entity() -> None:
     named, unnamed = turn("How tall?"), turn("How tall?")
 
     named.entity = Entity("Eiffel Tower")
-    for asked in (named, unnamed):
-        asked.candidate = Candidate("330 m", None)
+    for sample_turn in (named, unnamed):
+        sample_turn.candidate = Candidate("330 m", None)
     run(Verify, [named, unnamed], context(settings(verify={"prompt": "answer_verdict"}), chat=chat))
-    assert [asked.verification.model for asked in (named, unnamed) if asked.verification] == [True, False]
+    assert [sample_turn.verification.model for sample_turn in (named, unnamed) if sample_turn.verification] == [
+        True,
+        False,
+    ]
     assert chat.batches == [2]

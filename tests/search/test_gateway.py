@@ -47,9 +47,9 @@ def as_dicts(results: Results[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
-    assert [{**hit, "score": None} for hit in found] == [{**hit, "score": None} for hit in wanted]
-    np.testing.assert_allclose([h["score"] for h in found], [h["score"] for h in wanted], atol=1e-5)
+def same(hits: Sequence[dict[str, Any]], expected: Sequence[dict[str, Any]]) -> None:
+    assert [{**hit, "score": None} for hit in hits] == [{**hit, "score": None} for hit in expected]
+    np.testing.assert_allclose([h["score"] for h in hits], [h["score"] for h in expected], atol=1e-5)
 
 
 @pytest.fixture(params=["pipeline", "clip_pipeline"])
@@ -62,25 +62,25 @@ def either(request: pytest.FixtureRequest) -> Any:
 def test_images_equal_one_at_a_time_calls(either: Any, numbers: list[int], k: int, batch: int) -> None:
     images = [draw(number) for number in numbers]
     with patch("agents.search.searchers.IMAGE_BATCH", batch):
-        found = SearchGateway(either).search_images(images, k)
+        all_results = SearchGateway(either).search_images(images, k)
     alone = {number: either(draw(number), k=k) for number in set(numbers)}
-    for number, results in zip(numbers, found, strict=True):
+    for number, results in zip(numbers, all_results, strict=True):
         same(as_dicts(results), alone[number])
 
 
 def test_a_record_that_several_queries_find_is_made_safe_once_and_keeps_each_score(pipeline: Any) -> None:
-    seen: list[str] = []
+    urls: list[str] = []
 
     def each(hit: ImageHit) -> ImageHit:
-        seen.append(hit.url)
+        urls.append(hit.url)
         return replace(hit, url=f"safe {hit.url}")
 
     images = [draw(number) for number in range(3)]
-    found = SearchGateway(pipeline, each_picture=each).search_images(images, 6)
+    all_results = SearchGateway(pipeline, each_picture=each).search_images(images, 6)
     plain = SearchGateway(pipeline).search_images(images, 6)
-    assert len(seen) == len(set(seen)) == 6
-    for made, raw in zip(found, plain, strict=True):
-        assert made.hits == tuple(replace(hit, url=f"safe {hit.url}") for hit in raw.hits)
+    assert len(urls) == len(set(urls)) == 6
+    for results, raw in zip(all_results, plain, strict=True):
+        assert results.hits == tuple(replace(hit, url=f"safe {hit.url}") for hit in raw.hits)
 
 
 @MANY
@@ -91,56 +91,56 @@ def test_a_record_that_several_queries_find_is_made_safe_once_and_keeps_each_sco
 )
 def test_web_equals_one_at_a_time_calls(either: Any, queries: list[str], k: int, batch: int) -> None:
     with patch("agents.search.searchers.TEXT_BATCH", batch):
-        found = SearchGateway(either).search_web(queries, k)
+        all_results = SearchGateway(either).search_web(queries, k)
     alone = {query: either(query, k=k) for query in set(queries)}
-    for query, results in zip(queries, found, strict=True):
+    for query, results in zip(queries, all_results, strict=True):
         same(as_dicts(results), alone[query])
 
 
 def test_one_embedding_pass_and_one_vector_query_a_batch_duplicates_once(
     pipeline: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
+    batch_sizes: list[int] = []
     query = pipeline.image_collection.query
     monkeypatch.setattr(
-        pipeline.image_collection, "query", lambda **kw: seen.append(len(kw["query_embeddings"])) or query(**kw)
+        pipeline.image_collection, "query", lambda **kw: batch_sizes.append(len(kw["query_embeddings"])) or query(**kw)
     )
     red = draw(0)
-    found = SearchGateway(pipeline).search_images([red, draw(1), red, draw(0)], 2)
-    assert seen == [2]
-    assert found[0] == found[2] == found[3] != found[1]
+    all_results = SearchGateway(pipeline).search_images([red, draw(1), red, draw(0)], 2)
+    assert batch_sizes == [2]
+    assert all_results[0] == all_results[2] == all_results[3] != all_results[1]
 
 
 def test_a_picture_is_searched_once_for_all_turns_of_a_dialog_and_again_after_a_failure() -> None:
-    asked: list[int] = []
+    k_values: list[int] = []
 
     def pipeline(image: Image.Image, k: int) -> list[dict[str, Any]]:
-        asked.append(k)
-        if len(asked) == 1:
+        k_values.append(k)
+        if len(k_values) == 1:
             raise RuntimeError("down")
         return [{"index": 1, "score": 0.5, "url": "u", "entities": [{"entity_name": "n", "entity_attributes": {}}]}]
 
     gateway, photo = SearchGateway(pipeline), draw(0)
     assert gateway.search_images([photo], 2)[0].error is not None
-    [found] = gateway.search_images([photo], 2)
-    assert found.error is None and len(found.hits) == 1
-    assert gateway.search_images([draw(0)], 2) == [found]  # decoded anew, the same pixels
-    assert asked == [2, 2]  # the try that failed, and the one that found it
+    [results] = gateway.search_images([photo], 2)
+    assert results.error is None and len(results.hits) == 1
+    assert gateway.search_images([draw(0)], 2) == [results]  # decoded anew, the same pixels
+    assert k_values == [2, 2]  # the try that failed, and the one that found it
     gateway.search_images([photo], 3)
-    assert asked[2:] == [3]
+    assert k_values[2:] == [3]
 
 
 def test_pictures_that_differ_in_a_few_pixels_are_searched_apart() -> None:
-    seen: list[tuple[int, int, int]] = []
+    colours: list[tuple[int, int, int]] = []
 
     def pipeline(image: Image.Image, k: int) -> list[dict[str, Any]]:
-        seen.append(image.getpixel((1, 0)))
+        colours.append(image.getpixel((1, 0)))
         return []
 
     plain, other = Image.new("RGB", (640, 480)), Image.new("RGB", (640, 480))
     other.putpixel((1, 0), (9, 9, 9))
     SearchGateway(pipeline).search_images([plain, other, plain.copy(), other.copy()], 2)
-    assert seen == [(0, 0, 0), (9, 9, 9)]
+    assert colours == [(0, 0, 0), (9, 9, 9)]
 
 
 def test_chunks_of_a_page_are_merged(pipeline: Any) -> None:
@@ -196,11 +196,11 @@ def test_a_bad_image_fails_alone(clip_pipeline: Any, tmp_path: Path, monkeypatch
     images = [draw(0), Image.new("RGB", (50, 50)), Image.open(cut), draw(3)]
     with monkeypatch.context() as patch:
         patch.setattr(clip_pipeline, "image_processor", upset)
-        found = SearchGateway(clip_pipeline).search_images(images, 2)
-    assert [results.error is None for results in found] == [True, False, False, True]
-    same(as_dicts(found[0]), clip_pipeline(images[0], k=2))
-    assert found[1].error == "ValueError: mean must have 1 elements"
-    assert found[2].error is not None and "cannot be decoded" in found[2].error
+        all_results = SearchGateway(clip_pipeline).search_images(images, 2)
+    assert [results.error is None for results in all_results] == [True, False, False, True]
+    same(as_dicts(all_results[0]), clip_pipeline(images[0], k=2))
+    assert all_results[1].error == "ValueError: mean must have 1 elements"
+    assert all_results[2].error is not None and "cannot be decoded" in all_results[2].error
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (500, 3), (3, 500), (1, 90)])
@@ -209,23 +209,23 @@ def test_sides_that_look_like_colour_channels_spoil_nothing(clip_pipeline: Any, 
     if size == (1, 1) and transformers.__version__.startswith("4."):
         with pytest.raises(ValueError, match="mean must have"):
             clip_pipeline(Image.new("RGB", size), k=1)
-    found = SearchGateway(clip_pipeline).search_images([Image.new("RGB", size), draw(1)], 2)
-    assert len(found[0].hits) == 2
-    same(as_dicts(found[1]), clip_pipeline(draw(1), k=2))
+    all_results = SearchGateway(clip_pipeline).search_images([Image.new("RGB", size), draw(1)], 2)
+    assert len(all_results[0].hits) == 2
+    same(as_dicts(all_results[1]), clip_pipeline(draw(1), k=2))
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "CMYK", "P", "L", "1", "I;16", "LA", "F"])
 def test_images_of_any_mode_are_searched(either: Any, mode: str) -> None:
-    found = SearchGateway(either).search_images([Image.new(mode, (30, 40)), draw(1)], 3)
-    assert [len(results.hits) for results in found] == [3, 3]
+    all_results = SearchGateway(either).search_images([Image.new(mode, (30, 40)), draw(1)], 3)
+    assert [len(results.hits) for results in all_results] == [3, 3]
 
 
 def test_a_bad_query_fails_alone(pipeline: Any) -> None:
     queries: list[Any] = ["sheep", "", "  \n", None, "\ud800", "most"]
-    found = SearchGateway(pipeline).search_web(queries, 2)
-    assert [results.error is None for results in found] == [True, False, False, False, False, True]
-    same(as_dicts(found[0]), pipeline("sheep", k=2))
-    same(as_dicts(found[5]), pipeline("most", k=2))
+    all_results = SearchGateway(pipeline).search_web(queries, 2)
+    assert [results.error is None for results in all_results] == [True, False, False, False, False, True]
+    same(as_dicts(all_results[0]), pipeline("sheep", k=2))
+    same(as_dicts(all_results[5]), pipeline("most", k=2))
 
 
 def test_an_entity_that_the_graph_lacks_has_no_attributes(pipeline: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,8 +300,8 @@ def test_an_unknown_pipeline_is_called_one_at_a_time(pipeline: Any) -> None:
     gateway = SearchGateway(foreign)
     assert gateway.image_enabled and gateway.web_enabled
     image = draw(2)
-    found = gateway.search_images([image, image], 3)
-    same(as_dicts(found[1]), pipeline(image, k=3))
+    all_results = gateway.search_images([image, image], 3)
+    same(as_dicts(all_results[1]), pipeline(image, k=3))
     pages = gateway.search_web(["sheep", "most", "sheep"], 2)
     same(as_dicts(pages[1]), pipeline("most", k=2))
     assert len(foreign.asked) == 3
@@ -312,8 +312,8 @@ def test_an_unknown_pipeline_never_sees_a_url_or_a_path(pipeline: Any, query: st
     foreign = Foreign(pipeline)
     (results,) = SearchGateway(foreign).search_web([query], 2)
     assert results.hits
-    (asked,) = foreign.asked
-    assert asked == f'"{query.strip()}"'
+    (received_query,) = foreign.asked
+    assert received_query == f'"{query.strip()}"'
 
 
 def test_a_query_that_names_a_file_even_in_quotes_is_refused(
@@ -350,13 +350,13 @@ def test_an_error_or_odd_result_of_an_unknown_pipeline_costs_one_query() -> None
             raise replies[query]
         return replies[query]
 
-    found = dict(zip(replies, SearchGateway(pipeline).search_web(list(replies), 3), strict=True))
-    assert found["raises"].error == "RuntimeError: down"
-    assert found["none"].error and found["text"].error
-    assert [hit.score for hit in found["mixed"].hits] == [0.5, 0.25]
-    assert len(found["mixed"].notes) == 4
-    assert found["nan"].hits == () and len(found["nan"].notes) == 1
-    assert len(found["too many"].hits) == 3
+    results_by_query = dict(zip(replies, SearchGateway(pipeline).search_web(list(replies), 3), strict=True))
+    assert results_by_query["raises"].error == "RuntimeError: down"
+    assert results_by_query["none"].error and results_by_query["text"].error
+    assert [hit.score for hit in results_by_query["mixed"].hits] == [0.5, 0.25]
+    assert len(results_by_query["mixed"].notes) == 4
+    assert results_by_query["nan"].hits == () and len(results_by_query["nan"].notes) == 1
+    assert len(results_by_query["too many"].hits) == 3
 
 
 @pytest.mark.parametrize(
@@ -373,9 +373,9 @@ def test_an_error_or_odd_result_of_an_unknown_pipeline_costs_one_query() -> None
 )
 def test_a_hit_that_cannot_be_read_costs_itself(broken: dict[str, Any]) -> None:
     good = {"index": 1, "score": 0.5, "url": "u", "entities": [{"entity_name": "Tower"}]}
-    found = image_results([{**good, **broken}, good])
-    assert [hit.index for hit in found.hits][-1:] == [1]
-    assert len(found.hits) + len(found.notes) == 2
+    results = image_results([{**good, **broken}, good])
+    assert [hit.index for hit in results.hits][-1:] == [1]
+    assert len(results.hits) + len(results.notes) == 2
 
 
 def test_a_hit_that_cannot_be_cleaned_costs_itself() -> None:
@@ -389,9 +389,9 @@ def test_a_hit_that_cannot_be_cleaned_costs_itself() -> None:
             raise RecursionError("too deep")
         return hit
 
-    [found] = SearchGateway(lambda query, k: pages, each_page=cleaned).search_web(["a"], 5)
-    assert [hit.page_name for hit in found.hits] == ["good"]
-    assert "RecursionError" in found.notes[0]
+    [results] = SearchGateway(lambda query, k: pages, each_page=cleaned).search_web(["a"], 5)
+    assert [hit.page_name for hit in results.hits] == ["good"]
+    assert "RecursionError" in results.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -408,11 +408,11 @@ def test_a_page_without_name_or_address_is_still_read(nothing: dict[str, Any]) -
 def test_results_that_number_their_own_hits_are_not_mixed_up() -> None:
     def pipeline(query: Any, k: int) -> Any:
         if isinstance(query, str):
-            found = {"page_name": "n", "page_snippet": "s", "page_url": query}
+            hit = {"page_name": "n", "page_snippet": "s", "page_url": query}
         else:
-            known = {"entity_name": "Ford Focus", "entity_attributes": {"width": f"{query.width} px"}}
-            found = {"url": None, "entities": [known]}
-        return [{"index": 0, "score": 0.5, **found}]
+            entity = {"entity_name": "Ford Focus", "entity_attributes": {"width": f"{query.width} px"}}
+            hit = {"url": None, "entities": [entity]}
+        return [{"index": 0, "score": 0.5, **hit}]
 
     gateway = SearchGateway(pipeline, each_picture=safe_picture, each_page=safe_page)
     assert [one.hits[0].page_url for one in gateway.search_web(["a", "b"], 3)] == ["a", "b"]
@@ -445,9 +445,9 @@ def test_threads_may_search_at_once(clip_pipeline: Any, world: World) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     gateway = SearchGateway(clip_pipeline)
-    wanted = gateway.search_web(QUERIES, 4)
+    expected = gateway.search_web(QUERIES, 4)
     with ThreadPoolExecutor(4) as pool:
         pages = [pool.submit(gateway.search_web, QUERIES, 4) for _ in range(20)]
         images = [pool.submit(gateway.search_images, world.photos(), 2) for _ in range(4)]
-        assert all(future.result() == wanted for future in pages)
+        assert all(future.result() == expected for future in pages)
         assert all(future.result() == images[0].result() for future in images)

@@ -41,7 +41,7 @@ def test_layout_is_hugging_faces(tmp_path: Path) -> None:
     assert (tmp_path / "datasets--org--name" / "refs" / "main").read_bytes() == A.encode()
 
 
-def opened(dataset_id: str) -> tuple[Path, Path]:
+def locate_snapshots(dataset_id: str) -> tuple[Path, Path]:
     """The folders that the organiser's two classes would open: both names under which they call for a download."""
     import huggingface_hub
     from cragmm_search.image_search_mock_api import image_kg
@@ -56,7 +56,7 @@ def test_the_organisers_classes_get_a_copy_of_their_own(tmp_path: Path) -> None:
     copy = working_copy(tmp_path, "org/copied")
     assert working_copy(tmp_path, "org/copied") == copy  # made once
     with local_indices({"org/copied": copy}):
-        assert opened("org/copied") == (copy, copy)
+        assert locate_snapshots("org/copied") == (copy, copy)
     assert tmp_path not in copy.parents
     (copy / "file").write_text("changed")
     assert (snapshot_path(tmp_path, "org/copied", A) / "file").read_text() == "one"
@@ -93,13 +93,13 @@ def test_a_snapshot_that_is_replaced_while_it_is_copied(
     old = publish(tmp_path, f"org/raced-{stays}", A, work(tmp_path, "one"))
     copytree = shutil.copytree
 
-    def race(source: Path, *given: Any, **named: Any) -> Any:
+    def race(source: Path, *arguments: Any, **named: Any) -> Any:
         if source == old and not stays:
             publish(tmp_path, f"org/raced-{stays}", B, work(tmp_path, "two"))
             remove_snapshot(old)
         if source == old and stays:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return copytree(source, *given, **named)
+        return copytree(source, *arguments, **named)
 
     monkeypatch.setattr(shutil, "copytree", race)
     if stays:
@@ -148,9 +148,9 @@ def test_copies_go_with_the_process(tmp_path: Path) -> None:
         "from pathlib import Path\nfrom agents.search.hub import working_copy\n"
         f"copy = working_copy(Path({str(tmp_path)!r}), 'org/name')\nassert (copy / 'file').is_file()\nprint(copy)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert not Path(done.stdout.strip()).exists()
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    assert not Path(process.stdout.strip()).exists()
     assert snapshot_path(tmp_path, "org/name", A).is_dir()
 
 
@@ -183,12 +183,12 @@ def test_an_embedded_search_asks_no_hub_and_leaves_the_users_settings_alone(
     httpserver.expect_request(re.compile("/.*")).respond_with_data("Not found", status=404)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "TRANSFORMERS_"))}
     env = {**clean, "HF_ENDPOINT": httpserver.url_for("").rstrip("/"), "HF_HUB_CACHE": str(tmp_path / "users")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _SEARCH_ONLINE, str(world.cache), IMAGE_ID, WEB_ID],
         capture_output=True, text=True, cwd=ROOT, env=env,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["Red Tower", "0", f"[] False {tmp_path / 'users'}"]
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines() == ["Red Tower", "0", f"[] False {tmp_path / 'users'}"]
     first, *others = [request.path for request, _ in httpserver.log]
     assert first == "/the-search-is-open"
     assert any("org/elsewhere" in path for path in others)

@@ -139,10 +139,10 @@ def test_a_build_killed_at_any_later_moment_is_whole_after_the_next(
         with pytest.raises(Killed):
             build(tmp_path, encoder)
     # Whoever looks now sees an index that is whole: the old one, or the new one once the reference stands.
-    seen = current_revision(tmp_path / "hub", WEB_ID)
-    assert seen is not None
-    assert moment == "while cleaning up" or seen == before.manifest.revision
-    assert len(contents(snapshot_path(tmp_path / "hub", WEB_ID, seen))["ids"]) in (5, len(ROWS))
+    revision = current_revision(tmp_path / "hub", WEB_ID)
+    assert revision is not None
+    assert moment == "while cleaning up" or revision == before.manifest.revision
+    assert len(contents(snapshot_path(tmp_path / "hub", WEB_ID, revision))["ids"]) in (5, len(ROWS))
 
     built = build(tmp_path, CountingEncoder(encoder, kill_at=0))  # everything is in the cache
     assert current_revision(tmp_path / "hub", WEB_ID) == built.manifest.revision
@@ -190,8 +190,8 @@ def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextI
     arguments = ["--pages", str(pages), "--web-id", WEB_ID, "--text-model", str(tiny_bert), "--batch-size", "8"]
     arguments += ["--cache", str(tmp_path), "--no-progress"]
     texts = [row.embedded_text.strip() for row in ROWS]
-    wanted = encoder.embed(texts)
-    saved = {"fingerprint": encoder.fingerprint, "vectors": dict(zip(texts, wanted.tolist(), strict=True))}
+    vectors = encoder.embed(texts)
+    saved = {"fingerprint": encoder.fingerprint, "vectors": dict(zip(texts, vectors.tolist(), strict=True))}
     (tmp_path / "saved.json").write_text(json.dumps(saved))
     with subprocess.Popen(
         [sys.executable, "-c", _SLOW, str(tmp_path / "saved.json"), *arguments],
@@ -209,7 +209,7 @@ def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextI
     assert revision is not None
     stored = contents(snapshot_path(tmp_path / "hub", WEB_ID, revision))
     assert stored["ids"] == [row.id for row in ROWS]
-    assert abs(stored["embeddings"] - wanted).max() < 1e-5
+    assert abs(stored["embeddings"] - vectors).max() < 1e-5
 
 
 def test_older_indices_are_removed(tmp_path: Path, encoder: TextIndexEncoder) -> None:
@@ -265,9 +265,9 @@ def test_every_bad_line_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     edit(world.kg, spoil)
     assert world.build() == 1
-    said = capsys.readouterr().err
-    assert [f"kg.jsonl:{n}" in said for n in range(1, 7)] == [True] * 6
-    assert "Traceback" not in said
+    stderr = capsys.readouterr().err
+    assert [f"kg.jsonl:{n}" in stderr for n in range(1, 7)] == [True] * 6
+    assert "Traceback" not in stderr
 
 
 def test_bad_pages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,8 +279,8 @@ def test_bad_pages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
     edit(world.pages, spoil)
     assert world.build() == 1
-    said = capsys.readouterr().err
-    assert "pages.jsonl:1" in said and "pages.jsonl:2" in said
+    stderr = capsys.readouterr().err
+    assert "pages.jsonl:1" in stderr and "pages.jsonl:2" in stderr
 
 
 def test_broken_images_are_all_named_and_the_good_ones_stay_embedded(
@@ -290,8 +290,8 @@ def test_broken_images_are_all_named_and_the_good_ones_stay_embedded(
     for name in ("photo1.png", "photo4.png"):
         (world.images / name).write_bytes(b"not an image")
     assert world.build() == 1
-    said = capsys.readouterr().err
-    assert "photo1.png" in said and "photo4.png" in said
+    stderr = capsys.readouterr().err
+    assert "photo1.png" in stderr and "photo4.png" in stderr
     for name in ("photo1.png", "photo4.png"):
         (world.images / name).write_bytes((world.images / "photo0.png").read_bytes())
     assert world.build() == 0
@@ -326,5 +326,5 @@ def test_wrong_ids_and_models_are_errors_not_traces(tmp_path: Path, capsys: pyte
     assert world.build("--image-id", "no-organisation") == 1
     assert world.build("--text-model", str(tmp_path / "nothing-here")) == 1
     assert world.build("--pages", str(tmp_path / "nothing.jsonl")) == 1
-    said = capsys.readouterr().err
-    assert "no data set id" in said and "nothing-here" in said and "nothing.jsonl" in said
+    stderr = capsys.readouterr().err
+    assert "no data set id" in stderr and "nothing-here" in stderr and "nothing.jsonl" in stderr

@@ -48,17 +48,20 @@ def profile(folder: Path, search: str) -> Profile:
     return load_profile(str(folder / "own.toml"))
 
 
-def opened(folder: Path, search: str, **wanted: bool) -> Any:
-    return open_search(profile(folder, search).search, split="zoo", cache=folder, **wanted)
+def open_kind(folder: Path, search: str, **options: bool) -> Any:
+    return open_search(profile(folder, search).search, split="zoo", cache=folder, **options)
 
 
 def test_a_batch_is_one_call_of_each_searcher(tmp_path: Path, book: Path) -> None:
-    search = opened(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
+    search = open_kind(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
     gateway = SearchGateway(search)
     red, blue = gateway.search_images([RED, BLUE], 1)
-    assert [hit.entities[0].name for found in (red, blue) for hit in found.hits] == ["Rufus the Fox", "Bela the Heron"]
+    assert [hit.entities[0].name for results in (red, blue) for hit in results.hits] == [
+        "Rufus the Fox",
+        "Bela the Heron",
+    ]
     pages = gateway.search_web(["Rufus the Fox", "Bela the Heron", "nothing"], 1)
-    assert [[hit.page_url for hit in found.hits] for found in pages] == [
+    assert [[hit.page_url for hit in results.hits] for results in pages] == [
         ["https://zoo.example/0"],
         ["https://zoo.example/1"],
         [],
@@ -67,13 +70,13 @@ def test_a_batch_is_one_call_of_each_searcher(tmp_path: Path, book: Path) -> Non
 
 
 def test_what_a_run_does_not_search_is_off(tmp_path: Path, book: Path) -> None:
-    gateway = SearchGateway(opened(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"', web=False))
+    gateway = SearchGateway(open_kind(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"', web=False))
     assert gateway.image_enabled and not gateway.web_enabled
     assert gateway.search_web(["Rufus"], 1)[0].error == "web search is off"
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ('kind = "embeded"', "search.kind: there is no kind of search 'embeded'; did you mean 'embedded'?"),
         ('kind = "milvvus"', "did you mean 'milvus'?; known: embedded, milvus, organiser"),
@@ -85,14 +88,14 @@ def test_what_a_run_does_not_search_is_off(tmp_path: Path, book: Path) -> None:
         ("kind = 3", "search.kind: Input should be a valid string"),
     ],
 )
-def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, said: str) -> None:
+def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         profile(tmp_path, search)
-    assert said.removeprefix("search.kind: ") in str(raised.value)
+    assert message.removeprefix("search.kind: ") in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("search", "message"),
     [
         ('kind = "tests.support.photo_bock:PhotoBook"', "no module 'tests.support.photo_bock' can be imported"),
         ('kind = "tests.support.photo_book:Book"', "tests.support.photo_book has no Book"),
@@ -103,10 +106,10 @@ def test_a_profile_names_a_kind_that_there_is(tmp_path: Path, search: str, said:
         ('kind = "tests.search.test_kinds:Empty"', "cannot be opened: AttributeError"),
     ],
 )
-def test_what_cannot_be_opened_is_told(tmp_path: Path, search: str, said: str) -> None:
+def test_what_cannot_be_opened_is_told(tmp_path: Path, search: str, message: str) -> None:
     with pytest.raises(SearchError) as raised:
-        opened(tmp_path, search)
-    assert said in str(raised.value) and "\n" not in str(raised.value)
+        open_kind(tmp_path, search)
+    assert message in str(raised.value) and "\n" not in str(raised.value)
 
 
 class Empty:
@@ -133,7 +136,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         ("short", "Fixed.search returned 0 results for 1 queries; it has to return a list with one each"),
         ("none", "Fixed.search returned NoneType for 1 queries"),
@@ -141,17 +144,17 @@ class Fixed:
         ("pictures", "Fixed.search returned a ImageHit among its hits; they have to be WebHit"),
     ],
 )
-def test_results_of_another_form_are_errors(tmp_path: Path, what: str, said: str) -> None:
-    gateway = SearchGateway(opened(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
+def test_results_of_another_form_are_errors(tmp_path: Path, what: str, message: str) -> None:
+    gateway = SearchGateway(open_kind(tmp_path, f'kind = "tests.search.test_kinds:Fixed"\nwhat = "{what}"'))
     assert not gateway.image_enabled
-    for found in gateway.search_web(["a", "b"], 3):
-        assert found.error is not None and not found.hits
-        assert found.error.removeprefix("SearchError: ").startswith(said) or "for 1 queries" in found.error
+    for results in gateway.search_web(["a", "b"], 3):
+        assert results.error is not None and not results.hits
+        assert results.error.removeprefix("SearchError: ").startswith(message) or "for 1 queries" in results.error
 
 
 def test_no_more_than_k_hits_are_taken(tmp_path: Path) -> None:
-    gateway = SearchGateway(opened(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
-    assert [len(found.hits) for found in gateway.search_web(["a", "b"], 3)] == [3, 3]
+    gateway = SearchGateway(open_kind(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
+    assert [len(results.hits) for results in gateway.search_web(["a", "b"], 3)] == [3, 3]
 
 
 def test_gates_go_by_the_encoder_that_a_search_names(tmp_path: Path) -> None:
@@ -175,34 +178,36 @@ def ask(folder: Path, book: Path, question: str, capsys: pytest.CaptureFixture[s
     RED.save(folder / "photo.png")
     places = ["--preset", str(folder / "plain.toml"), "--profile", str(folder / "own.toml"), "--cache", str(folder)]
     terminal.main([str(folder / "photo.png"), question, "--split", "zoo", "--json", *places])
-    said: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return said
+    fields: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return fields
 
 
 def test_crag_ask_answers_over_it(tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ask(tmp_path, book, "When was this animal born?", capsys)
-    assert (said["entity"], said["answer"]) == ("Rufus the Fox", "Rufus the Fox was born in 2019.")
-    assert said["sources"][0]["url"] == "https://zoo.example/0" and said["cause"] is None
+    fields = ask(tmp_path, book, "When was this animal born?", capsys)
+    assert (fields["entity"], fields["answer"]) == ("Rufus the Fox", "Rufus the Fox was born in 2019.")
+    assert fields["sources"][0]["url"] == "https://zoo.example/0" and fields["cause"] is None
 
 
 def test_its_error_is_no_abstention(tmp_path: Path, book: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = ask(tmp_path, book, "When was this animal born?", capsys, 'fault = "the catalogue is closed"')
-    assert said["cause"] == "search" and "the catalogue is closed" in said["error"]
+    fields = ask(tmp_path, book, "When was this animal born?", capsys, 'fault = "the catalogue is closed"')
+    assert fields["cause"] == "search" and "the catalogue is closed" in fields["error"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--agent", "tests.search.test_kinds:Other"], "--agent tests.search.test_kinds:Other takes the organiser's"),
         (["--calls", "research-release"], "--calls research-release takes the organiser's pipeline, and profile 'own'"),
     ],
 )
-def test_what_takes_the_pipeline_itself_is_refused(tmp_path: Path, book: Path, options: list[str], said: str) -> None:
+def test_what_takes_the_pipeline_itself_is_refused(
+    tmp_path: Path, book: Path, options: list[str], message: str
+) -> None:
     profile(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "{book}"')
     run = RunOptions.parse(
         ["--preset", "vlm_only", "--profile", str(tmp_path / "own.toml"), "--dataset-type", "both", *options]
     )
-    with pytest.raises(EvaluationError, match=re.escape(said)):
+    with pytest.raises(EvaluationError, match=re.escape(message)):
         launch_agent(run, prepare(run)[0])
 
 

@@ -75,26 +75,26 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def written(sources: World, url: str) -> str:
+def database(sources: World, url: str) -> str:
     """The database with their indices."""
     assert sources.build("--to", url) == 0
     return url
 
 
-def opened(url: str, sources: World, **options: Any) -> Any:
+def open_milvus(url: str, sources: World, **options: Any) -> Any:
     search = SearchModels(kind="milvus", **{"url": url, "image_index": IMAGE_ID, "web_index": WEB_ID, **options})
     return open_search(search, split="validation", cache=sources.cache)
 
 
 def ids(gateway: SearchGateway, queries: Sequence[str], k: int = K) -> list[list[str]]:
-    return [[hit.index for hit in found.hits] for found in gateway.search_web(queries, k)]
+    return [[hit.index for hit in results.hits] for results in gateway.search_web(queries, k)]
 
 
 QUERIES = ["How tall is the Red Tower?", "How deep is the lake?", "Gdzie jest most?", "sheep", "name"]
 
 
-def test_a_batch_is_one_request(sources: World, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    search = opened(written, sources)
+def test_a_batch_is_one_request(sources: World, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = open_milvus(database, sources)
     client = search.web._searcher._client
     batches: list[int] = []
     real = client.search
@@ -103,10 +103,10 @@ def test_a_batch_is_one_request(sources: World, written: str, monkeypatch: pytes
     assert batches == [len(QUERIES)]
 
 
-def test_a_filter_leaves_hits_out(sources: World, written: str) -> None:
-    gateway = SearchGateway(opened(written, sources, web_filter='page_url like "https://x.example/l%"'))
-    (found,) = ids(gateway, ["How tall is the Red Tower?"])
-    assert found and all(index.startswith("https://x.example/lake") for index in found)
+def test_a_filter_leaves_hits_out(sources: World, database: str) -> None:
+    gateway = SearchGateway(open_milvus(database, sources, web_filter='page_url like "https://x.example/l%"'))
+    (indices,) = ids(gateway, ["How tall is the Red Tower?"])
+    assert indices and all(index.startswith("https://x.example/lake") for index in indices)
 
 
 def test_a_second_build_writes_what_changed(
@@ -121,20 +121,20 @@ def test_a_second_build_writes_what_changed(
         lambda self, client, name, rows, cache: (upserted.append(len(rows)), write(self, client, name, rows, cache))[1],
     )
 
-    def built(rows: list[dict[str, str]]) -> str:
+    def build_pages(rows: list[dict[str, str]]) -> str:
         (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         places = ["--cache", str(sources.cache), "--web-id", "mini/changing", "--no-progress", "--to", url]
         assert main(["--pages", str(tmp_path / "pages.jsonl"), *places]) == 0
         return capsys.readouterr().out
 
-    assert "mini/changing built: 8 rows" in built(pages)
-    assert "mini/changing is up to date: 8 rows" in built(pages)
+    assert "mini/changing built: 8 rows" in build_pages(pages)
+    assert "mini/changing is up to date: 8 rows" in build_pages(pages)
     changed = [{**pages[0], "page_snippet": "The Red Tower fell."}, *pages[2:]]
-    assert "mini/changing built: 4 rows, 1 newly embedded" in built(changed)
+    assert "mini/changing built: 4 rows, 1 newly embedded" in build_pages(changed)
     assert upserted == [8, 0, 1]
-    gateway = SearchGateway(opened(url, sources, web_index="mini/changing"))
-    (found,) = gateway.search_web(["How tall is the Red Tower?"], K)
-    assert found.hits[0].page_snippet == "The Red Tower fell." and len(found.hits) == 4
+    gateway = SearchGateway(open_milvus(url, sources, web_index="mini/changing"))
+    (results,) = gateway.search_web(["How tall is the Red Tower?"], K)
+    assert results.hits[0].page_snippet == "The Red Tower fell." and len(results.hits) == 4
 
 
 def test_a_killed_build_goes_on(sources: World, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,10 @@ def test_a_killed_build_goes_on(sources: World, url: str, monkeypatch: pytest.Mo
         client, "upsert", lambda name, data, **more: (counts.append(len(data)), upsert(name, data, **more))[1]
     )
     build(IndexOptions(**options))
-    assert counts == [3, 3, 2] and len(ids(SearchGateway(opened(url, sources, web_index="mini/killed")), ["x"])[0]) == 5
+    assert (
+        counts == [3, 3, 2]
+        and len(ids(SearchGateway(open_milvus(url, sources, web_index="mini/killed")), ["x"])[0]) == 5
+    )
 
 
 def test_another_index_takes_the_place_of_the_first(sources: World, url: str) -> None:
@@ -175,31 +178,31 @@ def test_another_index_takes_the_place_of_the_first(sources: World, url: str) ->
         assert main(["--pages", str(sources.pages), *places, "--to-index", index]) == 0
         stored = [StoredCollection.read(name) for name in connect(url).list_collections()]
         assert [each.storage for each in stored if each and each.alias == "mini_stored"] == [f"{index.lower()}_1"]
-    gateway = SearchGateway(opened(url, sources, web_index="mini/stored"))
+    gateway = SearchGateway(open_milvus(url, sources, web_index="mini/stored"))
     assert ids(gateway, ["How tall is the Red Tower?"], 1) == [["https://x.example/tower_chunk_0"]]
 
 
-def test_what_is_missing_is_told(sources: World, written: str) -> None:
+def test_what_is_missing_is_told(sources: World, database: str) -> None:
     with pytest.raises(
         SearchError, match=r"there is no web index mini_other in .*it has .*mini_web_search_index"
-    ) as told:
-        opened(written, sources, web_index="mini/other")
-    assert f"crag index --documents FOLDER --split NAME --to {written}" in str(told.value)
+    ) as error:
+        open_milvus(database, sources, web_index="mini/other")
+    assert f"crag index --documents FOLDER --split NAME --to {database}" in str(error.value)
 
 
-def test_an_index_of_another_encoder_is_refused(sources: World, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_another_encoder_is_refused(sources: World, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Contents("image")
     other.fingerprint = "other"
     monkeypatch.setattr(ImageIndexEncoder, "load", lambda *_: other)
     with pytest.raises(
         SearchError, match=r"was embedded by another encoder .*build the index again with --image-model"
     ):
-        opened(written, sources)
+        open_milvus(database, sources)
 
 
-def test_effort_is_a_positive_number(sources: World, written: str) -> None:
+def test_effort_is_a_positive_number(sources: World, database: str) -> None:
     with pytest.raises(SearchError, match="effort has to be at least 1, not 0"):
-        opened(written, sources, effort=0)
+        open_milvus(database, sources, effort=0)
 
 
 def test_a_text_that_is_too_long_is_cut_or_named(sources: World, url: str) -> None:
@@ -208,8 +211,8 @@ def test_a_text_that_is_too_long_is_cut_or_named(sources: World, url: str) -> No
         texts = {"page_name": "", "page_snippet": "é" * 50_000, "page_url": "u"}
         target = MilvusTarget(url, progress=False)
         target.publish([Row("u_chunk_0", texts, b"k")], cache, WEB_COLLECTION, MODEL, "mini/long")
-        (found,) = connect(url).get("mini_long", ids=["u_chunk_0"], output_fields=["page_snippet"])
-        assert found["page_snippet"] == "é" * 32_767
+        (row,) = connect(url).get("mini_long", ids=["u_chunk_0"], output_fields=["page_snippet"])
+        assert row["page_snippet"] == "é" * 32_767
         graph = {"image_url": "", "entities": "[]", "info": "x" * 65_536}
         with pytest.raises(
             SearchError, match="row 7: info has 65536 bytes, and Milvus takes 65535 at most; shorten it"
@@ -226,15 +229,15 @@ class Ready:
         return np.stack(contents)
 
 
-def rows_of(vectors: FloatArray, cache: EmbeddingCache, what: str) -> list[Row]:
-    keys = [cache_key(MODEL, f"{what}{number}".encode()) for number in range(len(vectors))]
+def make_rows(vectors: FloatArray, cache: EmbeddingCache, modality: str) -> list[Row]:
+    keys = [cache_key(MODEL, f"{modality}{number}".encode()) for number in range(len(vectors))]
     cache.store(dict(zip(keys, vectors, strict=True)))
-    names = METADATA[what]
+    names = METADATA[modality]
     return [Row(str(number), dict.fromkeys(names, str(number)), key) for number, key in enumerate(keys)]
 
 
 @pytest.mark.parametrize(
-    ("what", "kind", "index", "recall"),
+    ("modality", "kind", "index", "recall"),
     [
         ("image", "images", "HNSW", 0.99),
         ("web", "texts", "HNSW", 0.99),
@@ -243,7 +246,7 @@ def rows_of(vectors: FloatArray, cache: EmbeddingCache, what: str) -> list[Row]:
     ],
 )
 def test_recall_on_the_vectors_of_the_mini_set(
-    what: str, kind: str, index: str, recall: float, url: str, tmp_path: Path
+    modality: str, kind: str, index: str, recall: float, url: str, tmp_path: Path
 ) -> None:
     """Against exact search and against Chroma; queries are every tenth vector, turned a little."""
     with np.load(SET.embeddings) as arrays:
@@ -252,24 +255,24 @@ def test_recall_on_the_vectors_of_the_mini_set(
     queries = vectors[::10] + 0.5 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :K]
-    collection = IMAGE_COLLECTION if what == "image" else WEB_COLLECTION
+    collection = IMAGE_COLLECTION if modality == "image" else WEB_COLLECTION
     with EmbeddingCache(tmp_path / "embeddings") as cache:
-        rows = rows_of(vectors, cache, what)
+        rows = make_rows(vectors, cache, modality)
         MilvusTarget(url, index, progress=False).publish(rows, cache, collection, MODEL, f"mini/{kind}")
         of_chroma = IndexBuilder(tmp_path / "hub", cache, progress=False)._publish(rows, collection, MODEL, "mini/x", 0)
     searcher: Collection[Any, Any] = Collection(
-        connect(url), url, f"mini_{kind}", Ready(), METADATA[what], "", 128, lambda rows: rows
+        connect(url), url, f"mini_{kind}", Ready(), METADATA[modality], "", 128, lambda rows: rows
     )
-    mine = [[int(row[0]) for row in found] for found in searcher.search_vectors(queries, K)]
-    assert share_of(mine, exact) >= recall
+    mine = [[int(row[0]) for row in hits] for hits in searcher.search_vectors(queries, K)]
+    assert measure_recall(mine, exact) >= recall
     with chroma(Path(of_chroma.path)) as client:
         theirs = client.get_collection(collection).query(query_embeddings=queries, n_results=K)["ids"]
-    assert share_of(mine, exact) >= share_of([[*map(int, found)] for found in theirs], exact) - 0.05
+    assert measure_recall(mine, exact) >= measure_recall([[*map(int, hits)] for hits in theirs], exact) - 0.05
 
 
-def share_of(found: Sequence[Sequence[int]], exact: Any) -> float:
+def measure_recall(results: Sequence[Sequence[int]], exact: Any) -> float:
     """Recall: the share of the nearest that was found."""
-    return float(np.mean([len({*mine} & {*best}) / K for mine, best in zip(found, exact.tolist(), strict=True)]))
+    return float(np.mean([len({*mine} & {*best}) / K for mine, best in zip(results, exact.tolist(), strict=True)]))
 
 
 @pytest.fixture
@@ -301,20 +304,20 @@ def server(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[
 def test_a_dead_server_is_an_error_with_a_cure(sources: World, server: Any, capsys: pytest.CaptureFixture[str]) -> None:
     url, process = server()
     assert sources.build("--to", url) == 0
-    gateway = SearchGateway(opened(url, sources))
+    gateway = SearchGateway(open_milvus(url, sources))
     assert all(ids(gateway, QUERIES))
     process.kill()
     process.wait()
-    found = gateway.search_web(QUERIES, K)
-    assert {one.error for one in found} == {found[0].error}
-    assert f"the vector database {url} cannot be reached: start it, or name another one" in str(found[0].error)
+    all_results = gateway.search_web(QUERIES, K)
+    assert {one.error for one in all_results} == {all_results[0].error}
+    assert f"the vector database {url} cannot be reached: start it, or name another one" in str(all_results[0].error)
     with pytest.raises(SearchError, match="cannot be reached: start it"):
-        opened(url, sources)
+        open_milvus(url, sources)
     capsys.readouterr()
     assert sources.build("--to", url) == 1  # before anything is embedded
     assert f"error: the vector database {url} cannot be reached" in capsys.readouterr().err
     server()
-    assert all(ids(SearchGateway(opened(url, sources)), QUERIES)), "what was written is there after a restart"
+    assert all(ids(SearchGateway(open_milvus(url, sources)), QUERIES)), "what was written is there after a restart"
     assert all(ids(gateway, QUERIES)), "a server that is back is asked again"
 
 
@@ -323,14 +326,14 @@ def test_a_server_that_hangs_is_waited_for_until_the_deadline(sources: World, se
 
     url, process = server()
     assert sources.build("--to", url) == 0
-    gateway = SearchGateway(opened(url, sources))
+    gateway = SearchGateway(open_milvus(url, sources))
     gateway.search_web(["warm"], 1)
     process.send_signal(signal.SIGSTOP)
     deadline = Deadline(1.0)
-    (found,) = gateway.search_web(["x"], 1, deadline=deadline)
-    assert "did not answer in time" in str(found.error) and deadline.elapsed() < 10.0
-    (found,) = gateway.search_web(["y"], 1, deadline=deadline)
-    assert "no time is left to search" in str(found.error)
+    (results,) = gateway.search_web(["x"], 1, deadline=deadline)
+    assert "did not answer in time" in str(results.error) and deadline.elapsed() < 10.0
+    (results,) = gateway.search_web(["y"], 1, deadline=deadline)
+    assert "no time is left to search" in str(results.error)
 
 
 def test_a_split_has_the_ids_of_its_indices() -> None:

@@ -29,8 +29,10 @@ def test_hits_are_those_of_chroma(world: World, pipeline: Any, tmp_path: Path) -
         for one, other in zip(mine.search_web(QUERIES, k), theirs.search_web(QUERIES, k), strict=True):
             assert [replace(hit, score=0.0) for hit in one.hits] == [replace(hit, score=0.0) for hit in other.hits]
             assert [hit.score for hit in one.hits] == pytest.approx([hit.score for hit in other.hits], abs=1e-5)
-        for seen, known in zip(
+        for results, expected in zip(
             mine.search_images(world.photos(), k), theirs.search_images(world.photos(), k), strict=True
         ):
-            assert [replace(hit, score=0.0) for hit in seen.hits] == [replace(hit, score=0.0) for hit in known.hits]
-            assert [hit.score for hit in seen.hits] == pytest.approx([hit.score for hit in known.hits], abs=1e-5)
+            assert [replace(hit, score=0.0) for hit in results.hits] == [
+                replace(hit, score=0.0) for hit in expected.hits
+            ]
+            assert [hit.score for hit in results.hits] == pytest.approx([hit.score for hit in expected.hits], abs=1e-5)

@@ -201,7 +201,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("head", "encoding", "said"),
+    ("head", "encoding", "phrase"),
     [
         ('<meta charset="windows-1251">', "cp1251", "Старая мельница"),
         ('<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">', "koi8-r", "Старая мельница"),
@@ -215,11 +215,11 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
         ("", "utf-16", "Старая мельница"),
     ],
 )
-def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, said: str) -> None:
-    page = f"<html><head>{head}<title>{said}</title></head><body><p>{said} 1874</p></body></html>"
+def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, phrase: str) -> None:
+    page = f"<html><head>{head}<title>{phrase}</title></head><body><p>{phrase} 1874</p></body></html>"
     (tmp_path / "mill.html").write_bytes(page.encode(encoding))
     [row] = read_documents(tmp_path, content_of=main_content)[0]
-    assert (row.page_name, row.page_snippet) == (said, f"{said} 1874")
+    assert (row.page_name, row.page_snippet) == (phrase, f"{phrase} 1874")
 
 
 def test_an_xhtml_page_is_read_in_the_encoding_of_its_first_line(tmp_path: Path) -> None:
@@ -233,8 +233,8 @@ def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, docume
         (documents / f"book_chunk_{number}.txt").write_text(text)
     cache = tmp_path / "cache"
     assert main(["--documents", str(documents), "--split", "parts", "--cache", str(cache), "--no-progress"]) == 0
-    found = [hit["page_url"] for hit in opened(cache, "parts")("lighthouse keeper", k=2)]
-    assert sorted(found) == ["book_chunk_0.txt", "book_chunk_1.txt"]
+    page_urls = [hit["page_url"] for hit in open_split(cache, "parts")("lighthouse keeper", k=2)]
+    assert sorted(page_urls) == ["book_chunk_0.txt", "book_chunk_1.txt"]
 
 
 def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,11 +270,11 @@ def test_a_page_in_two_sources_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "pages" / "a.txt").write_text("The mill is old.")
     line = {"page_url": "a.txt", "page_name": "A", "page_snippet": "The mill is high."}
     (tmp_path / "more.jsonl").write_text(json.dumps(line))
-    given = ["--documents", str(tmp_path / "pages"), "--pages", str(tmp_path / "more.jsonl"), "--split", "x"]
+    options = ["--documents", str(tmp_path / "pages"), "--pages", str(tmp_path / "more.jsonl"), "--split", "x"]
     place = ["--cache", str(tmp_path / "cache"), "--no-progress"]
-    assert main([*given, *place]) == 1
-    assert "a.txt" in (said := capsys.readouterr().err) and "--base-url" in said
-    assert main([*given, *place, "--base-url", "own/"]) == 0
+    assert main([*options, *place]) == 1
+    assert "a.txt" in (stderr := capsys.readouterr().err) and "--base-url" in stderr
+    assert main([*options, *place, "--base-url", "own/"]) == 0
 
 
 def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
         read_documents(tmp_path / "gone", content_of=main_content)
 
 
-def opened(cache: Path, split: str) -> Any:
+def open_split(cache: Path, split: str) -> Any:
     return open_pipeline(
         image_index=f"crag-mm-2025/image-search-index-{split}",
         web_index=f"crag-mm-2025/web-search-index-{split}",
@@ -296,21 +296,23 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     own = table(tmp_path / "t.csv", HEADER, ["mill.png", "Old Mill", "", "12 m", ""], ["pond.png", "Pond", "", "", ""])
     arguments = ["--images", str(photos), "--table", str(own), "--documents", str(documents)]
     assert main([*arguments, "--split", "my_museum", "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
-    pipeline = opened(tmp_path / "cache", "my-museum")
+    pipeline = open_split(tmp_path / "cache", "my-museum")
     best = pipeline(draw(0), k=1)[0]
     assert best["entities"] == [{"entity_name": "Old Mill", "entity_attributes": {"Height": "12 m"}}]
     assert best["url"] == "mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
     assert pipeline("When was the steam engine built?", k=8)[0]["page_url"] == "guide.pdf#page=1"
     assert pipeline("When does the museum open?", k=8)[0]["page_url"] == "hours.html"
-    kept = list((tmp_path / "cache" / "image_cache").iterdir())
-    assert {path.read_bytes() for path in kept} == {(photos / name).read_bytes() for name in ("mill.png", "pond.png")}
+    cached_files = list((tmp_path / "cache" / "image_cache").iterdir())
+    assert {path.read_bytes() for path in cached_files} == {
+        (photos / name).read_bytes() for name in ("mill.png", "pond.png")
+    }
 
 
 def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path) -> None:
     cache = tmp_path / "cache"
     common = ["--split", "pages", "--cache", str(cache), "--no-progress"]
     assert main(["--documents", str(documents), *common]) == 0
-    pipeline = opened(cache, "pages")
+    pipeline = open_split(cache, "pages")
     assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
     assert pipeline("How long may a telescope be borrowed?", k=8)[0]["page_url"] == "rules/lending.md"
 

@@ -40,9 +40,9 @@ def test_cached_pictures_are_found_and_missing_or_broken_ones_left_out(tmp_path:
     there, broken, missing = (f"https://i.example/{name}.png" for name in ("there", "broken", "missing"))
     (tmp_path / cache_name(there)).write_bytes(png("RGBA", (255, 0, 0, 0)))
     (tmp_path / cache_name(broken)).write_bytes(b"no picture")
-    found = PictureCache(tmp_path).get_all([there, broken, missing, there, "", "not a url", "http://[bad"])
-    assert list(found) == [there]
-    assert found[there].mode == "RGB"
+    pictures = PictureCache(tmp_path).get_all([there, broken, missing, there, "", "not a url", "http://[bad"])
+    assert list(pictures) == [there]
+    assert pictures[there].mode == "RGB"
     assert PictureCache(tmp_path / "nowhere").get_all([there]) == {}
 
 
@@ -63,10 +63,10 @@ def test_a_failed_fetch_costs_that_picture_alone(httpserver: HTTPServer, tmp_pat
     httpserver.expect_request("/bad.png").respond_with_response(answer)
     httpserver.expect_request("/good.png").respond_with_data(png())
     bad, good = httpserver.url_for("/bad.png"), httpserver.url_for("/good.png")
-    found = PictureCache(tmp_path, http=True, timeout=20, allowed=ANY).get_all(
+    pictures = PictureCache(tmp_path, http=True, timeout=20, allowed=ANY).get_all(
         [bad, good, "http://127.0.0.1:1/x.png", "ftp://x/y.png"]
     )
-    assert list(found) == [good]
+    assert list(pictures) == [good]
     assert [path.name for path in tmp_path.iterdir()] == [cache_name(good)]
 
 

@@ -102,9 +102,9 @@ def test_an_index_of_more_pictures_than_sqlite_has_variables_is_opened(tmp_path:
     """The challenge's has 68,000. The organiser's class reads all of them in one call, which Chroma 1.5.0 to 1.5.9 refuse above 32,766."""
     count = 32_767
     publish_pictures(tmp_path / "hub", tmp_path / "made", count)
-    opened = open_pictures(tmp_path / "hub")
-    assert len(opened.id2_data) == count
-    assert opened.get_entity_name(count - 1) == [f"e{count - 1}"]
+    image_search = open_pictures(tmp_path / "hub")
+    assert len(image_search.id2_data) == count
+    assert image_search.get_entity_name(count - 1) == [f"e{count - 1}"]
 
 
 # Chroma writes 1,000 vectors at once; fewer wait in its queue.
@@ -117,8 +117,8 @@ def test_opening_and_searching_write_into_no_published_file(tmp_path: Path, coun
         return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in snapshot.rglob("*") if file.is_file()}
 
     before = states()
-    opened = open_pictures(tmp_path / "hub")
-    assert len(opened.vector_db.query(query_embeddings=[[1.0, 0.0]], n_results=3)["ids"][0]) == 3
+    image_search = open_pictures(tmp_path / "hub")
+    assert len(image_search.vector_db.query(query_embeddings=[[1.0, 0.0]], n_results=3)["ids"][0]) == 3
     assert states() == before
     vectors = {file.stat().st_nlink > 1 for file in before if file.name in ("data_level0.bin", "link_lists.bin")}
     assert vectors == {links}

@@ -17,7 +17,7 @@ Named = tuple[str, dict[str, Any]]
 Page = tuple[str, str]
 
 
-def written(entities: Sequence[Named], pages: Sequence[Page]) -> str:
+def format_context(entities: Sequence[Named], pages: Sequence[Page]) -> str:
     """A context in the form of the research release, its sentences of instruction in other words."""
     text = "<search results>"
     if entities:
@@ -37,9 +37,9 @@ def written(entities: Sequence[Named], pages: Sequence[Page]) -> str:
 
 
 def read(text: Any) -> tuple[list[Named], list[Page]]:
-    found = parse_provided(text)
-    named = [(entity.name, dict(entity.attributes)) for hit in found.pictures for entity in hit.entities]
-    return named, [(hit.page_name, hit.page_snippet) for hit in found.pages]
+    evidence = parse_provided(text)
+    named = [(entity.name, dict(entity.attributes)) for hit in evidence.pictures for entity in hit.entities]
+    return named, [(hit.page_name, hit.page_snippet) for hit in evidence.pages]
 
 
 def test_what_was_written_is_read() -> None:
@@ -53,14 +53,14 @@ def test_what_was_written_is_read() -> None:
         ("Tower &amp; height", "It is 330 m tall.\n\nEntity 9: none\n<DOC> in a text </DOC>"),
         ("", "A second page."),
     ]
-    assert read(written(entities, pages)) == (entities, pages)
+    assert read(format_context(entities, pages)) == (entities, pages)
 
 
 def test_hits_are_told_apart_and_keep_their_order() -> None:
-    found = parse_provided(written([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
-    assert [hit.index for hit in found.pictures] == [0, 1]
-    assert all(hit.score == 0.75 for hit in found.pictures)
-    assert len({hit.page_url for hit in found.pages}) == 2
+    evidence = parse_provided(format_context([("A", {}), ("B", {"k": "v"})], [("one", "1"), ("two", "2")]))
+    assert [hit.index for hit in evidence.pictures] == [0, 1]
+    assert all(hit.score == 0.75 for hit in evidence.pictures)
+    assert len({hit.page_url for hit in evidence.pages}) == 2
 
 
 def test_attributes_as_python_prints_them() -> None:
@@ -87,7 +87,7 @@ def test_nothing_given_is_nothing_found(text: Any) -> None:
 
 
 def test_what_was_cut_is_read_as_far_as_it_goes() -> None:
-    whole = written(
+    whole = format_context(
         [("Tower", {"height": "330 m"}), ("Mast", {"height": "9 m"})], [("one", "first page"), ("two", "second")]
     )
     assert read(whole[: whole.index("second") + 3])[1] == [("one", "first page"), ("two", "sec")]
@@ -113,11 +113,11 @@ snippets = (
     st.lists(st.tuples(names, snippets), max_size=4),
 )
 def test_any_context_is_read_back(entities: list[Named], pages: list[Page]) -> None:
-    assert read(written(entities, pages)) == (entities, pages)
+    assert read(format_context(entities, pages)) == (entities, pages)
 
 
 @fuzzed(80)
 @given(hostile_text, st.integers(0, 400))
 def test_no_text_raises(text: str, cut: int) -> None:
     parse_provided(text)
-    parse_provided(written([(text, {text: text})], [(text, text)])[cut:])
+    parse_provided(format_context([(text, {text: text})], [(text, text)])[cut:])

@@ -21,7 +21,7 @@ from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
 from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
 from tests.property.fuzzing import fuzzed, hostile_text
-from tests.search.test_full_text import FOUND, WithPages, settings, url_of
+from tests.search.test_full_text import FOUND, WithPages, find_url, settings
 from tests.support.process_functions import ready_worker
 
 
@@ -59,18 +59,18 @@ def test_a_page_whose_styles_come_first_gives_its_article() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "there", "gone"),
+    ("name", "article_text", "menu_text"),
     [
         ("python_faq_gui", "keyboard focus", "Previous topic"),
         ("python_faq_general", "object-oriented programming language", "Report a Bug"),
     ],
 )
-def test_real_pages_give_their_article_and_no_menu(name: str, there: str, gone: str) -> None:
+def test_real_pages_give_their_article_and_no_menu(name: str, article_text: str, menu_text: str) -> None:
     page = (PAGES / f"{name}.html").read_text(encoding="utf-8")
-    assert gone in page
+    assert menu_text in page
     text = main_content(page)
-    assert there in text
-    assert gone not in text
+    assert article_text in text
+    assert menu_text not in text
 
 
 def test_a_page_of_scripts_has_no_text_and_a_short_page_has_its_own() -> None:
@@ -89,7 +89,7 @@ def test_no_page_raises(page: str) -> None:
 
 def test_the_organisers_page_cache_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRAG_WEBSEARCH_CACHE_DIR", str(tmp_path / "organiser"))
-    url = url_of("Eiffel", tmp_path)
+    url = find_url("Eiffel", tmp_path)
     stored = tmp_path / "organiser" / hashlib.sha256(url.encode()).hexdigest()
     stored.parent.mkdir()
     stored.write_text(f"<html><body><p>{FOUND}. Its paint weighs 60 tonnes.</p></body></html>", encoding="utf-8")
@@ -116,29 +116,29 @@ class WithContent(ScriptedPipeline):
 
 
 def test_a_results_own_page_is_read() -> None:
-    asked = turn("Who engineered it?", queries=("tower soup",))
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
     given_context = context(settings(), WithContent({}, {"Eiffel": FOUND, "Soup": "soup is hot"}))
-    run_stages([asked], given_context, WebSearch, EvidenceStage)
-    assert "Ada Example" in " ".join(chunk.text for chunk in asked.evidence)
-    assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in asked.evidence)
+    run_stages([sample_turn], given_context, WebSearch, EvidenceStage)
+    assert "Ada Example" in " ".join(chunk.text for chunk in sample_turn.evidence)
+    assert not any("margin" in chunk.text or "no text" in chunk.text for chunk in sample_turn.evidence)
 
 
 def test_pages_without_text_are_counted(tmp_path: Path) -> None:
     for name, page in (("Eiffel", NEWS), ("Soup", APP)):
-        (tmp_path / hashlib.sha256(url_of(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
-    asked = turn("Who engineered it?", queries=("tower soup",))
-    run(WebSearch, [asked], context(settings(), WithPages(tmp_path)))
-    asked.close_stage("web_search", 0.0)
-    notes = asked.records[0].notes
+        (tmp_path / hashlib.sha256(find_url(name, tmp_path).encode()).hexdigest()).write_text(page, encoding="utf-8")
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
+    run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path)))
+    sample_turn.close_stage("web_search", 0.0)
+    notes = sample_turn.records[0].notes
     assert (notes["full_texts"], notes["without_text"]) == (1, 1)
 
 
 def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_search, "READING_SECONDS", 0.0)
-    (tmp_path / hashlib.sha256(url_of("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
-    asked = turn("Who engineered it?", queries=("tower soup",))
-    run(WebSearch, [asked], context(settings(), WithPages(tmp_path), seconds=9.0))
-    assert [hit.page_text for hit in asked.web_hits] == [None, None]
+    (tmp_path / hashlib.sha256(find_url("Eiffel", tmp_path).encode()).hexdigest()).write_text(NEWS, encoding="utf-8")
+    sample_turn = turn("Who engineered it?", queries=("tower soup",))
+    run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path), seconds=9.0))
+    assert [hit.page_text for hit in sample_turn.web_hits] == [None, None]
 
 
 def test_a_result_without_page_content_is_as_before() -> None:
@@ -153,5 +153,5 @@ def test_what_was_found_is_found_however_its_lines_break() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(1, 50))
-def test_no_text_breaks_the_search_for_a_place(found: str, page: str, limit: int) -> None:
-    assert all(0 <= each.start <= each.end <= len(each.text) for each in find_windows(page, found, limit))
+def test_no_text_breaks_the_search_for_a_place(snippet: str, page: str, limit: int) -> None:
+    assert all(0 <= each.start <= each.end <= len(each.text) for each in find_windows(page, snippet, limit))

@@ -61,8 +61,8 @@ def test_thousands_of_turns_of_the_mini_set(own_temporary: Path, tmp_path: Path)
         trace_path=tmp_path / "trace.jsonl",
     )
     dialogs: dict[str, list[AskedTurn]] = {}
-    for asked in mini.turns(60):
-        dialogs.setdefault(asked.session.session_id, []).append(asked)
+    for turn in mini.turns(60):
+        dialogs.setdefault(turn.session.session_id, []).append(turn)
     questions = [
         Question(turns[0].image.copy, [one.turn.query for one in turns])
         for turns in dialogs.values()
@@ -101,8 +101,10 @@ def test_dialogs_are_gone_on_with_and_some_turns_are_broken() -> None:
     histories: list[Any] = []
 
     class Noting:
-        def batch_generate_response(self, queries: list[Any], images: list[Any], given: list[Any]) -> list[str]:
-            histories.extend(given)
+        def batch_generate_response(
+            self, queries: list[Any], images: list[Any], message_histories: list[Any]
+        ) -> list[str]:
+            histories.extend(message_histories)
             return [f"answer to {query}" for query in queries]
 
     agent: Any = Noting()
@@ -117,10 +119,10 @@ def test_dialogs_are_gone_on_with_and_some_turns_are_broken() -> None:
     assert any(history is None or history == "no list" for history in histories)
 
 
-@pytest.mark.parametrize(("last", "found"), [(1000.0, []), (1049.0, []), (1060.0, ["memory"])])
-def test_memory_may_grow_by_five_percent(last: float, found: list[str]) -> None:
+@pytest.mark.parametrize(("last", "expected"), [(1000.0, []), (1049.0, []), (1060.0, ["memory"])])
+def test_memory_may_grow_by_five_percent(last: float, expected: list[str]) -> None:
     first = Sample(10, 1000.0, 5, 5, 5, 1.0)
     samples = [dataclasses.replace(first, turns=10 * n, rss=1000.0 + n * (last - 1000.0) / 7) for n in range(8)]
     quarters = [*[first] * 4, *[dataclasses.replace(first, rss=last)] * 4]
-    assert piles_up(quarters) == found
+    assert piles_up(quarters) == expected
     assert growth(samples) <= last / 1000.0 - 1.0

@@ -51,10 +51,10 @@ def test_workers_build_the_indices_of_one_process(
     for index in (IMAGE_ID, WEB_ID):  # a revision stands for rows, their order, what was embedded and the weights
         revisions = {current_revision(tmp_path / cache / "hub", index) for cache in ("one", "many")}
         assert len(revisions) == 1 and None not in revisions
-    told = capsys.readouterr()
-    assert told.out.replace(str(tmp_path / "many"), "") == alone.out.replace(str(tmp_path / "one"), "")
+    captured = capsys.readouterr()
+    assert captured.out.replace(str(tmp_path / "many"), "") == alone.out.replace(str(tmp_path / "one"), "")
     left_out = [line for line in alone.err.splitlines() if line.startswith("left out: scan.pdf")]
-    assert len(left_out) == 1 and left_out[0] in told.err.splitlines()
+    assert len(left_out) == 1 and left_out[0] in captured.err.splitlines()
 
 
 def test_pictures_that_no_worker_can_decode_are_named(

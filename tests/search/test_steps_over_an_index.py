@@ -36,19 +36,19 @@ def first_length(request: ChatRequest) -> ChatReply:
     """The first length in metres that a prompt's evidence gives of the thing it asks about."""
     evidence, _, question = request.messages[-1].content.rpartition("Question:")
     about = " ".join(text for title, text in re.findall(r'] "([^"]*)": (.*)', evidence) if title in question)
-    found = re.search(r"(\d+) (?:metres|metrów)", about)
-    return ChatReply(f"{found.group(1)} metres" if found else IDK, "stop", (-0.1,))
+    match = re.search(r"(\d+) (?:metres|metrów)", about)
+    return ChatReply(f"{match.group(1)} metres" if match else IDK, "stop", (-0.1,))
 
 
-def asked(question: str, *names: str) -> Any:
+def make_turn(question: str, *names: str) -> Any:
     return turn(question, entities=tuple(Entity(name, {}) for name in names))
 
 
 def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
     chat = ScriptedChat(first_length)
-    tall = asked("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
-    none = asked("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
-    unknown = asked("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
+    tall = make_turn("How many of these two are over 500 metres high?", "Red Tower", "Żółty Most")
+    none = make_turn("How many of these two are over 900 metres high?", "Red Tower", "Żółty Most")
+    unknown = make_turn("How many of these two are over 900 metres high?", "Red Tower", "Green Hill")
     world = context(SETTINGS, pipeline, chat=chat, fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr([]))
     run(Steps, [tall, none, unknown], world)
     assert tall.candidate.text == "1 of the 2: Żółty Most"
@@ -60,15 +60,15 @@ def test_things_are_counted_by_what_their_pages_say(pipeline: Any) -> None:
 
 def test_text_in_the_photo_is_evidence_beside_the_pages(pipeline: Any) -> None:
     def say(request: ChatRequest) -> ChatReply:
-        shown = request.messages[-1].content
-        if "The photo shows" in shown:
-            assert 'Text in the photo: "METRES PER STEP 2"' in shown
+        prompt = request.messages[-1].content
+        if "The photo shows" in prompt:
+            assert 'Text in the photo: "METRES PER STEP 2"' in prompt
             return ChatReply("1. ask: How tall is the Red Tower in metres?\n2. compute: ratio [1] 2", "stop")
-        assert '"METRES PER STEP 2"' in shown
+        assert '"METRES PER STEP 2"' in prompt
         return first_length(request)
 
     lines = [TextLine("METRES PER STEP", Box(0, 0, 90, 20), 0.8), TextLine("2", Box(100, 0, 120, 20), 0.8)]
-    climbed = asked("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
+    climbed = make_turn("With the numbers on this sign, how many steps does this tower have?", "Red Tower")
     world = context(
         SETTINGS, pipeline, chat=ScriptedChat(say), fine_reranker=WordOverlapReranker(), text_reader=ScriptedOcr(lines)
     )
@@ -92,10 +92,10 @@ def test_a_step_reads_the_full_pages_that_the_evaluator_cached(pipeline: Any) ->
     def first_mass(request: ChatRequest) -> ChatReply:
         evidence, _, question = request.messages[-1].content.rpartition("Question:")
         about = " ".join(text for title, text in re.findall(r'] "([^"]*)": (.*)', evidence) if title in question)
-        found = re.search(r"(\d+) tonnes", about)
-        return ChatReply(f"{found.group(1)} tonnes" if found else IDK, "stop", (-0.1,))
+        match = re.search(r"(\d+) tonnes", about)
+        return ChatReply(f"{match.group(1)} tonnes" if match else IDK, "stop", (-0.1,))
 
-    heavy = asked("How many of these two weigh over 500 tonnes?", "Red Tower", "Żółty Most")
+    heavy = make_turn("How many of these two weigh over 500 tonnes?", "Red Tower", "Żółty Most")
     world = context(
         SETTINGS,
         pipeline,

@@ -14,17 +14,17 @@ def serve_chat(
     server: HTTPServer, say: Callable[[Mapping[str, Any]], str | Response], models: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
     """Answer each request with what ``say`` makes of its body; returns the bodies as they come. ``models`` are listed."""
-    seen: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
 
     def handle(request: Request) -> Response:
-        seen.append(json.loads(request.data))
-        said = say(seen[-1])
-        return said if isinstance(said, Response) else streamed(said)
+        bodies.append(json.loads(request.data))
+        reply = say(bodies[-1])
+        return reply if isinstance(reply, Response) else streamed(reply)
 
     server.expect_request("/v1/chat/completions", method="POST").respond_with_handler(handle)
     listed = [{"id": name, "object": "model", "created": 1, "owned_by": "us"} for name in models]
     server.expect_request("/v1/models", method="GET").respond_with_json({"object": "list", "data": listed})
-    return seen
+    return bodies
 
 
 def streamed(text: str) -> Response:

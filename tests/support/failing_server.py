@@ -24,8 +24,8 @@ def error(status: int, message: str, **more: Any) -> Response:
 
 def whole(message: Mapping[str, Any], finish: str = "stop", logprobs: Any = None) -> Response:
     """Return a reply in one piece."""
-    said = {"role": "assistant", "content": None, **message}
-    choices = [{"index": 0, "message": said, "finish_reason": finish, "logprobs": logprobs}]
+    full_message = {"role": "assistant", "content": None, **message}
+    choices = [{"index": 0, "message": full_message, "finish_reason": finish, "logprobs": logprobs}]
     head = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices}
     return Response(json.dumps(head), content_type="application/json")
 
@@ -57,8 +57,8 @@ def refuse(*names: str, **renamed: str) -> Callable[[Body], Response]:
         for name in (*names, *renamed):
             if name in body:
                 instead = f" Use '{renamed[name]}' instead." if name in renamed else ""
-                said = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
-                return error(400, said, param=name, code="unsupported_parameter")
+                message = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
+                return error(400, message, param=name, code="unsupported_parameter")
         return streamed("yes") if body.get("stream") else whole({"content": "yes"})
 
     return answer
@@ -149,7 +149,7 @@ def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 
     """Return a server with a context of so many tokens, of so many characters each, and so many for a picture."""
 
     def answer(body: Body) -> Response:
-        texts = [text for message in body["messages"] for text in texts_of(message)]
+        texts = [text for message in body["messages"] for text in list_texts(message)]
         prompt = round(sum(map(len, texts)) / characters) + 8 + picture * shows_pictures(body)
         reply = body["max_tokens"]
         if prompt + reply <= limit:
@@ -159,7 +159,7 @@ def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 
     return answer
 
 
-def texts_of(message: Mapping[str, Any]) -> list[str]:
+def list_texts(message: Mapping[str, Any]) -> list[str]:
     """Return the texts of a message."""
     content = message["content"]
     return [content] if isinstance(content, str) else [part["text"] for part in content if part["type"] == "text"]

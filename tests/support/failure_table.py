@@ -30,7 +30,7 @@ from agents.settings.presets import settings_from
 from apps import terminal
 from apps.answering import Answerer
 from tests.agent.scripted import WordOverlapReranker
-from tests.apps.conftest import KEY, PHOTO, asked, data_url, red_tower, serving
+from tests.apps.conftest import KEY, PHOTO, data_url, make_message, red_tower, serving
 from tests.support.chat_server import serve_chat
 from tests.support.failing_server import FAILURES
 from tests.support.scripted_parts import BrokenSearch
@@ -41,20 +41,20 @@ SHORT = Limits(seconds_per_turn=1.5, margin_seconds=0.2)
 
 
 @dataclass(frozen=True)
-class Told:
+class FailureReport:
     """What is told of a question.
 
     Attributes:
         status: Exit status of ``crag ask``.
-        said: What it prints on standard error.
-        shown: What it prints on standard output with ``--brief``.
+        stderr: What it prints on standard error.
+        stdout: What it prints on standard output with ``--brief``.
         http: Status of the server's reply, with its error code and ``Retry-After``.
         metrics: Counters that are not 0.
     """
 
     status: int
-    said: str
-    shown: str
+    stderr: str
+    stdout: str
     http: int
     code: str
     retry_after: str
@@ -100,7 +100,7 @@ OTHER_WAYS = ("hangs", "search", "stage")
 WAYS = (*FAILURES, *OTHER_WAYS)
 
 
-def tell(way: str, folder: Path) -> Told:
+def tell(way: str, folder: Path) -> FailureReport:
     """Ask one question in the terminal and one of the server, and return what is told."""
     photo = folder / "photo.png"
     PHOTO.save(photo)
@@ -112,13 +112,13 @@ def tell(way: str, folder: Path) -> Told:
         contextlib.redirect_stderr(err),
     ):
         status = terminal.main([str(photo), "How tall is this?", "--brief"])
-    body = {"model": "crag-mm-test", "messages": [asked("How tall is this?", data_url(PHOTO))]}
+    body = {"model": "crag-mm-test", "messages": [make_message("How tall is this?", data_url(PHOTO))]}
     headers = {"Authorization": f"Bearer {KEY}"}
     with answering(way) as agent, serving(agent) as url:
         reply = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=60)
         counters = httpx.get(f"{url}/metrics", headers=headers).text
-    found = re.findall(r"^(crag_(?:requests|failures|abstentions)_total\S*) ([\d.]+)$", counters, re.MULTILINE)
-    return Told(
+    counts = re.findall(r"^(crag_(?:requests|failures|abstentions)_total\S*) ([\d.]+)$", counters, re.MULTILINE)
+    return FailureReport(
         status,
         err.getvalue().strip(),
         out.getvalue().strip(),
@@ -126,7 +126,7 @@ def tell(way: str, folder: Path) -> Told:
         (reply.json().get("error") or {}).get("code") or "",
         reply.headers.get("retry-after", ""),
         reply.json(),
-        {name: float(value) for name, value in found if float(value)},
+        {name: float(value) for name, value in counts if float(value)},
     )
 
 
@@ -137,11 +137,15 @@ def main() -> int:
     print("|---|---:|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for way in WAYS:
-            told = tell(way, Path(folder))
-            said = re.sub(r"http://\S+", "URL", told.said).replace("|", "\\|")
-            http = ", ".join(filter(None, (str(told.http), f"`{told.code}`" if told.code else "", told.retry_after)))
-            counted = [name for name in told.metrics if "failures" in name or "abstentions" in name]
-            print(f"| {way} | {told.status} | {said or '-'} | {http} | {', '.join(f'`{name}`' for name in counted)} |")
+            failure = tell(way, Path(folder))
+            message = re.sub(r"http://\S+", "URL", failure.stderr).replace("|", "\\|")
+            http = ", ".join(
+                filter(None, (str(failure.http), f"`{failure.code}`" if failure.code else "", failure.retry_after))
+            )
+            counted = [name for name in failure.metrics if "failures" in name or "abstentions" in name]
+            print(
+                f"| {way} | {failure.status} | {message or '-'} | {http} | {', '.join(f'`{name}`' for name in counted)} |"
+            )
     return 0
 
 

@@ -154,15 +154,15 @@ def _swapped(answers: Answers) -> list[str]:
 def _mixed_up(records: Records | None) -> list[str]:
     if records is None:
         return []
-    said: list[str] = []
+    problems: list[str] = []
     if [(record["batch"], record["turn"]) for record in records] != [
         (b, t) for b in range(CALLS) for t in range(TURNS)
     ]:
-        said.append("the trace lacks turns, or has them in another order")
+        problems.append("the trace lacks turns, or has them in another order")
     if [record["query"] for record in records] != [query for number in range(CALLS) for query in questions(number)]:
-        said.append("the turns are out of order")
-    said += [f"turn {record['turn']} abstains without a reason" for record in records if _silent(record)]
-    return said
+        problems.append("the turns are out of order")
+    problems += [f"turn {record['turn']} abstains without a reason" for record in records if _silent(record)]
+    return problems
 
 
 def _silent(record: dict[str, Any]) -> bool:

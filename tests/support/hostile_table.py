@@ -46,7 +46,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line("|---|---|---|---|")
     for kind, row in sorted(ROWS.items()):
         terminalreporter.write_line(f"| {kind} | {row.tried} | {row.held} | {row.seconds:.1f} |")
-    tried, held = sum(row.tried for row in ROWS.values()), sum(row.held for row in ROWS.values())
+    num_tried, num_held = sum(row.tried for row in ROWS.values()), sum(row.held for row in ROWS.values())
     terminalreporter.write_line(
-        f"| all | {tried} | {held} | {max((row.seconds for row in ROWS.values()), default=0.0):.1f} |"
+        f"| all | {num_tried} | {num_held} | {max((row.seconds for row in ROWS.values()), default=0.0):.1f} |"
     )

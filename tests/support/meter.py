@@ -40,8 +40,8 @@ class CallLog:
 
     def take(self) -> list[ModelCall]:
         """Return the calls since the last time, and forget them."""
-        taken, self.calls = self.calls, []
-        return taken
+        calls, self.calls = self.calls, []
+        return calls
 
 
 class Metered:

@@ -65,9 +65,9 @@ class _NanSight(Sight):
         return [[Label("tower", math.nan)][:k] for _ in images]
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
-        found = super().detect(images, phrases)
+        all_detections = super().detect(images, phrases)
         broken = Box(math.nan, 4, math.inf, 120)
-        return [[Detection(box, "tower", math.nan) for box in (broken, one[0].box)] for one in found]
+        return [[Detection(box, "tower", math.nan) for box in (broken, one[0].box)] for one in all_detections]
 
     def classify(self, images: Sequence[Image.Image | None], questions: Sequence[str]) -> list[list[Label]]:
         return [[Label(label.name, math.nan) for label in labels] for labels in super().classify(images, questions)]

@@ -62,10 +62,10 @@ class Pages:
         return [Results(tuple(self._hits(query))[:k]) for query in queries]
 
     def _hits(self, query: str) -> list[WebHit]:
-        asked = {*query.lower().split()}
-        found = []
+        query_words = {*query.lower().split()}
+        hits = []
         for number, page in enumerate(self.pages):
-            if shared := len(asked & {*page["name"].lower().split()}):
+            if shared := len(query_words & {*page["name"].lower().split()}):
                 url = f"https://{self.split}.example/{number}"
-                found.append(WebHit(f"{url}_chunk_0", shared / len(asked), page["name"], page["text"], url))
-        return sorted(found, key=lambda hit: -hit.score)
+                hits.append(WebHit(f"{url}_chunk_0", shared / len(query_words), page["name"], page["text"], url))
+        return sorted(hits, key=lambda hit: -hit.score)

@@ -28,27 +28,29 @@ class QuotingChat:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: ChatRequest) -> ChatReply:
-        system, asked = request.messages[0].content, request.messages[-1].content
-        if asked.endswith("Reply yes or no."):
+        system, prompt = request.messages[0].content, request.messages[-1].content
+        if prompt.endswith("Reply yes or no."):
             return ChatReply("yes", "stop", logprobs=_SURE[:1], first_token_probs={"yes": 0.99, "no": 0.01})
         if "You plan how" in system:
-            steps = [f"{number}. ask: What is the weight of {name}?" for number, name in enumerate(_named(asked), 1)]
+            steps = [f"{number}. ask: What is the weight of {name}?" for number, name in enumerate(_named(prompt), 1)]
             return ChatReply("\n".join([*steps, "3. compute: difference [1] [2]"]), "stop")
-        said = _quoted(asked)
-        if "with the fact alone" in system and (figure := re.search(r"\d[\d.]* kg", said)):
-            said = figure.group()
-        return ChatReply(said, "stop", logprobs=_SURE, first_token_probs={said.split()[0]: 0.99})
+        reply_text = _quoted(prompt)
+        if "with the fact alone" in system and (figure := re.search(r"\d[\d.]* kg", reply_text)):
+            reply_text = figure.group()
+        return ChatReply(reply_text, "stop", logprobs=_SURE, first_token_probs={reply_text.split()[0]: 0.99})
 
 
 def _named(text: str) -> list[str]:
     return [*dict.fromkeys(_NAMED.findall(text))]
 
 
-def _quoted(asked: str) -> str:
-    before, _, rest = asked.partition("Information:")
+def _quoted(prompt: str) -> str:
+    before, _, rest = prompt.partition("Information:")
     information, _, question = rest.rpartition("Question:")
     names = _named(question) or _named(before)
     chunks = [_TITLE.sub("", each) for each in information.split("\n[Info ") if any(name in each for name in names)]
     sentences = [each.strip(' "') for chunk in chunks for each in re.split(r"(?<=[.!?])\s+|\n", chunk)]
-    wanted = {*_WORD.findall(question.lower())} - _POINTING
-    return max(filter(None, sentences), key=lambda each: len(wanted & {*_WORD.findall(each.lower())}), default=IDK)
+    question_words = {*_WORD.findall(question.lower())} - _POINTING
+    return max(
+        filter(None, sentences), key=lambda each: len(question_words & {*_WORD.findall(each.lower())}), default=IDK
+    )

@@ -51,9 +51,9 @@ class Chat:
 
     def reply(self, request: ChatRequest) -> ChatReply:
         """The reply to one request."""
-        asked = "\n".join(message.content for message in request.messages)
-        answer = _height(asked)
-        if _CITING in asked:
+        prompt = "\n".join(message.content for message in request.messages)
+        answer = _height(prompt)
+        if _CITING in prompt:
             answer = f"{answer[:-1]} [1]."
         return ChatReply(_REPLY.format(answer=answer), "stop", _TOKENS if request.logprobs else None)
 

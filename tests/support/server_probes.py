@@ -72,9 +72,9 @@ SERVERS = {
 }
 
 
-def list_rows(found: Probe) -> Iterator[str]:
+def list_rows(report: Probe) -> Iterator[str]:
     """Yield the rows of a probe in Markdown."""
-    for each in found.findings:
+    for each in report.findings:
         yield f"| {each.name} | {_MARKS[each.can]} | {each.detail} | {each.cure} |".replace("  |", " |")
 
 
@@ -149,8 +149,8 @@ def run_limited(folder: Path, server: LowTier, questions: int, more: Sequence[st
         )
     turns = read_responses(out / RESPONSES)
     errors = sum(turn.error_cause is not None for turn in turns)
-    asked = (server.requests - before[0], server.refusals - before[1])
-    return LimitedRun(status, time.monotonic() - began, len(turns) - errors, errors, *asked)
+    counts = (server.requests - before[0], server.refusals - before[1])
+    return LimitedRun(status, time.monotonic() - began, len(turns) - errors, errors, *counts)
 
 
 def main() -> int:
@@ -158,20 +158,20 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     for name, (start, sees) in SERVERS.items():
         with patch.dict(os.environ, {_KEY: KEY}), start() as chat:
-            found = probe(chat, sees=sees)
-        print(f"**{name}**: {found.requests} requests\n\n| what | can it? | found | what to do |\n|---|---|---|---|")
-        print("\n".join(list_rows(found)))
-        print(f"\nRefused: {found.fault.partition(': ')[2]}.\n" if found.fault else "")
+            report = probe(chat, sees=sees)
+        print(f"**{name}**: {report.requests} requests\n\n| what | can it? | found | what to do |\n|---|---|---|---|")
+        print("\n".join(list_rows(report)))
+        print(f"\nRefused: {report.fault.partition(': ')[2]}.\n" if report.fault else "")
     print(
         "| run | status | answered | errors | requests | refused with 429 | seconds |\n|---|---:|---:|---:|---:|---:|---:|"
     )
     with tempfile.TemporaryDirectory() as folder:
         tier = LowTier(3, 3.0)
         for more in ((), ("--max-wait", "0", "--max-retries", "0"), ("--resume",)):
-            told = run_limited(Path(folder), tier, 12, more)
+            outcome = run_limited(Path(folder), tier, 12, more)
             print(
-                f"| {' '.join(more) or 'as it is'} | {told.status} | {told.answered} | {told.errors} | {told.requests} "
-                f"| {told.refusals} | {told.seconds:.0f} |"
+                f"| {' '.join(more) or 'as it is'} | {outcome.status} | {outcome.answered} | {outcome.errors} | {outcome.requests} "
+                f"| {outcome.refusals} | {outcome.seconds:.0f} |"
             )
     return 0
 

@@ -62,16 +62,16 @@ class _Dialog:
     history: list[Message] = field(default_factory=list)
 
     @property
-    def asked(self) -> int:
+    def num_asked(self) -> int:
         return len(self.history) // 2
 
     @property
     def over(self) -> bool:
-        return self.asked >= min(_MAX_TURNS, 3 * len(self.question.queries))
+        return self.num_asked >= min(_MAX_TURNS, 3 * len(self.question.queries))
 
     @property
     def query(self) -> str:
-        return self.question.queries[self.asked % len(self.question.queries)]
+        return self.question.queries[self.num_asked % len(self.question.queries)]
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ def soak(
     chance = random.Random(seed)
     dialogs: list[_Dialog] = []
     started = time.monotonic()
-    done = sampled = 0
-    while done < turns:
-        batch = _batch(chance, questions, dialogs, min(chance.randint(1, largest), turns - done))
+    num_done = sampled = 0
+    while num_done < turns:
+        batch = _batch(chance, questions, dialogs, min(chance.randint(1, largest), turns - num_done))
         answers = agent.batch_generate_response(
             [turn.query for turn in batch], [turn.image for turn in batch], [turn.history for turn in batch]
         )
@@ -110,11 +110,11 @@ def soak(
                     Message(role="assistant", content=answer),
                 ]
         dialogs[:] = [dialog for dialog in dialogs if not dialog.over][-_DIALOGS:]
-        done += len(batch)
+        num_done += len(batch)
         del batch
-        if done - sampled >= every or done >= turns:
-            sampled = done
-            yield sample(done, time.monotonic() - started)
+        if num_done - sampled >= every or num_done >= turns:
+            sampled = num_done
+            yield sample(num_done, time.monotonic() - started)
 
 
 def _batch(chance: random.Random, questions: Sequence[Question], dialogs: list[_Dialog], size: int) -> list[_Turn]:
@@ -129,9 +129,9 @@ def _batch(chance: random.Random, questions: Sequence[Question], dialogs: list[_
             turns.append(_Turn(dialog.query, dialog.question.open_image(), list(dialog.history), dialog))
         else:
             question = chance.choice(questions)
-            opened = _Dialog(question)
-            dialogs.append(opened)
-            turns.append(_Turn(opened.query, question.open_image(), [], opened))
+            new_dialog = _Dialog(question)
+            dialogs.append(new_dialog)
+            turns.append(_Turn(new_dialog.query, question.open_image(), [], new_dialog))
     return turns
 
 
@@ -195,6 +195,6 @@ def growth(samples: Sequence[Sample]) -> float:
 
 def piles_up(steady: Sequence[Sample]) -> list[str]:
     """What there is more of at the end than after the warm-up; memory may grow by ``MAX_GROWTH``."""
-    said = [] if growth(steady) <= MAX_GROWTH else ["memory"]
+    problems = [] if growth(steady) <= MAX_GROWTH else ["memory"]
     first, last = steady[0], steady[-1]
-    return said + [name for name in ("threads", "files", "temporary") if getattr(last, name) > getattr(first, name)]
+    return problems + [name for name in ("threads", "files", "temporary") if getattr(last, name) > getattr(first, name)]

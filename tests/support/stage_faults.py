@@ -40,7 +40,7 @@ STAGE_FAULTS: dict[str, StageFault] = {
 
 def in_stage(name: str, kind: str) -> Fault:
     """The fault of one stage."""
-    made = STAGE_FAULTS[kind]
+    stage_fault = STAGE_FAULTS[kind]
 
     def spoil(plan: Plan) -> None:
         def spoil_stage(stage: Stage) -> None:
@@ -48,11 +48,11 @@ def in_stage(name: str, kind: str) -> Fault:
                 run = stage.run
 
                 def spoilt(turns: Sequence[Turn], context: Any) -> None:
-                    made.before(plan, turns)
+                    stage_fault.before(plan, turns)
                     run(turns, context)
 
                 stage.run = spoilt  # type: ignore[method-assign]
 
         plan.spoil_stage = spoil_stage
 
-    return Fault(spoil, made.says, made.one_turn)
+    return Fault(spoil, stage_fault.says, stage_fault.one_turn)

@@ -32,10 +32,10 @@ def test_a_batch_says_what_transformers_says(llama: VllmChat, llama_folder: Path
         ChatRequest((ChatMessage("system", "Be brief."), ChatMessage("user", "Why?")), max_tokens=9, logprobs=True),
     ]
     expected = TransformersChat.load(llama_folder, dtype="float32").chat(requests)
-    found = llama.chat(requests)
-    assert [reply.text for reply in found] == [reply.text for reply in expected]
-    assert [reply.finish_reason for reply in found] == ["length"] * 3
-    for one, other in zip(found, expected, strict=True):
+    replies = llama.chat(requests)
+    assert [reply.text for reply in replies] == [reply.text for reply in expected]
+    assert [reply.finish_reason for reply in replies] == ["length"] * 3
+    for one, other in zip(replies, expected, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
 
 
@@ -47,10 +47,10 @@ def test_pictures_are_seen_as_transformers_sees_them(qwen: VllmChat, qwen_folder
         ask("What is this?", max_tokens=12, logprobs=True),
     ]
     expected = TransformersChat.load(qwen_folder, dtype="float32").chat(requests)
-    found = qwen.chat(requests)
-    assert len({reply.text for reply in found}) == 4
-    assert [reply.text for reply in found] == [reply.text for reply in expected]
-    for one, other in zip(found, expected, strict=True):
+    replies = qwen.chat(requests)
+    assert len({reply.text for reply in replies}) == 4
+    assert [reply.text for reply in replies] == [reply.text for reply in expected]
+    for one, other in zip(replies, expected, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-2)
 
 
@@ -64,16 +64,16 @@ def test_the_stages_of_a_turn_share_their_photo_in_the_prefix_cache(
     verdict = ChatRequest(
         (*answer.messages, ChatMessage("assistant", "A bridge."), ChatMessage("user", "Is it correct?"))
     )
-    found = {}
+    counts_by_order = {}
     for pictures_first in (False, True):
         with engine(qwen_folder, images=8, pictures_first=pictures_first) as model, monkeypatch.context() as patched:
-            known = count_known_tokens(patched)
+            cached_counts = count_known_tokens(patched)
             for request in (look, answer, verdict):
                 assert model.chat([dataclasses.replace(request, max_tokens=1)])[0].error is None
-            found[pictures_first] = list(known)
-    assert found[False][:2] == [0, 0]  # the instructions come first and differ
-    assert found[True][0] == 0 < found[True][1]
-    assert min(found[False][2], found[True][2]) > 0
+            counts_by_order[pictures_first] = list(cached_counts)
+    assert counts_by_order[False][:2] == [0, 0]  # the instructions come first and differ
+    assert counts_by_order[True][0] == 0 < counts_by_order[True][1]
+    assert min(counts_by_order[False][2], counts_by_order[True][2]) > 0
 
 
 def ask_with(instructions: str, text: str, photos: list[Image.Image]) -> ChatRequest:
@@ -82,23 +82,23 @@ def ask_with(instructions: str, text: str, photos: list[Image.Image]) -> ChatReq
 
 def count_known_tokens(patched: pytest.MonkeyPatch) -> list[int]:
     """Collect, of each request, the tokens of its prompt that the engine did not read again."""
-    generate, known = VllmEngine.generate, []
+    generate, cached_counts = VllmEngine.generate, []
 
     async def watched(self: VllmEngine, *arguments: Any) -> AsyncIterator[Any]:
         last = None
         async for last in generate(self, *arguments):
             yield last
-        known.append(last.num_cached_tokens or 0)
+        cached_counts.append(last.num_cached_tokens or 0)
 
     patched.setattr(VllmEngine, "generate", watched)
-    return known
+    return cached_counts
 
 
 def test_each_request_has_its_own_seed(llama: VllmChat) -> None:
-    drawn = llama.chat([ask("Go on", temperature=1.5, seed=seed, max_tokens=20) for seed in (1, 2, 1)])
-    assert drawn[0].text == drawn[2].text != drawn[1].text
+    replies = llama.chat([ask("Go on", temperature=1.5, seed=seed, max_tokens=20) for seed in (1, 2, 1)])
+    assert replies[0].text == replies[2].text != replies[1].text
     alone = llama.chat([ask("Go on", temperature=1.5, seed=1, max_tokens=20)])
-    assert alone[0].text == drawn[0].text
+    assert alone[0].text == replies[0].text
     without = [llama.chat([ask("Go on", temperature=1.5, max_tokens=20)])[0].text for _ in range(2)]
     assert without[0] == without[1]
 
@@ -108,9 +108,9 @@ def test_a_schema_is_followed_beside_a_free_reply(name: str, request: pytest.Fix
     model: ChatModel = request.getfixturevalue(name)
     bound, free = model.chat([ask("What?", max_tokens=60, schema=SCHEMA, logprobs=True), ask("What?", max_tokens=60)])
     assert bound.finish_reason == "stop"
-    found = json.loads(bound.text)
-    assert set(found) == {"seen", "kind"}
-    assert found["kind"] in ("castle", "bridge")
+    fields = json.loads(bound.text)
+    assert set(fields) == {"seen", "kind"}
+    assert fields["kind"] in ("castle", "bridge")
     assert bound.logprobs
     assert free.finish_reason == "length"
 
@@ -196,8 +196,8 @@ def test_pictures_the_engine_does_not_take_cost_no_neighbour(qwen: VllmChat) -> 
 def test_threads_share_the_engine(llama: VllmChat) -> None:
     expected = llama.chat([ask(f"Number {n}?", max_tokens=10) for n in range(4)])
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda n: llama.chat([ask(f"Number {n}?", max_tokens=10)])[0], range(4)))
-    assert found == expected
+        replies = list(pool.map(lambda n: llama.chat([ask(f"Number {n}?", max_tokens=10)])[0], range(4)))
+    assert replies == expected
 
 
 def test_an_engine_that_dies_in_mid_request_says_so(llama_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,13 +214,13 @@ def test_an_engine_that_dies_in_mid_request_says_so(llama_folder: Path, monkeypa
                         process.kill()
 
         monkeypatch.setattr(model._engine, "generate", killed_after_a_while)
-        done, lost = model.chat([ask("What?", max_tokens=2), ask("Go on", max_tokens=CONTEXT - 100)])
-        assert done.finish_reason == "length"
-        assert done.text
+        reply, lost = model.chat([ask("What?", max_tokens=2), ask("Go on", max_tokens=CONTEXT - 100)])
+        assert reply.finish_reason == "length"
+        assert reply.text
         assert lost.finish_reason == "error"
         assert "died" in (lost.error or "")
         back = model.chat([ask("What?", max_tokens=2)])  # loaded again
-        assert back == [done]
+        assert back == [reply]
         ours = set(multiprocessing.active_children()) - before
     with pytest.raises(ModelError, match="closed"):
         model.chat([ask("Still there?")])
@@ -233,8 +233,8 @@ def test_the_registry_starts_an_engine_with_a_lora_adapter(llama: VllmChat, llam
     adapter = save_lora(tmp_path / "adapter")
     spec = {"kind": "vllm", "path": str(llama_folder), "dtype": "float32", "max_batch": 4, "enforce_eager": True}
     with ModelRegistry(tmp_path).load({**spec, "lora": {"name": "tuned", "path": str(adapter)}}) as tuned:
-        asked = [ask("What?", max_tokens=10)]
-        assert tuned.chat(asked)[0].text != llama.chat(asked)[0].text
+        requests = [ask("What?", max_tokens=10)]
+        assert tuned.chat(requests)[0].text != llama.chat(requests)[0].text
 
 
 def test_a_missing_part_is_reported_before_anything_loads(llama_folder: Path, tmp_path: Path) -> None:
@@ -249,10 +249,10 @@ def test_a_missing_part_is_reported_before_anything_loads(llama_folder: Path, tm
 def test_the_opening_is_that_of_transformers(llama: VllmChat, llama_folder: Path) -> None:
     request = ask("Which castle is this?", max_tokens=3, logprobs=True)
     expected = TransformersChat.load(llama_folder, dtype="float32").chat([request])[0].first_token_probs
-    found, without = llama.chat([request, ask("Who?", max_tokens=3)])
+    reply, without = llama.chat([request, ask("Who?", max_tokens=3)])
     assert expected is not None
-    assert found.first_token_probs is not None
-    assert sum(found.first_token_probs.values()) == pytest.approx(
+    assert reply.first_token_probs is not None
+    assert sum(reply.first_token_probs.values()) == pytest.approx(
         sum(expected.values()), abs=1e-3
     )  # bytes may be named otherwise
     assert without.first_token_probs is None

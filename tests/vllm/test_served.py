@@ -50,8 +50,8 @@ def serve(folder: Path, log: Path) -> Server:
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32", "--enforce-eager"]
     command += ["--gpu-memory-utilization", "0.3"]  # of the machine's memory, which other tests use too
     command += ["--max-num-seqs", "8", "--limit-mm-per-prompt", '{"image": 1, "video": 0}']
-    with log.open("wb") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
+    with log.open("wb") as log_file:
+        process = subprocess.Popen(command, stdout=log_file, stderr=subprocess.STDOUT, start_new_session=True)
     server = Server(f"http://127.0.0.1:{port}/v1", process)
     client = openai.OpenAI(base_url=server.url, api_key="none", max_retries=0)
     limit = time.monotonic() + SECONDS_TO_START
@@ -92,8 +92,10 @@ def test_a_batch_with_pictures_settings_and_log_probabilities(server: Server) ->
 
 
 def test_what_a_picture_shows_reaches_the_model(server: Server) -> None:
-    shown = [(picture(1),), (picture(2),), (picture(1),), ()]
-    replies = server.chat().chat([ask("What is this?", *pictures, max_tokens=8, logprobs=True) for pictures in shown])
+    picture_lists = [(picture(1),), (picture(2),), (picture(1),), ()]
+    replies = server.chat().chat(
+        [ask("What is this?", *pictures, max_tokens=8, logprobs=True) for pictures in picture_lists]
+    )
     one, other, again, blind = (reply.first_token_probs for reply in replies)
     assert one is not None and again == pytest.approx(one, abs=1e-2)
     assert other != pytest.approx(one, abs=1e-2) and blind != pytest.approx(one, abs=1e-2)
@@ -131,28 +133,28 @@ def test_a_server_that_dies_in_mid_request_costs_what_was_not_done(
 ) -> None:
     dying = serve(llama_folder, tmp_path / "log.txt")
     take = StreamedReply.take
-    seen = 0
+    num_choices = 0
 
     def kill_after_a_while(streamed: StreamedReply, choice: Mapping[str, Any]) -> None:
-        nonlocal seen
+        nonlocal num_choices
         take(streamed, choice)
-        seen += 1
-        if seen == 30:
+        num_choices += 1
+        if num_choices == 30:
             dying.kill()
 
     monkeypatch.setattr(StreamedReply, "take", kill_after_a_while)
-    done, lost = dying.chat(attempts=2).chat(
+    reply, lost = dying.chat(attempts=2).chat(
         [ask("What?", max_tokens=2), ask("Go on", max_tokens=CONTEXT - 100)], Deadline(60)
     )
-    assert done.finish_reason == "length"
+    assert reply.finish_reason == "length"
     assert lost.finish_reason == "error"
     assert "connection" in (lost.error or "").lower()
 
 
 def test_the_probe_finds_all_that_vllm_can(server: Server) -> None:
-    found = probe(server.chat(), sees=True)
-    can = {each.name: each.can for each in found.findings}
-    assert found.fault is not None and "named a" in found.fault  # random weights see no colours
-    assert can.pop("pictures") is False and found.requests == 3
+    report = probe(server.chat(), sees=True)
+    can = {each.name: each.can for each in report.findings}
+    assert report.fault is not None and "named a" in report.fault  # random weights see no colours
+    assert can.pop("pictures") is False and report.requests == 3
     for name in ("schema", "log-probabilities", "streaming", "temperature", "limit of tokens", "context"):
-        assert can[name] is True, found
+        assert can[name] is True, report

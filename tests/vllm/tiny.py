@@ -141,8 +141,8 @@ def _decoder(words: Any) -> dict[str, Any]:
 def _save(kind: Any, config: Any, words: Any, folder: Path, change: Callable[[Any], None] = lambda _: None) -> None:
     torch.manual_seed(0)
     model = kind(config)
-    said = [i for i in range(len(words)) if words.decode([i]).isprintable() and words.decode([i]).isascii()]
-    silent = sorted(set(range(384)) - set(said) | set(words.all_special_ids) | set(range(len(words), 384)))
+    printable_ids = [i for i in range(len(words)) if words.decode([i]).isprintable() and words.decode([i]).isascii()]
+    silent = sorted(set(range(384)) - set(printable_ids) | set(words.all_special_ids) | set(range(len(words), 384)))
     with torch.no_grad():  # a logit of 0 is never the largest: no end token, nothing that cannot be printed
         model.get_output_embeddings().weight[silent] = 0.0
         change(model)

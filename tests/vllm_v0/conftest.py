@@ -38,5 +38,5 @@ def model(folder: Path) -> Iterator[Any]:
 def engine(folder: Path, **options: Any) -> Any:
     from agents.models.chat.vllm_chat import VllmChat
 
-    given = {"dtype": "float32", "max_batch": 8, "enforce_eager": True, "context": CONTEXT}
-    return VllmChat.load(folder, **{**given, **options})
+    defaults = {"dtype": "float32", "max_batch": 8, "enforce_eager": True, "context": CONTEXT}
+    return VllmChat.load(folder, **{**defaults, **options})

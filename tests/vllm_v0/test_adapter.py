@@ -25,8 +25,8 @@ def test_it_is_the_engine_of_the_gpu_image(model: VllmChat) -> None:
 
 
 def test_each_request_has_its_own_seed(model: VllmChat) -> None:
-    drawn = model.chat([ask("Go on", picture(), temperature=1.5, seed=seed, max_tokens=20) for seed in (1, 2, 1)])
-    assert drawn[0].text == drawn[2].text != drawn[1].text
+    replies = model.chat([ask("Go on", picture(), temperature=1.5, seed=seed, max_tokens=20) for seed in (1, 2, 1)])
+    assert replies[0].text == replies[2].text != replies[1].text
     without = [model.chat([ask("Go on", temperature=1.5, max_tokens=20)])[0].text for _ in range(2)]
     assert without[0] == without[1]
 
@@ -37,9 +37,9 @@ def test_a_schema_is_followed_beside_a_free_reply(images: tuple[Any, ...], model
         [ask("What?", *images, max_tokens=60, schema=SCHEMA, logprobs=True), ask("What?", *images, max_tokens=60)]
     )
     assert bound.finish_reason == "stop"
-    found = json.loads(bound.text)
-    assert set(found) == {"seen", "kind"}
-    assert found["kind"] in ("castle", "bridge")
+    fields = json.loads(bound.text)
+    assert set(fields) == {"seen", "kind"}
+    assert fields["kind"] in ("castle", "bridge")
     assert bound.logprobs
     assert free.finish_reason == "length"
 
@@ -126,12 +126,12 @@ def test_threads_share_the_engine(model: VllmChat) -> None:
     requests = [ask(f"Number {n}?", *((picture(n),) if n % 2 else ()), max_tokens=10) for n in range(4)]
     expected = model.chat(requests)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda request: model.chat([request])[0], requests))
-    assert found == expected
+        replies = list(pool.map(lambda request: model.chat([request])[0], requests))
+    assert replies == expected
 
 
 def test_the_system_message_comes_before_the_picture(model: VllmChat) -> None:
     rules = ChatMessage("system", "Be brief."), ChatMessage("system", "Be long and tell everything.")
-    asked = [ChatRequest((rule, *ask("What?", picture()).messages), max_tokens=8) for rule in rules]
-    brief, long = model.chat(asked)
+    requests = [ChatRequest((rule, *ask("What?", picture()).messages), max_tokens=8) for rule in rules]
+    brief, long = model.chat(requests)
     assert brief.text != long.text

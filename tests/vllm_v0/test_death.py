@@ -25,10 +25,10 @@ def break_after(model: VllmChat, steps: int) -> None:
     """Let the engine run out of memory after so many steps."""
     executor = model._engine._engine.engine.model_executor
     execute = executor.execute_model
-    left = iter(range(steps))
+    remaining_steps = iter(range(steps))
 
     def fail_after_a_while(*arguments: Any, **options: Any) -> Any:
-        if next(left, None) is None:
+        if next(remaining_steps, None) is None:
             raise RuntimeError("CUDA out of memory")
         return execute(*arguments, **options)
 
@@ -46,8 +46,8 @@ def test_a_dead_engine_is_loaded_again_once(mortal: VllmChat) -> None:
     mortal._start = wait_and_start
     before = mortal.chat([request])
     break_after(mortal, 20)
-    done, lost = mortal.chat([ask("What?", max_tokens=2), ask("Go on", picture(), max_tokens=CONTEXT - 100)])
-    assert done.finish_reason == "length"
+    reply, lost = mortal.chat([ask("What?", max_tokens=2), ask("Go on", picture(), max_tokens=CONTEXT - 100)])
+    assert reply.finish_reason == "length"
     assert lost.finish_reason == "error"
     assert "died" in (lost.error or "") and "CUDA out of memory" in (lost.error or "")
     with pytest.raises(ModelError, match="being loaded again"):

@@ -49,28 +49,28 @@ def differ(one: ChatReply, other: ChatReply) -> float:
 def differences_in_company(model: VllmChat) -> dict[str, float]:
     """How far each request's reply moves in each company, in front of it and behind it."""
     alone = {name: model.chat([request])[0] for name, request in REQUESTS.items()}
-    found = {}
+    differences = {}
     for name, request in REQUESTS.items():
         for company in COMPANIES:
             others = [REQUESTS[each] for each in company]
             first, *_ = model.chat([request, *others])
             *_, last = model.chat([*others, request])
-            found[f"{name}, then {company}"] = differ(alone[name], first)
-            found[f"{company}, then {name}"] = differ(alone[name], last)
-    return found
+            differences[f"{name}, then {company}"] = differ(alone[name], first)
+            differences[f"{company}, then {name}"] = differ(alone[name], last)
+    return differences
 
 
 def test_a_reply_does_not_depend_on_who_else_is_in_the_batch(model: VllmChat) -> None:
-    found = differences_in_company(model)
-    assert {name: moved for name, moved in found.items() if moved > EXACT} == {}
+    differences = differences_in_company(model)
+    assert {name: moved for name, moved in differences.items() if moved > EXACT} == {}
 
 
 def test_as_transformers_with_the_layers_in_their_order(model: VllmChat, folder: Path) -> None:
     requests = list(REQUESTS.values())
     expected = TransformersChat.load(folder, dtype="float32").chat(requests)
-    found = model.chat(requests)
-    assert len({reply.text for reply in found}) == len(requests)
-    for name, one, other in zip(REQUESTS, found, expected, strict=True):
+    replies = model.chat(requests)
+    assert len({reply.text for reply in replies}) == len(requests)
+    for name, one, other in zip(REQUESTS, replies, expected, strict=True):
         assert differ(one, other) < EXACT, name
 
 
@@ -92,9 +92,9 @@ def test_each_fault_is_seen_where_its_correction_is_taken_back(
 
 
 def test_what_the_photo_shows_is_in_the_first_token(model: VllmChat) -> None:
-    shown: list[tuple[Any, ...]] = [(picture(1),), (picture(2),), (picture(1),), ()]
+    picture_lists: list[tuple[Any, ...]] = [(picture(1),), (picture(2),), (picture(1),), ()]
     replies = model.chat(
-        [ChatRequest((ChatMessage("user", "What?", each),), max_tokens=1, logprobs=True) for each in shown]
+        [ChatRequest((ChatMessage("user", "What?", each),), max_tokens=1, logprobs=True) for each in picture_lists]
     )
     one, other, again, blind = (reply.first_token_probs for reply in replies)
     assert one is not None and again == pytest.approx(one, abs=EXACT)
