@@ -53,7 +53,7 @@ def load_model(model_class: Any, path: str | Path, revision: str = MAIN, *, unus
         model_class: The class, with ``from_pretrained``.
         path: Checkpoint folder, or a model id of the local Hugging Face cache.
         revision: Commit of a model id.
-        unused: What names of weights begin with that may be missing, because nobody computes with them.
+        unused: Prefix of the names of weights that may be missing, because nothing uses them.
         **options: More options of ``from_pretrained``.
 
     Raises:
@@ -73,7 +73,7 @@ def load_model(model_class: Any, path: str | Path, revision: str = MAIN, *, unus
 
 
 def _find_random(model: torch.nn.Module, missing: Collection[str]) -> list[str]:
-    """Return which of the weights that a checkpoint lacks are random: tied ones are not, and neither are positions, which are integers."""
+    """Return the missing weights that are random: not those tied to a loaded one, nor integers such as positions."""
     weights = {
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),

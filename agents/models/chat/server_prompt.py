@@ -1,4 +1,4 @@
-"""The messages of a request to a server or to llama.cpp, changed to what it takes: no system message of its own, or fewer tokens."""
+"""Messages of a request to a server or to llama.cpp, fitted to its limits: without a system message, or with fewer tokens."""
 
 import math
 import re
@@ -11,11 +11,11 @@ from agents.models.chat.openai_protocol import message_body
 from agents.models.chat.prompt_fitting import FIT_TRIES, cut_longest_user_message, system_into_user
 
 _CHARACTERS = 5
-"""Characters of a token, rather more than English has; for servers that tell no numbers, or count pictures with the text."""
+"""Characters per token, above the average of English; for servers that state no numbers, or count pictures with the text."""
 
-_SHARE = 3  # of the text, a third, is taken out of it if the server does not say by how much it is too long
+_SHARE = 3  # a third of the text is cut if the server does not say by how much it is too long
 
-_MARGIN = 1.05  # of what is taken out: evidence may have more tokens than the rest of the prompt
+_MARGIN = 1.05  # factor of the cut: evidence may have more tokens per character than the rest of the prompt
 
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
 _LIMIT = re.compile(
@@ -26,7 +26,7 @@ _LIMIT = re.compile(
 
 @dataclass(eq=False)
 class ServerPrompt:
-    """The messages of one request, with their pictures converted, and what was cut out of them."""
+    """Messages of one request, with their pictures converted, and the number of tokens cut out of them."""
 
     messages: tuple[ChatMessage, ...]
     cut: int = 0  # tokens that were taken out, estimated
@@ -95,7 +95,7 @@ def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
 
 
 class _Pieces:
-    """Stands for a tokenizer, of which a client has none: pieces of equally many characters."""
+    """Tokenizer of a client, which has none: it splits texts into pieces of equal length."""
 
     def __init__(self, size: int) -> None:
         self._size = size
