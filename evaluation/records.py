@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictStr
@@ -142,6 +143,22 @@ def make_answered_turn(session: Session, turn: QuestionTurn, response: str) -> A
         total_turn_count=len(session.turns),
         interaction_id_history=[earlier.interaction_id for earlier in session.turns[: turn.index]],
     )
+
+
+def index_questions(sessions: Iterable[Session]) -> dict[Key, AnsweredTurn]:
+    """Index the turns of sessions by key, as lines of response.jsonl without an answer."""
+    turns = (make_answered_turn(session, turn, "") for session in sessions for turn in session.turns)
+    return {turn.key: turn for turn in turns}
+
+
+def place_turn(turn: AnsweredTurn, question: AnsweredTurn) -> AnsweredTurn:
+    """Give a saved answer the place of its question in the dialog.
+
+    Answers without labels are in any order, and "not egocentric" is only their default, so that is taken from the question too.
+    """
+    is_bare = not any(getattr(turn, name) for name in LABELS)
+    is_ego = question.is_ego if is_bare else turn.is_ego
+    return replace(turn, is_ego=is_ego, turn_idx=question.turn_idx, total_turn_count=question.total_turn_count)
 
 
 _DECLINED = frozenset(cause.value for cause in Unanswered if not cause.is_error)

@@ -22,7 +22,7 @@ from evaluation.files.traces import TRACE, find_failing_stages, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session, make_answered_turn
+from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session, index_questions, place_turn
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
@@ -214,26 +214,18 @@ def judge_answers(
 def add_labels(turns: Sequence[AnsweredTurn], sessions: Sequence[Session]) -> list[AnsweredTurn]:
     """Replace the labels of turns by the data set's names, and their places by those in its dialogs.
 
-    Answers saved by the organiser's code hold the numbers of its ClassLabels. Bare ones, without labels, are in any order, and "not
-    egocentric" is only their default.
+    Answers saved by the organiser's code hold the numbers of its ClassLabels.
     """
-    questions = _index_questions(sessions)
+    questions = index_questions(sessions)
 
     def complete(turn: AnsweredTurn) -> AnsweredTurn:
         question = questions.get(turn.key)
         if question is None:
             return turn
         labels = {name: label for name in LABELS if (label := getattr(question, name))}
-        is_bare = not any(getattr(turn, name) for name in LABELS)
-        placed = replace(turn, turn_idx=question.turn_idx, total_turn_count=question.total_turn_count)
-        return replace(placed, **labels, is_ego=question.is_ego if is_bare else turn.is_ego)
+        return replace(place_turn(turn, question), **labels)
 
     return [complete(turn) for turn in turns]
-
-
-def _index_questions(sessions: Sequence[Session]) -> dict[Key, AnsweredTurn]:
-    turns = (make_answered_turn(session, turn, "") for session in sessions for turn in session.turns)
-    return {turn.key: turn for turn in turns}
 
 
 def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) -> list[str]:
@@ -242,8 +234,8 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
     Without a data set only the numbers of turns that the answers themselves state are compared.
     """
     mismatches = []
+    questions = {} if dataset is None else index_questions(dataset.sessions)
     if dataset is not None:
-        questions = _index_questions(dataset.sessions)
         num_strange = sum(turn.key not in questions for turn in turns)
         if num_strange:
             mismatches.append(
@@ -256,8 +248,7 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
             mismatches.append(
                 f"{changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"
             )
-        turns = add_labels(turns, dataset.sessions)
-    sizes = {turn.session_id: max(1, turn.total_turn_count) for turn in turns}
+    sizes = {turn.session_id: max(1, questions.get(turn.key, turn).total_turn_count) for turn in turns}
     num_missing = sum(sizes.values()) - len(turns)
     if num_missing > 0:
         mismatches.append(

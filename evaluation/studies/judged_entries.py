@@ -30,7 +30,8 @@ from evaluation.records import (
     EvaluationError,
     JudgedTurn,
     Key,
-    make_answered_turn,
+    index_questions,
+    place_turn,
 )
 from evaluation.report.run_card import make_card
 from evaluation.rules import OURS, Rules
@@ -246,10 +247,7 @@ def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list
     """
     saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
     turns_by_key = {turn.key: turn for turn in saying}
-    questions = (
-        make_answered_turn(session, turn, "") for each in sets for session in each.sessions for turn in session.turns
-    )
-    turns_by_key |= {turn.key: turn for turn in questions}
+    turns_by_key |= index_questions(session for each in sets for session in each.sessions)
     turn_lists = [tuple(_add_labels(turn, turns_by_key.get(turn.key, turn)) for turn in each.turns) for each in saved]
     return [replace(each, turns=turns) for each, turns in zip(saved, turn_lists, strict=True)]
 
@@ -260,10 +258,7 @@ def _add_labels(turn: AnsweredTurn, source: AnsweredTurn) -> AnsweredTurn:
         for name in LABELS
         if getattr(source, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
-    # In a file without labels "not egocentric" is only a default.
-    bare = not any(getattr(turn, name) for name in LABELS)
-    is_ego = source.is_ego if bare else turn.is_ego
-    return replace(turn, **lacking, is_ego=is_ego, turn_idx=source.turn_idx, total_turn_count=source.total_turn_count)
+    return replace(place_turn(turn, source), **lacking)
 
 
 def _is_number(label: str) -> bool:
