@@ -8,7 +8,7 @@ import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
-from apps.http_server import CLIENT_LEFT, read_body, run_until_left
+from apps.http_server import build_left_error, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
 from apps.serving.batcher import Batcher, Tell
@@ -194,7 +194,7 @@ class Server:
             question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began))
             if chat_request.stream:
                 ending = _Ending()
-                place.callback(lambda: self._metrics.requests.labels(ending.status, ending.code).inc())
+                place.callback(lambda: self._metrics.requests.labels(*ending.labels).inc())
                 return _Stream(self._stream(identity, question, began, ending), ending, place.pop_all())
             outcome = await run_until_left(request, self._ask(question, began))
         return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
@@ -270,7 +270,7 @@ class Server:
             outcome = await asking
             yield format_event(build_reply(identity, created, self._model, None, {"content": outcome.answer}))
             yield format_event(build_reply(identity, created, self._model, outcome, {}))
-            ending.status, ending.code = 200, ""
+            ending.error = None
             yield DONE
         except ProtocolError as error:
             yield ending.write(error)
@@ -348,14 +348,18 @@ class Metrics:
 
 @dataclass
 class _Ending:
-    """How a stream ended, for the metrics: its client left, unless it came to an end."""
+    """Record of how a stream ended; ``error`` is None after an answer. Its client left, unless it came to an end."""
 
-    status: int = CLIENT_LEFT
-    code: str = "client_left"
+    error: ProtocolError | None = field(default_factory=build_left_error)
+
+    @property
+    def labels(self) -> tuple[int, str]:
+        """Status and code for the metrics."""
+        return (200, "") if self.error is None else (self.error.status, self.error.code or "")
 
     def write(self, error: ProtocolError) -> str:
         """Return the last event of a stream that ends with an error."""
-        self.status, self.code = error.status, error.code or ""
+        self.error = error
         return format_event(error.body)
 
 
