@@ -31,16 +31,19 @@ class ServerPrompt:
     messages: tuple[ChatMessage, ...]
     cut: int = 0  # tokens that were taken out, estimated
     _tries: int = field(default=0, init=False)
+    _bodies: dict[bool, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # encoded pictures are large
 
     @property
     def has_system(self) -> bool:
-        """Whether a system message can be merged into the user message that follows it."""
+        """True if a system message can be merged into the user message that follows it."""
         return system_into_user(self.messages) is not None
 
     def bodies(self, *, merged: bool) -> list[dict[str, Any]]:
-        """Convert the messages to JSON; ``merged``: with the system message at the head of the first user message."""
-        messages = system_into_user(self.messages) if merged else None
-        return [message_body(message) for message in messages or self.messages]
+        """Convert the messages to JSON, once for all tries; ``merged``: with the system message at the head of the first user message."""
+        if merged not in self._bodies:
+            messages = system_into_user(self.messages) if merged else None
+            self._bodies[merged] = [message_body(message) for message in messages or self.messages]
+        return self._bodies[merged]
 
     def shorten(self, complaint: str, reply: int) -> bool:
         """Cut the longest user message in its middle by as much as the server's complaint says.
@@ -69,6 +72,7 @@ class ServerPrompt:
             self.messages, removed = cut_longest_user_message(self.messages, pieces, _Pieces(size))
         except ModelError:
             return False
+        self._bodies.clear()
         self.cut += removed
         return True
 
