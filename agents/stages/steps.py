@@ -43,7 +43,7 @@ class PrintedText:
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The text as one chunk of evidence; empty if there is no text."""
+        """Return the text as one chunk of evidence, or none if there is no text."""
         return (Evidence("\n".join(self.lines), "photo", _PRINTED),) if self.lines else ()
 
 

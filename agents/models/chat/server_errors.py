@@ -20,7 +20,8 @@ _TAKES_NONE = re.compile(
     re.IGNORECASE,
 )
 """Ways to say that a model takes no picture; some servers say so with a status that means something else."""
-_TOO_LONG = re.compile(r"context[ _](?:length|size|window)|maximum context|too (?:long|large)|too many tokens", re.I)
+_TOO_LARGE = re.compile(r"too (?:long|large)", re.IGNORECASE)
+"""Complaints of a text or a body, whatever it is measured in."""
 _TOO_MANY_TOKENS = re.compile(
     r"context[ _](?:length|size|window)|maximum (?:context|model length)|too many tokens|n_ctx|max_new_tokens|"
     r"(?:prompt|input|tokens?\b)[^.]{0,60}(?:exceed|longer than|too (?:long|large))",
@@ -58,22 +59,22 @@ class RefusedError(Exception):
 
     @property
     def is_of_pictures(self) -> bool:
-        """Whether the server complains of a picture."""
+        """True if the server complains of a picture."""
         return _PICTURES.search(str(self)) is not None
 
     @property
     def is_of_content(self) -> bool:
-        """Whether the server complains of the messages, so that no other parameter would help."""
-        return self.is_of_pictures or self.is_of_tokens or self.is_too_long or _TOO_LONG.search(str(self)) is not None
+        """True if the server complains of the messages, so that no other parameter would help."""
+        return self.is_of_pictures or self.is_of_tokens or self.is_too_long or _TOO_LARGE.search(str(self)) is not None
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the server's context is too short for the prompt and its reply."""
+        """True if the server's context is too short for the prompt and its reply."""
         return _TOO_MANY_TOKENS.search(str(self)) is not None
 
     @property
     def is_of_roles(self) -> bool:
-        """Whether the server complains of whose messages they are: some models take no system message."""
+        """True if the server complains of a message's role: some models take no system message."""
         return _ROLES.search(str(self)) is not None
 
     @property
