@@ -10,7 +10,6 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.gguf import find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.models.chat.server_prompt import ServerPrompt
+from agents.models.chat.server_prompt import Excess, ServerPrompt
 from agents.models.weights import digest_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -34,31 +33,40 @@ PREFIX_CACHE_MIB = 2048
 
 MAX_IMAGE_SIDE = 896  # images are scaled down to this many pixels on their longer side
 
-_TOO_LONG, _LONGER = "exceed_context_size_error", "tokens, more than the context of"
 
+class _Events:
+    """Reader of the events of one request."""
 
-def _read_event(event: Any, streamed: StreamedReply, deadline: Deadline) -> bool:
-    """Read one event of a stream; True ends the request, which the engine does before the next one."""
-    if not isinstance(event, Mapping):
-        streamed.error = f"the engine said {str(event)[:200]!r}"
-    elif "error" in event or event.get("code", 0) >= 400:
-        streamed.error = _complaint(event)
-    else:
-        for choice in event.get("choices") or ():
-            streamed.take(choice)
-    return streamed.error is not None or (streamed.finish is None and deadline.passed())
+    def __init__(self, streamed: StreamedReply, deadline: Deadline) -> None:
+        self._streamed, self._deadline = streamed, deadline
+        self.excess: Excess | None = None  # of a prompt that is too long
 
+    def __call__(self, event: Any) -> bool:
+        """Read an event; True ends the request, which the engine does before the next one."""
+        streamed = self._streamed
+        if not isinstance(event, Mapping):
+            streamed.error = f"the engine said {str(event)[:200]!r}"
+        elif "error" in event or event.get("code", 0) >= 400:
+            self._fail(event.get("error", event))
+        else:
+            for choice in event.get("choices") or ():
+                streamed.take(choice)
+        return streamed.error is not None or (streamed.finish is None and self._deadline.passed())
 
-def _complaint(event: Mapping[str, Any]) -> str:
-    """Turn the engine's error into a message that says what to do."""
-    error = event.get("error", event)
-    error = error if isinstance(error, Mapping) else {"message": str(error)}
-    if error.get("type") == _TOO_LONG:
-        return (
-            f"the prompt has {error.get('n_prompt_tokens', 'too many')} {_LONGER} "
-            f"{error.get('n_ctx', 'the model')}: show less evidence or load the model with a larger 'context'"
-        )
-    return str(error.get("message", error))[:300]
+    def _fail(self, error: Any) -> None:
+        """Note the engine's error, and what to do."""
+        streamed = self._streamed
+        match error:
+            case {"type": "exceed_context_size_error", "n_prompt_tokens": int(tokens), "n_ctx": int(context)}:
+                self.excess = Excess(tokens + streamed.request.max_tokens - context, tokens)
+                streamed.error = (
+                    f"the prompt has {tokens} tokens, more than the context of {context}: "
+                    "show less evidence or load the model with a larger 'context'"
+                )
+            case {"message": message}:
+                streamed.error = str(message)[:300]
+            case _:
+                streamed.error = str(error)[:300]
 
 
 class LlamaCppChat:
@@ -103,20 +111,21 @@ class LlamaCppChat:
             if remaining <= 0 or not self._lock.acquire(timeout=remaining):
                 return streamed.reply()
             try:
-                self._ask(prompt, streamed, deadline)
-                while _LONGER in (streamed.error or "") and prompt.shorten(streamed.error or "", request.max_tokens):
+                while (excess := self._ask(prompt, streamed, deadline)) and prompt.shorten(excess):
                     streamed.error, streamed.prompt_cut = None, prompt.cut
-                    self._ask(prompt, streamed, deadline)
             finally:
                 self._lock.release()
         except (RuntimeError, ValueError) as error:  # a ModelError among them
             streamed.error = str(error)[:300]
         return streamed.reply()
 
-    def _ask(self, prompt: ServerPrompt, streamed: StreamedReply, deadline: Deadline) -> None:
+    def _ask(self, prompt: ServerPrompt, streamed: StreamedReply, deadline: Deadline) -> Excess | None:
+        """Ask once, and return by how much the prompt is too long, if it is."""
         options = {"stream": True, "return_progress": True, "cache_prompt": True}
         body = {"messages": prompt.bodies(merged=False), **options, **request_body(streamed.request)}
-        self._server.handle_chat_completions(body, partial(_read_event, streamed=streamed, deadline=deadline))
+        events = _Events(streamed, deadline)
+        self._server.handle_chat_completions(body, events)
+        return events.excess
 
 
 def _fingerprint(file: Path, sight: Path | None, context: int = CONTEXT) -> str:

@@ -26,7 +26,7 @@ from agents.models.chat.loop_thread import GRACE_SECONDS, time_limit, within
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.models.chat.server_errors import RefusedError, TransientError, clean_message, translate_error
-from agents.models.chat.server_prompt import ServerPrompt
+from agents.models.chat.server_prompt import ServerPrompt, read_excess
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
@@ -159,7 +159,7 @@ class OpenAIChat:
                 raise TransientError(f"No reply in {self.try_seconds:.0f} s.") from None
             except RefusedError as error:
                 reply = streamed.request.max_tokens + self.reasoning_tokens
-                if error.is_too_long and not exact and prompt.shorten(error.message, reply):
+                if error.is_too_long and not exact and prompt.shorten(read_excess(error.message, reply)):
                     streamed.prompt_cut = prompt.cut
                     continue
                 if error.is_of_roles and SYSTEM not in refused and prompt.has_system:

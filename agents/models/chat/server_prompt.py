@@ -24,6 +24,14 @@ _LIMIT = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class Excess:
+    """By how much a prompt and its reply exceed a context."""
+
+    tokens: float  # too many
+    prompt_tokens: int
+
+
 @dataclass(eq=False)
 class ServerPrompt:
     """Messages of one request, with their pictures converted, and the number of tokens cut out of them."""
@@ -45,12 +53,8 @@ class ServerPrompt:
             self._bodies[merged] = [message_body(message) for message in messages or self.messages]
         return self._bodies[merged]
 
-    def shorten(self, complaint: str, reply: int) -> bool:
-        """Cut the longest user message in its middle by as much as the server's complaint says.
-
-        Args:
-            complaint: Message of a server whose context is too short for the prompt and its reply.
-            reply: Maximum number of tokens of the reply.
+    def shorten(self, excess: Excess | None) -> bool:
+        """Cut the longest user message in its middle by so many tokens as are too many; None: by a third.
 
         Returns:
             False if the messages are too short to cut, or were cut often enough.
@@ -59,15 +63,13 @@ class ServerPrompt:
         if self._tries > FIT_TRIES:
             return False
         text = sum(len(message.content) for message in self.messages)
-        counts = read_excess(complaint, reply)
-        if counts is None:
-            excess, per_token = text / _CHARACTERS / _SHARE, float(_CHARACTERS)
+        if excess is None:
+            tokens, per_token = text / _CHARACTERS / _SHARE, float(_CHARACTERS)
         else:
-            excess, prompt = counts
             least = _CHARACTERS if any(message.images for message in self.messages) else 1
-            per_token = max(text / prompt, least)
+            tokens, per_token = excess.tokens, max(text / excess.prompt_tokens, least)
         size = math.ceil(per_token)
-        pieces = math.ceil(_MARGIN * excess * per_token / size)
+        pieces = math.ceil(_MARGIN * tokens * per_token / size)
         try:
             self.messages, removed = cut_longest_user_message(self.messages, pieces, _Pieces(size))
         except ModelError:
@@ -77,7 +79,7 @@ class ServerPrompt:
         return True
 
 
-def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
+def read_excess(complaint: str, reply: int) -> Excess | None:
     """Read by how much a prompt exceeds a server's context.
 
     Args:
@@ -85,7 +87,7 @@ def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
         reply: Maximum number of tokens of the reply. Some servers count it, and then name it.
 
     Returns:
-        The tokens that are too many and those of the prompt, or None if the message does not say.
+        None if the message does not say.
     """
     match = _LIMIT.search(complaint)
     numbers = [int(each.replace(",", "")) for each in _NUMBER.findall(complaint)]
@@ -95,7 +97,7 @@ def read_excess(complaint: str, reply: int) -> tuple[float, int] | None:
     numbers.remove(limit)
     most = max(numbers, default=0)
     total = most if most > limit and reply in numbers else most + reply
-    return (total - limit, total - reply) if total > max(limit, reply) else None
+    return Excess(total - limit, total - reply) if total > max(limit, reply) else None
 
 
 class _Pieces:
