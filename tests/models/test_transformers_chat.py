@@ -107,10 +107,10 @@ def test_a_seed_repeats_whatever_stands_beside_it(chat: TransformersChat) -> Non
 
 
 def test_sampling_follows_the_softmax(llama: Path) -> None:
-    from agents.models.chat.generation_control import RowSampler
+    from agents.models.chat.generation_control import RowSampler, RowState
 
     scores = torch.log(torch.tensor([[0.7, 0.2, 0.1]]))
-    sampler = RowSampler([ask("x", temperature=1.0, seed=1)])
+    sampler = RowSampler([RowState(ask("x", temperature=1.0, seed=1))])
     tokens = []
     for _ in range(4000):
         sampler(torch.zeros(1, 1), scores)
@@ -485,6 +485,49 @@ def test_a_prompt_alone_is_answered_as_before(llama: Path, chat: TransformersCha
     np.testing.assert_allclose(
         own.logprobs, other.logprobs, atol=1e-4
     )  # no row is padded, no place behind the reply is seen
+
+
+def test_places_before_a_short_prompt_are_not_seen_whatever_memory_held(
+    llama: Path, chat: TransformersChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allocate = PrefixStates._empty
+    monkeypatch.setattr(PrefixStates, "_empty", lambda *sizes: allocate(*sizes).fill_(math.nan))
+    checkpoint = load_checkpoint(llama)
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=PrefixStates(checkpoint.model.config))
+    requests = [ask("fox", logprobs=True), ask("How tall is the Eiffel Tower? " * 3, logprobs=True, max_tokens=5)]
+    for own, other in zip(chat.chat(requests), reusing.chat(requests), strict=True):
+        np.testing.assert_allclose(own.logprobs, other.logprobs, atol=1e-4)
+
+
+def test_replies_that_have_ended_are_computed_no_longer_and_the_others_go_on_as_before(
+    llama: Path, chat: TransformersChat
+) -> None:
+    checkpoint = load_checkpoint(llama)
+    reusing = TransformersChat(checkpoint, "reusing", max_batch=8, prefixes=PrefixStates(checkpoint.model.config))
+    requests = [
+        ask("How tall is the Eiffel Tower? " * 5, max_tokens=2, logprobs=True),
+        ask("fox", max_tokens=3, logprobs=True),
+        ask("dog " * 9, max_tokens=12, logprobs=True, temperature=2.0, seed=5),
+        ask("The lazy dog", max_tokens=9, logprobs=True),
+        ask("Which colour?", max_tokens=40, schema=COLOURS, logprobs=True),
+    ]
+    alone = [reply for request in requests for reply in chat.chat([request])]
+    computed: list[torch.Size] = []
+    checkpoint.model.get_input_embeddings().register_forward_hook(
+        lambda _, inputs, __: computed.append(inputs[0].shape)
+    )
+    together = reusing.chat(requests)
+    for own, other in zip(alone, together, strict=True):
+        assert (own.text, own.finish_reason) == (other.text, other.finish_reason)
+        np.testing.assert_allclose(own.logprobs or (), other.logprobs or (), atol=1e-4)
+        assert own.first_token_probs == pytest.approx(other.first_token_probs, abs=1e-4)
+    steps = [rows for rows, tokens in computed[len(requests) :] if tokens == 1]
+    longest = sorted((len(reply.logprobs or ()) for reply in together), reverse=True)
+    assert steps[0] == len(requests) and steps[-1] == 1
+    assert steps == sorted(steps, reverse=True)
+    assert sum(steps) <= 2 * sum(longest) + len(
+        requests
+    )  # at most half of the rows of a step have ended, and their end tokens
 
 
 def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,14 @@
 """Gives every row of one ``generate`` call its own sampling settings and its own end.
 
 ``generate`` knows one temperature and one length for a whole batch. Here a logits processor chooses each row's token
-(greedy, or sampled with the row's temperature and seed), and a stopping criterion ends each row by itself.
+(greedy, or sampled with the row's temperature and seed), and a stopping criterion ends each row by itself. Rows that have ended
+are computed until all have; a batch may be given up before, and its other rows go on in a smaller one.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -34,6 +35,11 @@ class RowState:
     )  # the likeliest first tokens with their probabilities
     finish: FinishReason | None = None  # why the row ended; None while it goes on
 
+    @cached_property
+    def generator(self) -> torch.Generator:
+        """Draws of this row alone."""
+        return torch.Generator().manual_seed(self.request.seed or 0)
+
 
 class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is untyped
     """Chooses the next token of each row and remembers its log-probability.
@@ -44,9 +50,8 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
     are the model's own, without the mask.
     """
 
-    def __init__(self, requests: Sequence[ChatRequest], masks: Sequence[SchemaMask | None] = ()) -> None:
-        self.rows = [RowState(request, mask) for request, mask in zip_longest(requests, masks)]
-        self._generators = [torch.Generator().manual_seed(request.seed or 0) for request in requests]
+    def __init__(self, rows: Sequence[RowState]) -> None:
+        self.rows = rows
         self.chosen: list[int] = []
         self.logprobs: list[float] = []
 
@@ -57,13 +62,13 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         for number, row in enumerate(self.rows):
             allowed = scores[number] if row.mask is None else row.mask(row.tokens, scores[number])
             if row.request.temperature > 0:
-                picked[number] = self._draw(number, allowed, row.request.temperature)
+                picked[number] = _draw(row, allowed)
             elif row.mask is not None:
                 picked[number] = allowed.argmax()
         index = picked.unsqueeze(-1)
         log_total = torch.logsumexp(scores.float(), dim=-1)
         self.logprobs = (scores.float().gather(-1, index).squeeze(-1) - log_total).tolist()
-        if not self.chosen:  # the first step
+        if not self.rows[0].first_token_probs:  # the first step
             likeliest = scores.float().topk(min(FIRST_TOKEN_ALTERNATIVES, scores.shape[-1]), dim=-1)
             probabilities = (likeliest.values - log_total.unsqueeze(-1)).exp()
             for row, tokens, values in zip(self.rows, likeliest.indices.tolist(), probabilities.tolist(), strict=True):
@@ -71,22 +76,29 @@ class RowSampler(LogitsProcessor):  # type: ignore[misc]  # transformers is unty
         self.chosen = picked.tolist()
         return torch.full_like(scores, -math.inf).scatter_(-1, index, 0.0)
 
-    def _draw(self, row: int, scores: torch.Tensor, temperature: float) -> int:
-        exponential = torch.empty(scores.shape[-1]).exponential_(generator=self._generators[row])
-        gumbel = -exponential.log().to(scores.device)
-        return int((scores.float() / temperature + gumbel).argmax())
+
+def _draw(row: RowState, scores: torch.Tensor) -> int:
+    exponential = torch.empty(scores.shape[-1]).exponential_(generator=row.generator)
+    gumbel = -exponential.log().to(scores.device)
+    return int((scores.float() / row.request.temperature + gumbel).argmax())
 
 
 class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is untyped
     """Ends each row at its end token, stop string or length, and all of them at the deadline."""
 
     def __init__(
-        self, sampler: RowSampler, end_ids: frozenset[int], decode: Callable[[list[int]], str], deadline: Deadline
+        self,
+        sampler: RowSampler,
+        end_ids: frozenset[int],
+        decode: Callable[[list[int]], str],
+        deadline: Deadline,
+        min_rows: int = 1,  # fewer that go on end the call, unfinished
     ) -> None:
         self._sampler, self._end_ids, self._decode, self._deadline = sampler, end_ids, decode, deadline
+        self._min_rows = min_rows
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """Return whether each row is done, shape (rows,)."""
+        """Return whether each row is done with this call, shape (rows,)."""
         del scores, kwargs
         sampler, late = self._sampler, self._deadline.passed()
         for row, token, logprob in zip(sampler.rows, sampler.chosen, sampler.logprobs, strict=True):
@@ -94,7 +106,10 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
                 self._advance(row, token, logprob)
                 if row.finish is None and late:
                     row.finish = "abort"
-        return torch.tensor([row.finish is not None for row in sampler.rows], device=input_ids.device)
+        ended = [row.finish is not None for row in sampler.rows]
+        if ended.count(False) < self._min_rows:
+            ended = [True] * len(ended)
+        return torch.tensor(ended, device=input_ids.device)
 
     def _advance(self, row: RowState, token: int, logprob: float) -> None:
         if token in self._end_ids:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional
 from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
@@ -37,15 +38,16 @@ class _PromptStates:
 
 
 class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyped
-    """States of one layer, shape (rows, heads, places, width); the first ``filled`` places are in use, new states follow them.
+    """Keys and values of one layer, each of shape (rows, heads, places, width); the first ``filled`` places are in use.
 
-    Attention sees only the places in use, as in a ``DynamicLayer``, which would copy all of them for each new token.
+    New states follow them. Attention sees only the places in use, as in a ``DynamicLayer``, which would copy all of them for each new
+    token.
     """
 
-    def __init__(self, states: torch.Tensor, filled: int) -> None:
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, filled: int) -> None:
         super().__init__()
-        self.keys, self.values = states
-        self.dtype, self.device = states.dtype, states.device
+        self.keys, self.values = keys, values
+        self.dtype, self.device = keys.dtype, keys.device
         self.is_initialized = True
         self._filled = filled
 
@@ -59,6 +61,31 @@ class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
 
     def get_seq_length(self) -> int:
         return self._filled
+
+    def select(self, rows: torch.Tensor, start: int) -> "_FilledLayer":
+        """Return some of the rows, without the places before ``start``."""
+        return _FilledLayer(self.keys[rows, :, start:], self.values[rows, :, start:], self._filled - start)
+
+
+def select_rows(
+    tokens: torch.Tensor, mask: torch.Tensor, cache: Cache, rows: Sequence[int]
+) -> tuple[dict[str, torch.Tensor], Cache]:
+    """Return what ``generate`` goes on with for some rows of a batch, without the places that are padding in all of them.
+
+    Args:
+        tokens: Prompts with what was generated, shape (rows, tokens), padded on the left.
+        mask: The attention mask of the prompts, shape (rows, tokens of prompts).
+        cache: From ``PrefixStates.begin``; it holds the states of all tokens but the last.
+        rows: Numbers of the rows.
+
+    Returns:
+        ``input_ids`` and ``attention_mask``, and their cache.
+    """
+    index = torch.tensor(rows)
+    mask = functional.pad(mask[index], (0, tokens.shape[1] - mask.shape[1]), value=1)
+    start = int(mask.argmax(dim=1).min())
+    inputs = {"input_ids": tokens[index, start:], "attention_mask": mask[:, start:]}
+    return inputs, Cache(layers=[layer.select(index, start) for layer in cache.layers])
 
 
 class PrefixStates:
@@ -91,10 +118,12 @@ class PrefixStates:
             row_states = self._states(model, row[:-1], deadline)
             if row_states is None:
                 return None
-            states[:, :, index, :, filled + 1 - len(row) : filled] = row_states
+            start = filled + 1 - len(row)
+            states[:, :, index, :, :start] = 0  # masked, but what was in memory there may be no number
+            states[:, :, index, :, start:filled] = row_states
         while len(self._prompts) > 1 and sum(len(read.tokens) for read in self._prompts) > self._max_tokens:
             self._prompts.popleft()
-        return Cache(layers=[_FilledLayer(layer, filled) for layer in states])
+        return Cache(layers=[_FilledLayer(keys, values, filled) for keys, values in states])
 
     def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
         """Return the states of a prompt, and compute those that are not kept yet.
@@ -109,7 +138,7 @@ class PrefixStates:
         states = self._empty(1, len(tokens))
         if read is not None:
             states[:, :, 0, :, :length] = read.states[:, :, :, :length]
-        cache = Cache(layers=[_FilledLayer(layer, length) for layer in states])
+        cache = Cache(layers=[_FilledLayer(keys, values, length) for keys, values in states])
         for start in range(length, len(tokens), PIECE_TOKENS):
             if deadline.passed():
                 return None
@@ -132,7 +161,7 @@ class PrefixStates:
     def _empty(self, rows: int, places: int) -> torch.Tensor:
         config = self._config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return torch.zeros(config.num_hidden_layers, 2, rows, config.num_key_value_heads, places, width)
+        return torch.empty(config.num_hidden_layers, 2, rows, config.num_key_value_heads, places, width)
 
 
 def _count_shared(one: Sequence[int], other: Sequence[int]) -> int:

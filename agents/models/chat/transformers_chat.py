@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 from PIL import Image
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers import Cache, GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from agents.base.revisions import MAIN, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError, sum_first_token_probs
@@ -18,7 +18,7 @@ from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_checkpoint import load_int8
 from agents.models.chat.int8_linear import quantise
-from agents.models.chat.prefix_states import PrefixStates, cache_argument
+from agents.models.chat.prefix_states import PrefixStates, cache_argument, select_rows
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
@@ -201,31 +201,45 @@ class TransformersChat:
 
     def _generate(self, requests: list[ChatRequest], inputs: Any, deadline: Deadline) -> list[RowState]:
         """Generate the reply of each row."""
-        schemas = [request.schema for request in requests]
-        sampler = RowSampler(requests, [None if each is None else self._schemas.mask(each) for each in schemas])
+        rows = [RowState(each, None if each.schema is None else self._schemas.mask(each.schema)) for each in requests]
+        # Pictures have states too.
+        prefixes = self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
+        with torch.inference_mode():
+            if prefixes is None:
+                self._go_on(rows, inputs, None, deadline)
+                return rows
+            new_tokens = max(request.max_tokens for request in requests)
+            cache = prefixes.begin(self._checkpoint.model, inputs, new_tokens, deadline)
+            if cache is None:
+                return [RowState(request, finish="abort") for request in requests]
+            batch = rows
+            while batch:
+                tokens = self._go_on(batch, inputs, cache, deadline)
+                remaining = [number for number, row in enumerate(batch) if row.finish is None]
+                if remaining:
+                    inputs, cache = select_rows(tokens, inputs["attention_mask"], cache, remaining)
+                batch = [batch[number] for number in remaining]
+        return rows
+
+    def _go_on(self, rows: Sequence[RowState], inputs: Any, cache: Cache | None, deadline: Deadline) -> torch.Tensor:
+        """Generate until all rows have ended, or with a cache until half of them have, and return prompts and replies."""
+        sampler = RowSampler(rows)
         ends = self._checkpoint.end_ids
         config = GenerationConfig(
-            max_new_tokens=max(request.max_tokens for request in requests),
+            max_new_tokens=max(row.request.max_tokens - len(row.tokens) for row in rows),
             do_sample=False,
             eos_token_id=sorted(ends) or None,
             pad_token_id=self._checkpoint.tokenizer.pad_token_id,
         )
-        # Pictures have states too.
-        prefixes = self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
-        cache = None
-        with torch.inference_mode():
-            if prefixes is not None:
-                cache = prefixes.begin(self._checkpoint.model, inputs, config.max_new_tokens, deadline)
-                if cache is None:
-                    return [RowState(request, finish="abort") for request in requests]
-            self._checkpoint.model.generate(
-                **inputs,
-                **({} if cache is None else {cache_argument(self._checkpoint.model): cache}),
-                generation_config=config,
-                logits_processor=LogitsProcessorList([sampler]),
-                stopping_criteria=StoppingCriteriaList([RowStopping(sampler, ends, self._decode, deadline)]),
-            )
-        return sampler.rows
+        min_rows = 1 if cache is None else len(rows) // 2 + 1
+        tokens: torch.Tensor = self._checkpoint.model.generate(
+            **inputs,
+            **({} if cache is None else {cache_argument(self._checkpoint.model): cache}),
+            generation_config=config,
+            logits_processor=LogitsProcessorList([sampler]),
+            stopping_criteria=StoppingCriteriaList([RowStopping(sampler, ends, self._decode, deadline, min_rows)]),
+        )
+        return tokens
 
     @cached_property
     def _schemas(self) -> SchemaMasks:
