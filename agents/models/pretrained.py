@@ -24,6 +24,11 @@ CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, Asserti
 """What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
 
 
+def multiplies_bfloat16() -> bool:
+    """Return whether this CPU multiplies in bfloat16 (AVX-512 BF16, which processors with AMX have too)."""
+    return torch.cpu._is_avx512_bf16_supported()
+
+
 def explain_load(error: BaseException) -> str:
     """Return the message of a load that failed, with what to do if a file of weights was not downloaded whole."""
     advice = ": a file of its weights is incomplete or damaged, fetch it again" * isinstance(error, SafetensorError)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from agents.models.base import ModelError, Reranker, TextEncoder
 from agents.models.encoders.text_encoder import TransformerTextEncoder, load_minilm
@@ -25,7 +26,7 @@ PASSAGES = [
 
 @pytest.fixture(scope="module")
 def minilm() -> TransformerTextEncoder:
-    return dataclasses.replace(load_minilm(), batch_size=2)
+    return dataclasses.replace(load_minilm(mixed_precision=False), batch_size=2)
 
 
 def forgetful(encoder: TransformerTextEncoder) -> TransformerTextEncoder:
@@ -61,6 +62,21 @@ def test_order_and_company_do_not_matter(minilm: TransformerTextEncoder) -> None
     together = minilm.encode(texts)
     for row, text in enumerate(texts):
         np.testing.assert_allclose(together[row], forgetful(minilm).encode([text])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("in_hardware", [True, False])
+def test_mixed_precision_multiplies_in_bfloat16_where_the_processor_does(
+    minilm: TransformerTextEncoder, monkeypatch: pytest.MonkeyPatch, in_hardware: bool
+) -> None:
+    monkeypatch.setattr("agents.models.encoders.text_encoder.multiplies_bfloat16", lambda: in_hardware)
+    mixed = dataclasses.replace(load_minilm(), batch_size=2)
+    products: list[torch.dtype] = []
+    layer = mixed._loaded[1].encoder.layer[0].intermediate.dense
+    layer.register_forward_hook(lambda _, __, product: products.append(product.dtype))
+    cosines = (mixed.encode(PASSAGES) * minilm.encode(PASSAGES)).sum(axis=1)
+    assert set(products) == {torch.bfloat16 if in_hardware else torch.float32}
+    assert cosines.min() > 0.9999
+    assert minilm.mixed_precision is False
 
 
 def test_two_rerankers_of_one_encoder_read_a_passage_once(

