@@ -1,8 +1,8 @@
 """Products of 8-bit integers on CPUs: the same sums from three libraries, and the choice of the fastest that this processor has.
 
 FBGEMM comes with PyTorch for x86 and is fast for few rows and many. oneDNN multiplies 128 rows 3.7 times as fast where the processor has
-AMX (1,536 x 8,960, two cores), and up to a thousand times more slowly where it has not: it is timed before it is taken. ``torch._int_mm``
-is slower than both, and is everywhere.
+AMX (1,536 x 8,960, two cores), as fast on a Zen 4 with VNNI, and up to a thousand times more slowly on AVX2 or on a processor with AMX that
+is held to VNNI: it is timed before it is taken. ``torch._int_mm`` is slower than both, and is everywhere.
 """
 
 import statistics
@@ -46,7 +46,7 @@ def fbgemm(weight: torch.Tensor, scale: torch.Tensor) -> Multiply:
 
 
 def onednn(weight: torch.Tensor, scale: torch.Tensor) -> Multiply:
-    """Pack a matrix for oneDNN. Activations are unsigned: signed ones take 368 ms a row on VNNI without AMX, these 5.6."""
+    """Pack a matrix for oneDNN. Activations are unsigned: signed ones take 368 ms a row where AMX is turned off, these 5.6."""
     packed = torch.ops.onednn.qlinear_prepack(weight, None)
     zero = torch.zeros(len(scale), dtype=torch.int32)
 

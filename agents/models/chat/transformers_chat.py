@@ -206,7 +206,7 @@ class TransformersChat:
         prefixes = self._prefixes if set(inputs) == {"input_ids", "attention_mask"} else None
         with torch.inference_mode():
             if prefixes is None:
-                self._go_on(rows, inputs, None, deadline)
+                self._generate_batch(rows, inputs, None, deadline)
                 return rows
             new_tokens = max(request.max_tokens for request in requests)
             cache = prefixes.begin(self._checkpoint.model, inputs, new_tokens, deadline)
@@ -214,14 +214,16 @@ class TransformersChat:
                 return [RowState(request, finish="abort") for request in requests]
             batch = rows
             while batch:
-                tokens = self._go_on(batch, inputs, cache, deadline)
+                tokens = self._generate_batch(batch, inputs, cache, deadline)
                 remaining = [number for number, row in enumerate(batch) if row.finish is None]
                 if remaining:
                     inputs, cache = select_rows(tokens, inputs["attention_mask"], cache, remaining)
                 batch = [batch[number] for number in remaining]
         return rows
 
-    def _go_on(self, rows: Sequence[RowState], inputs: Any, cache: Cache | None, deadline: Deadline) -> torch.Tensor:
+    def _generate_batch(
+        self, rows: Sequence[RowState], inputs: Any, cache: Cache | None, deadline: Deadline
+    ) -> torch.Tensor:
         """Generate until all rows have ended, or with a cache until half of them have, and return prompts and replies."""
         sampler = RowSampler(rows)
         ends = self._checkpoint.end_ids
