@@ -14,9 +14,9 @@ _DIRECT = ("answer_with_evidence", "answer_without_evidence")
 
 
 class Answer(Stage):
-    """The chat model, from the chunks where there are any; one batched call.
+    """Answers from the evidence with the chat model, or from the photo and the question where there is none; one batched call.
 
-    A draft that is given or verified is not asked for again (QA-Dragon, table 1), where the preset gives drafts.
+    A draft is not asked for again if the preset gives or verifies drafts (QA-Dragon, table 1).
     """
 
     class Options(StageOptions):

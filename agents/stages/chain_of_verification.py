@@ -10,9 +10,9 @@ ASK = Ask("chain_of_verification", CHAIN)
 
 
 class VerificationChain(Stage):
-    """Confidence in the candidate, checked as a whole and by sub-questions (CRUISE, section 3.4 and appendix A.4), in one batched call.
+    """Rates the candidate, checked as a whole and by sub-questions (CRUISE, section 3.4 and appendix A.4); one batched call.
 
-    Both phases are one prompt, and the reply says its confidence first so that a cut one has it too.
+    One prompt holds both phases. The reply states its confidence first, so that a reply that is cut off has it too.
     """
 
     fills = ("chain",)

@@ -13,9 +13,9 @@ def build_ask(entries: int) -> Ask[int | None]:
 
 
 class ChooseEntry(Stage):
-    """The entry that picture and text together point to (CoRe-MMRAG, section 3.2, step 2, eq. 5).
+    """Chooses the entry that picture and text together point to (CoRe-MMRAG, section 3.2, step 2, eq. 5).
 
-    The model looks at all of them; where it names none the sum of both scores decides.
+    The model sees all entries. If it names none, the sum of both scores decides.
     """
 
     min_seconds, wanted_seconds = 0.5, 1.0

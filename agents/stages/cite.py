@@ -20,9 +20,9 @@ from agents.turn import CitedSentence, Evidence, Turn
 
 
 class Cite(Stage):
-    """Citations that name no document, or one that does not support the sentence, are dropped (``agents/methods/citations.py``).
+    """Drops citations that name no document or one that does not support its sentence (``agents/methods/citations.py``).
 
-    Works after any stage that answers; all pairs of a sentence and a part of a document go through the reranker in one call.
+    Follows any stage that answers. One call of the reranker scores all pairs of a sentence and a part of a document.
     """
 
     class Options(StageOptions):

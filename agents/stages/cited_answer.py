@@ -16,7 +16,7 @@ PROMPTS = {"vanilla": "cited_answer", "chain_of_thought": "cited_answer_reasoned
 
 
 class CitedAnswer(Stage):
-    """A long answer with ``[n]`` after each sentence (MAVIS, sections 3.1 and 5.2).
+    """Writes a long answer with ``[n]`` after each sentence (MAVIS, sections 3.1 and 5.2).
 
     Documents are numbered from 1 in the order of ``Turn.evidence``.
     """

@@ -41,10 +41,10 @@ class Pool:
 
 
 class CoherenceStage(Stage):
-    """Of each modality the chunks most like the question, then those that agree with each other or hang together by their entities.
+    """Keeps the chunks of each modality that are most like the question, then those that agree with each other or share entities.
 
-    Semantic coherence filtering, section 3: ``agents/methods/evidence_agreement.py``; one encoder call for the batch. A modality that is
-    short is searched for again.
+    Semantic coherence filtering, section 3: ``agents/methods/evidence_agreement.py``. One call of the encoder serves the batch. A
+    modality with too few chunks is searched again.
     """
 
     class Options(StageOptions):

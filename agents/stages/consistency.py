@@ -10,7 +10,7 @@ ASK = Ask("consistency_judge", YES_NO)
 
 
 class Consistency(Stage):
-    """Whether candidate and parametric answer agree, judged by the model in one batched call (CRUISE, section 3.3 and appendix A.3)."""
+    """Asks the model whether candidate and parametric answer agree (CRUISE, section 3.3 and appendix A.3); one batched call."""
 
     fills = ("consistent",)
     doing = "comparing two answers"

@@ -13,10 +13,10 @@ _RANKING = 100  # addresses that the record holds, of whatever was ranked: how w
 
 
 class DocumentsStage(Stage):
-    """The top K of each query, text and image documents together (MAVIS, section 3.1); all pairs of the batch reranked in one call.
+    """Keeps the top k documents of each query, texts and images together (MAVIS, section 3.1); one call reranks all pairs of the batch.
 
-    The organiser searches pictures by a picture and pages by a text; what both found is one collection here, ranked against each
-    query, as the paper's retriever ranks its collection of both.
+    The organiser searches pictures by a picture and pages by a text. Here both results form one collection, ranked against each query,
+    as the paper's retriever ranks its collection of both.
     """
 
     class Options(StageOptions):

@@ -5,7 +5,7 @@ from agents.turn import Turn
 
 
 class DomainRouter(Stage):
-    """A classifier of question and picture (QA-Dragon, section 3.1.1): a trained head, or zero-shot by ``prompts/domains/``."""
+    """Classifies question and picture into a domain (QA-Dragon, section 3.1.1), by a trained head or zero-shot by ``prompts/domains/``."""
 
     min_seconds, wanted_seconds = 0.3, 0.6
     fills = ("domain",)

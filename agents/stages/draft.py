@@ -17,7 +17,7 @@ ASK = Ask("draft", draft_form(_MAX_STEPS))
 
 
 class DraftStage(Stage):
-    """A provisional answer by domain chain of thought with the domain's worked examples (QA-Dragon, section 3.1.2); one batched call."""
+    """Drafts a provisional answer by chain of thought with worked examples of the domain (QA-Dragon, section 3.1.2); one batched call."""
 
     fills = ("draft",)
     doing = "drafting an answer"

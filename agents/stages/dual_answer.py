@@ -18,7 +18,7 @@ WITH_EVIDENCE, WITHOUT = Ask("answer_with_evidence", ANSWER), Ask("answer_withou
 
 
 class DualAnswer(Stage):
-    """Answers with and without evidence of all turns in one batched call (CRUISE, section 3.3, eq. 8 and 9)."""
+    """Answers with and without evidence, for all turns in one batched call (CRUISE, section 3.3, eq. 8 and 9)."""
 
     class Options(StageOptions):
         k: int = Field(5, ge=0, description="chunks shown")

@@ -21,9 +21,9 @@ def entry_text(hit: ImageHit) -> str:
 
 
 class EntriesStage(Stage):
-    """What image search found as entries of a picture and a text (CoRe-MMRAG, section 3.1), the texts reranked.
+    """Makes entries of a picture and a text from the hits of image search (CoRe-MMRAG, section 3.1), and reranks their texts.
 
-    The pictures come from the picture cache.
+    Pictures come from the picture cache.
     """
 
     class Options(StageOptions):

@@ -12,7 +12,7 @@ ASK = Ask("entries_answer", BRIEF_ANSWER)
 
 
 class EntriesAnswer(Stage):
-    """The chat model, from all entries at once (CoRe-MMRAG, section 4.3: the baselines 1-Stage and Oracle); one batched call."""
+    """Answers from all entries at once (CoRe-MMRAG, section 4.3: the baselines 1-Stage and Oracle); one batched call."""
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)

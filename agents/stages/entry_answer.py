@@ -11,7 +11,7 @@ ASK = Ask("entry_answer", BRIEF_ANSWER)
 
 
 class EntryAnswer(Stage):
-    """The chat model, from text and picture of the chosen entry (CoRe-MMRAG, section 3.2, step 3, eq. 6); one batched call."""
+    """Answers from text and picture of the chosen entry (CoRe-MMRAG, section 3.2, step 3, eq. 6); one batched call."""
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("candidate",)

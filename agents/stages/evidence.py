@@ -20,7 +20,10 @@ _CHUNKS_WHEN_SHORT = 24
 
 
 class EvidenceStage(Stage):
-    """Attributes to sentences, pages to chunks (QA-Dragon, section 3.6.1), full texts around what was found, by ``evidence/chunks.py``."""
+    """Turns attributes into sentences and pages into chunks (QA-Dragon, section 3.6.1).
+
+    Of a full text it keeps the chunks around the passage that search returned (``evidence/chunks.py``).
+    """
 
     class Options(ChunkOptions, StageOptions):
         k_entities: int = Field(1, ge=1, description="entities whose attributes become evidence")

@@ -56,9 +56,9 @@ class FinaliseOptions(
 
 
 class Finalise(Stage):
-    """The rules (`agents/decision`), the fitted gate last, the limit of 75 tokens, or "I don't know".
+    """Gives the candidate or "I don't know": applies the rules (``agents/decision``), then the fitted gate, and the limit of 75 tokens.
 
-    The record holds the candidate, whether it is given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
+    The record holds the candidate, given or not, and all signals, for ``python -m evaluation.studies.calibrate``.
     """
 
     Options = FinaliseOptions

@@ -15,7 +15,7 @@ def build_ask(entries: int) -> Ask[FourSteps]:
 
 
 class FourStepsStage(Stage):
-    """All of CoRe-MMRAG (section 3.2) in one prompt: own answer, choice of an entry, answer from it, and which of both is given."""
+    """Runs all of CoRe-MMRAG (section 3.2) in one prompt: own answer, choice of an entry, answer from it, choice between both."""
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric", "chosen", "entity", "entity_score", "candidate")

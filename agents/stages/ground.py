@@ -28,9 +28,9 @@ Result = TypeVar("Result")
 
 
 class Ground(Stage):
-    """Boxes of a detector around the objects asked about (QA-Dragon, section 3.4.2), and their masks; one call each for the batch.
+    """Detects the objects asked about (QA-Dragon, section 3.4.2), and segments them; one call each for the batch.
 
-    Padded, clipped, without duplicates: ``agents/models/vision/boxes.py``.
+    Boxes are padded, clipped and deduplicated: ``agents/models/vision/boxes.py``.
     """
 
     class Options(StageOptions):

@@ -20,10 +20,10 @@ _MAX_OVERLAP = 0.5  # IoU above which two crops show the same, as for the boxes 
 
 
 class ImageSearch(Stage):
-    """The image knowledge graph is searched with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
+    """Searches the image knowledge graph with whole pictures and every crop of them (QA-Dragon, section 3.4.3), in one search.
 
-    A crop with a mask is searched twice, as it is and with the object alone: a picture found counts by the mean of both cosines. What was
-    found is fused; the best hit above ``min_score`` names the entity.
+    A crop with a mask is searched twice, as it is and with the object alone; a hit scores the mean of both cosines. The hits are fused,
+    and the best one above ``min_score`` names the entity.
     """
 
     class Options(StageOptions):

@@ -15,10 +15,10 @@ LEAD = SignalKind(
 
 
 class IsolatedAnswers(Stage):
-    """Answers from each source alone, counted as votes for the candidate or against it (RobustRAG, arXiv 2405.15556); one batched call.
+    """Answers from each source alone and counts votes for and against the candidate (RobustRAG, arXiv 2405.15556); one batched call.
 
-    The knowledge graph, each page and the text of the photo are sources; one votes where its own text holds what it answers. Earlier turns
-    are not shown: an order in them cannot vote. Turns whose evidence has one source are left as they are, and so are questions answered in
+    Sources are the knowledge graph, each page and the text of the photo. A source votes if its own text holds its answer. Earlier turns
+    are not shown, because an order in them must not vote. Turns with a single source are skipped, and so are questions answered in
     steps, which no source answers alone. ``finalise.min_lead`` says how far ahead the candidate has to be.
     """
 

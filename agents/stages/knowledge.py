@@ -14,7 +14,7 @@ ASK = Ask("knowledge_extraction", FACTS)
 
 
 class KnowledgeStage(Stage):
-    """What each document says by itself, without question and photo (MAVIS, section 5.2); one batched call, each distinct document once."""
+    """Asks what each document says by itself, without question and photo (MAVIS, section 5.2); each once, in one batched call."""
 
     fills = ("knowledge",)
     doing = "reading the documents"

@@ -23,11 +23,11 @@ _MAX_WORDS = 8  # a title and its author
 
 
 class LookFirst(Stage):
-    """First look at picture and question: what is needed, the object, its name, two queries for the web and a draft of the answer.
+    """Takes a first look at picture and question: needs, the object, its name, two queries for the web and a draft of the answer.
 
-    The model that sees says it in one batched call before anything is searched; else the words of the question do, and those that are
-    written in the photo. Routing, tools, detector and queries read it. A draft before any evidence is QA-Dragon's (section 3.1.2), queries
-    with the picture are of task 2's winner.
+    A model that sees answers in one batched call before any search. Without one, the look is made from the words of the question and
+    those in the photo. Routing, tools, detector and queries read it. A draft before any evidence is QA-Dragon's (section 3.1.2),
+    queries with the picture are of task 2's winner.
     """
 
     class Options(StageOptions):

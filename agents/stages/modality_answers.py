@@ -16,9 +16,9 @@ FUSE = Ask("answer_fusion", ANSWER)
 
 
 class ModalityAnswers(Stage):
-    """An answer from the evidence of each modality by itself, then one of all (MoqaGPT, as in semantic coherence filtering, section 3.3).
+    """Answers from the evidence of each modality, then gives one answer of all (MoqaGPT, as in semantic coherence filtering, section 3.3).
 
-    Refusals are dropped; what the others agree in is given as the most trusted one says it, and where they differ the model decides, in a
+    Refusals are dropped. Where the others agree, the most trusted modality words the answer; where they differ, the model decides in a
     second batched call.
     """
 

@@ -23,10 +23,10 @@ CHOICE = Ask("object_choice", texts_at("object", 1))
 
 
 class Objects(Stage):
-    """The objects that could matter and the one asked about (QA-Dragon, section 3.4.1).
+    """Lists the objects that could matter and chooses the one asked about (QA-Dragon, section 3.4.1).
 
-    The model names them in two batched calls, extraction and selection; or the first look has named one; or the words of the question do,
-    by ``agents/methods/object_phrases.py``.
+    The model does both in two batched calls, extraction and selection. Otherwise the first look has named one, or
+    ``agents/methods/object_phrases.py`` takes it from the words of the question.
     """
 
     class Options(StageOptions):

@@ -10,7 +10,7 @@ ASK = Ask("parametric_answer", BRIEF_ANSWER)
 
 
 class ParametricAnswer(Stage):
-    """The chat model, without any evidence (CoRe-MMRAG, section 3.2, step 1, eq. 3); one batched call."""
+    """Answers without any evidence (CoRe-MMRAG, section 3.2, step 1, eq. 3); one batched call."""
 
     min_seconds, wanted_seconds = 1.0, 2.0
     fills = ("parametric",)

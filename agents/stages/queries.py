@@ -14,10 +14,10 @@ _MAX_NAMES = 4  # that task 2's winner puts into a query
 
 
 class Queries(Stage):
-    """What is asked of the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
+    """Writes the queries for the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
 
-    Split by the model, or by the rules of ``agents/methods/bridging.py``. The queries of a first look come next; where it found no name
-    one more says what the photo shows.
+    The model splits it, or the rules of ``agents/methods/bridging.py`` do. Queries of a first look come next; if that look named
+    nothing, one more query says what the photo shows.
     """
 
     class Options(StageOptions):

@@ -12,7 +12,7 @@ ASK = Ask("reconcile", BRIEF_ANSWER)
 
 
 class Reconcile(Stage):
-    """Where own and retrieved answer differ the model decides (CoRe-MMRAG, section 3.2, step 4, eq. 7), in one batched call."""
+    """Lets the model decide where parametric and retrieved answer differ (CoRe-MMRAG, section 3.2, step 4, eq. 7); one batched call."""
 
     fills = ("candidate",)
     doing = "deciding between two answers"

@@ -15,7 +15,7 @@ ASK = Ask("context_relevance", P_YES)
 
 
 class Relevance(Stage):
-    """Chunks that the chat model says yes to, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call of one word each."""
+    """Keeps the chunks that the chat model finds relevant, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call."""
 
     class Options(StageOptions):
         k_judged: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")

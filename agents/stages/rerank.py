@@ -12,9 +12,9 @@ _CHUNKS_WHEN_SHORT = 24
 
 
 class Rerank(Stage):
-    """All pairs of the batch through the reranker at once; a fixed threshold, or one that follows the scores (MAD, CRUISE).
+    """Reranks all chunks of the batch in one call and cuts at a fixed threshold, or at one that follows the scores (MAD, CRUISE).
 
-    Where the question is about several objects chunks are kept in turn: the best of each object and of the rest, then the second best ...
+    A question about several objects keeps chunks in turn: the best of each object and of the rest, then the second best ...
     """
 
     class Options(StageOptions):

@@ -19,9 +19,9 @@ ASK = Ask("query_flags", FLAGS)
 
 
 class RouteStage(Stage):
-    """The branch by rules or a trained router (QA-Dragon, section 3.2).
+    """Chooses the branch by rules or by a trained router (QA-Dragon, section 3.2).
 
-    Flags (external or present knowledge needed; CRUISE, section 3.1) by rules or a small model.
+    Rules or a small model set the flags for external and for present knowledge (CRUISE, section 3.1).
     """
 
     class Options(StageOptions):

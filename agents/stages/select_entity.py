@@ -105,12 +105,11 @@ ASK = Ask("entity_selection", number_at("entity"))
 
 
 class SelectEntity(Stage):
-    """Which of the entities found, if any, is the one that the question is about (QA-Dragon, section 3.4.4).
+    """Selects the entity that the question is about, or none, among those of image search (QA-Dragon, section 3.4.4).
 
-    The model confirms one or none, or rules weigh likeness of picture and words, at the place that the question names if it names one.
-
-    One whose picture is too unlike the photo is not recognised, and only kept as the ``nearest``. Where the question is about several
-    objects (``agents/methods/question_kinds.py``) the best entity of each view is kept in ``entities``.
+    The model confirms one or none; or rules weigh the likeness of picture and words, at the place that the question names, if any. An
+    entity whose picture is too unlike the photo is kept only as the ``nearest``. For a question about several objects
+    (``agents/methods/question_kinds.py``) ``entities`` keeps the best entity of each view.
     """
 
     class Options(StageOptions):

@@ -89,11 +89,11 @@ def _asserts(answer: Answer[Candidate | None]) -> bool:
 
 
 class Steps(Stage):
-    """A question of several steps is planned and answered step by step: facts are asked, sums and comparisons are computed by code.
+    """Plans questions of several steps and answers them step by step: the model answers facts, code computes sums and comparisons.
 
-    The model writes the plan in typed steps; rules write it where the thing that a question goes through stands among the attributes, for
-    counts with a condition, for a date and a duration, and for what is computed from text in the photo. Steps that do not need each
-    other are searched for and asked together, for all turns of the batch.
+    The model writes the plan in typed steps. Rules write it for bridges that stand among the attributes, counts with a condition, a
+    date with a duration, and whatever is computed from text in the photo. Independent steps are searched for and asked together, for
+    all turns of the batch.
     """
 
     class Options(StageOptions):

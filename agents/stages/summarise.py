@@ -10,7 +10,7 @@ ASK = Ask("image_summary", SENTENCE)
 
 
 class Summarise(Stage):
-    """One sentence on the picture with the question in mind (CRUISE, section 3.2, eq. 1); one batched call.
+    """Summarises the picture in one sentence with the question in mind (CRUISE, section 3.2, eq. 1); one batched call.
 
     Searches and rerankers may read it (eq. 2).
     """

@@ -13,9 +13,9 @@ ASK = Ask("tool_router", truths_at("need_image_search", "need_text_search"))
 
 
 class ToolRouter(Stage):
-    """Which searches to make (QA-Dragon, section 3.3, appendix A).
+    """Chooses the searches to make (QA-Dragon, section 3.3, appendix A).
 
-    The model says it under a schema, or the first look has said it, or the paper's rules do where neither does.
+    The model chooses under a schema, or the first look has chosen; otherwise the paper's rules do.
     """
 
     class Options(StageOptions):

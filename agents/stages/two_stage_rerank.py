@@ -15,9 +15,9 @@ _FINE_WHEN_SHORT = 12
 
 
 class TwoStageRerank(Stage):
-    """Coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call for the batch each.
+    """Reranks coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call of each reranker for the batch.
 
-    Where the question is about several objects chunks are kept in turn: the best of each object and of the rest, then the second best ...
+    A question about several objects keeps chunks in turn: the best of each object and of the rest, then the second best ...
     """
 
     class Options(StageOptions):

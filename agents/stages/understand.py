@@ -17,10 +17,10 @@ ASK = Ask("standalone_question", STANDALONE_QUESTION)
 
 
 class Understand(Stage):
-    """A question of a dialog is made to stand alone, and it is settled whether it still needs the picture.
+    """Makes a question of a dialog stand alone, and settles whether it still needs the picture.
 
-    Rules over the dialog (``agents/methods/references.py``); a model rewrites what they are unsure of, where the preset says so.
-    A question that comes without a picture needs one only if it points at something.
+    Rules over the dialog do it (``agents/methods/references.py``). If the preset says so, a model rewrites the questions that the rules
+    are unsure of. A question that comes without a picture needs one only if it points at something.
     """
 
     class Options(StageOptions):

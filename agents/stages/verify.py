@@ -15,9 +15,9 @@ _VERDICTS = ("answer_verdict", "answer_verdict_alone")
 
 
 class Verify(Stage):
-    """Dual verification (QA-Dragon, section 3.7.2): token probabilities, and a model that reads the evidence; ``finalise`` judges both.
+    """Verifies the candidate by token probabilities and by a model that reads the evidence (QA-Dragon, section 3.7.2).
 
-    A draft that was made before any search is a third witness, at no cost.
+    ``finalise`` judges both. A draft that was made before any search is a third witness, at no cost.
     """
 
     class Options(StageOptions):

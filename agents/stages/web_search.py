@@ -17,10 +17,11 @@ _QUERIES_WHEN_SHORT = 1
 
 
 class WebSearch(Stage):
-    """One search of all queries of the batch; pages found by several queries of a turn are kept once, with their best score.
+    """Searches the web for all queries of the batch at once.
 
-    The full text of a page comes with the result (``page_content``), or from ``page_cache/`` below the cache folder or the organiser's page
-    cache (``$CRAG_WEBSEARCH_CACHE_DIR``, else ``~/.cache/crag/web_search_results``) under the SHA-256 of its URL.
+    A page that several queries of a turn return is kept once, with its best score. The full text of a page comes with the result
+    (``page_content``), or from ``page_cache/`` below the cache folder or the organiser's page cache (``$CRAG_WEBSEARCH_CACHE_DIR``,
+    else ``~/.cache/crag/web_search_results``) under the SHA-256 of its URL.
     """
 
     class Options(StageOptions):
