@@ -92,7 +92,7 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
         end_ids: frozenset[int],
         decode: Callable[[list[int]], str],
         deadline: Deadline,
-        min_rows: int = 1,  # fewer that go on end the call, unfinished
+        min_rows: int = 1,  # the call ends when fewer rows go on
     ) -> None:
         self._sampler, self._end_ids, self._decode, self._deadline = sampler, end_ids, decode, deadline
         self._min_rows = min_rows
@@ -117,12 +117,12 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
             return
         row.tokens.append(token)
         row.logprobs.append(logprob)
-        if row.request.stop and self._said_stop(row):
+        if row.request.stop and self._has_stop(row):
             row.finish = "stop"
         elif len(row.tokens) >= row.request.max_tokens:
             row.finish = "length"
 
-    def _said_stop(self, row: RowState) -> bool:
+    def _has_stop(self, row: RowState) -> bool:
         # Only the tail can hold a new stop string; every token gives at least a byte of text.
         tail = max(len(stop.encode()) for stop in row.request.stop) + SLACK_TOKENS
         text = self._decode(row.tokens[-tail:])
