@@ -12,6 +12,7 @@ from typing import Any
 
 import diskcache
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -24,6 +25,7 @@ from agents.models.registry import KINDS, ModelRegistry
 from agents.models.reply_cache import CachedReplies, ReplyCounts, ReplyStore, decode_reply, encode_reply, request_key
 from agents.models.weights import locate_weights, sample_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
+from tests.models.tiny_checkpoints import save_llama
 
 
 @dataclass
@@ -387,11 +389,22 @@ def test_a_gguf_file_of_ones_own_is_another_model_than_the_published_one(
         spec = {"kind": "transformers", **options}
         identities.append(ModelRegistry(tmp_path, replies=ReplyStore(tmp_path / "replies")).load(spec)._identity)
     name = f"{published.stem} (int8)" if options else published.stem
-    assert identities[0] == f"{name} {json.dumps(spec, sort_keys=True)}"
+    rounding = f" {weight_levels()} levels" if options else ""
+    assert identities[0] == f"{name} {json.dumps(spec, sort_keys=True)}{rounding}"
     assert (
         len({*identities}) == len({*folder_names}) == 3
         and folder_names[0].removesuffix(f"-int8-{weight_levels()}") == published.stem
     )
+
+
+def test_weights_that_another_processor_rounds_otherwise_are_another_model(
+    store: ReplyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = {"kind": "transformers", "path": str(save_llama(tmp_path / "llama")), "int8": True}
+    for vnni, counts in ((True, (0, 1)), (False, (0, 2)), (True, (1, 2))):
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda vnni=vnni: vnni)
+        ModelRegistry(tmp_path, replies=store).load(spec).chat([ask("fox")])
+        assert store.counts == ReplyCounts(*counts)
 
 
 def test_the_weights_of_a_model_of_the_hub_are_those_of_its_snapshot(

@@ -17,7 +17,7 @@ from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
 from agents.models.chat.int8_checkpoint import load_int8
-from agents.models.chat.int8_linear import quantise
+from agents.models.chat.int8_linear import quantise, weight_levels
 from agents.models.chat.prefix_states import PrefixStates, cache_argument, select_rows
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
@@ -68,6 +68,7 @@ class TransformersChat:
         self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
         self._max_image_side, self._prefixes = max_image_side, prefixes
         self.weights = tuple(weights)
+        self.rounding = ""  # how the weights were rounded when they were loaded
 
     @classmethod
     def load(
@@ -110,7 +111,10 @@ class TransformersChat:
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
         weights = locate_weights(*split_revision(source, revision))
-        return cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes, weights)
+        chat = cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes, weights)
+        if int8:
+            chat.rounding = f" {weight_levels()} levels"
+        return chat
 
     def warm_up(self) -> None:
         """Ask once, because the first time is slow: kernels are chosen, pictures processed.
