@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 import time
@@ -46,8 +47,10 @@ except ImportError:
 
 needs_exporter = pytest.mark.skipif(openinference is None, reason="pip install -r requirements/dev.txt")
 
-TEXTS = ("How tall", "300 m", "Red Tower", "red-tower", "i.example", "opened in 1901", "1901", "height")
-"""Pieces of the question, the answer, the entity and the evidence of ``conftest.red_tower``."""
+TEXTS = re.compile(
+    rb"How tall|300 m|Red Tower|red-tower|i\.example|opened in 1901|(?<![0-9a-f])1901(?![0-9a-f])|height"
+)
+"""Pieces of the question, the answer, the entity and the evidence of ``conftest.red_tower``; a year may stand in a random number."""
 
 
 class Collector:
@@ -209,8 +212,7 @@ def test_no_text_leaves_unless_asked_for(collector: Collector, send: Callable[..
     assert ask(sender, "How tall is this?") == ["300 m"]
     sender.close()
     assert collector.spans
-    for text in TEXTS:
-        assert not any(text.encode() in body for body in collector.bodies), text
+    assert not any(TEXTS.search(body) for body in collector.bodies)
 
 
 @needs_exporter
