@@ -111,9 +111,8 @@ def test_pages_are_read_alike_at_once_and_in_the_process() -> None:
 def test_a_large_page_costs_itself(page: str) -> None:
     worker = ready_worker()
     began = time.process_time()
-    texts = PageReader(worker, safe=True)([page, LONG, HONEST], Deadline(120.0))
-    # Of this process, 2 s where nothing else runs; it took 9 s a MB.
-    assert time.process_time() - began < 15.0
+    texts = PageReader(worker, safe=True)([page, LONG, HONEST], Deadline(30.0))
+    assert time.process_time() - began < 3.0  # of this process; it took 9 s a MB
     assert texts[1:] == [PageText(safe_full_text(LONG)), PageText(safe_full_text(HONEST))]
     assert texts[0].text  # the whole of it, or its beginning
 
