@@ -87,10 +87,8 @@ class ModelRegistry:
             model = self._build(spec)
             composed = any(_is_spec(value) for value in spec.values())
             if self._replies is not None and isinstance(model, ChatModel) and not composed:
-                rounding = getattr(
-                    model, "rounding", ""
-                )  # the same weights may be rounded otherwise on another processor
-                options = f"{key}{digest_weights(_weights(model, spec))}{rounding}"
+                # Another processor may round the same weights otherwise.
+                options = f"{key}{digest_weights(_weights(model, spec))}{getattr(model, 'rounding', '')}"
                 model = CachedReplies(model, self._replies, options)
             self._loaded[key] = model
         return self._loaded[key]

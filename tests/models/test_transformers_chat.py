@@ -522,12 +522,11 @@ def test_replies_that_have_ended_are_computed_no_longer_and_the_others_go_on_as_
         np.testing.assert_allclose(own.logprobs or (), other.logprobs or (), atol=1e-4)
         assert own.first_token_probs == pytest.approx(other.first_token_probs, abs=1e-4)
     steps = [rows for rows, tokens in computed[len(requests) :] if tokens == 1]
-    longest = sorted((len(reply.logprobs or ()) for reply in together), reverse=True)
+    lengths = [len(reply.logprobs or ()) for reply in together]
     assert steps[0] == len(requests) and steps[-1] == 1
     assert steps == sorted(steps, reverse=True)
-    assert sum(steps) <= 2 * sum(longest) + len(
-        requests
-    )  # at most half of the rows of a step have ended, and their end tokens
+    # At most half of the rows of a step have ended; each may have had an end token, which is no part of the reply.
+    assert sum(steps) <= 2 * sum(lengths) + len(requests)
 
 
 def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,10 +63,8 @@ class _Events:
                     f"the prompt has {tokens} tokens, more than the context of {context}: "
                     "show less evidence or load the model with a larger 'context'"
                 )
-            case {"message": message}:
+            case {"message": message} | message:
                 streamed.error = str(message)[:300]
-            case _:
-                streamed.error = str(error)[:300]
 
 
 class LlamaCppChat:

@@ -62,13 +62,13 @@ class TransformersChat:
         max_image_side: int = MAX_IMAGE_SIDE,
         prefixes: PrefixStates | None = None,
         weights: Sequence[Path] = (),  # what the checkpoint was loaded from
+        rounding: str = "",  # how these weights were rounded for this processor
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
         self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
         self._max_image_side, self._prefixes = max_image_side, prefixes
-        self.weights = tuple(weights)
-        self.rounding = ""  # how the weights were rounded when they were loaded
+        self.weights, self.rounding = tuple(weights), rounding
 
     @classmethod
     def load(
@@ -111,10 +111,10 @@ class TransformersChat:
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
         weights = locate_weights(*split_revision(source, revision))
-        chat = cls(checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes, weights)
-        if int8:
-            chat.rounding = f" {weight_levels()} levels"
-        return chat
+        rounding = f" {weight_levels()} levels" if int8 else ""
+        return cls(
+            checkpoint, f"{name} (int8)" if int8 else name, max_batch, max_image_side, prefixes, weights, rounding
+        )
 
     def warm_up(self) -> None:
         """Ask once, because the first time is slow: kernels are chosen, pictures processed.
