@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -454,6 +455,41 @@ def test_prompts_that_begin_alike_are_read_once_and_answered_as_before(llama: Pa
     whole = len(checkpoint.tokenizer(shared)["input_ids"])
     assert longest[0] >= whole  # nothing was known
     assert max(longest[1:]) < whole / 2
+
+
+def test_states_are_bounded_where_time_ends_before_a_batch_is_read(llama: Path) -> None:
+    model = load_checkpoint(llama).model
+    states = PrefixStates(model.config, max_tokens=50)
+    with torch.inference_mode():
+        for seed in range(6):
+            rows = torch.randint(5, 100, (8, 21), generator=torch.Generator().manual_seed(seed))
+            inputs = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
+            reads = iter(range(100))
+            deadline = Deadline(10.0, lambda reads=reads: 0.0 if next(reads) < 8 else 20.0)
+            assert states.begin(model, inputs, 1, deadline) is None
+            assert len(states) == 2
+
+
+def test_a_second_caller_waits_for_the_first_and_no_longer_than_its_deadline(llama: Path) -> None:
+    checkpoint = load_checkpoint(llama)
+    chat = TransformersChat(checkpoint, "one at a time")
+    inside, release = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        inside.set()
+        release.wait(20.0)
+
+    hook = checkpoint.model.register_forward_pre_hook(hang)
+    first = threading.Thread(target=chat.chat, args=([ask("fox", max_tokens=1)],))
+    first.start()
+    assert inside.wait(20.0)
+    hook.remove()
+    try:
+        assert chat.chat([ask("dog", max_tokens=1)], Deadline(0.05))[0].finish_reason == "abort"
+    finally:
+        release.set()
+        first.join(20.0)
+    assert chat.chat([ask("dog", max_tokens=1)])[0].finish_reason in ("stop", "length")
 
 
 @pytest.mark.parametrize("piece", [16, 1])

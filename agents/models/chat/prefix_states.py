@@ -121,8 +121,6 @@ class PrefixStates:
             start = filled + 1 - len(row)
             states[:, :, index, :, :start] = 0  # masked, but what was in memory there may be no number
             states[:, :, index, :, start:filled] = row_states
-        while len(self._prompts) > 1 and sum(len(read.tokens) for read in self._prompts) > self._max_tokens:
-            self._prompts.popleft()
         return Cache(layers=[_FilledLayer(keys, values, filled) for keys, values in states])
 
     def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
@@ -146,8 +144,14 @@ class PrefixStates:
             mask = torch.ones(1, end, dtype=torch.long)
             inputs = {"input_ids": row[None, start:end], "attention_mask": mask, cache_argument(model): cache}
             model.base_model(**inputs)
-        self._prompts.append(_PromptStates(tokens, states[:, :, 0]))
-        return self._prompts[-1].states
+        self._keep(_PromptStates(tokens, states[:, :, 0]))
+        return states[:, :, 0]
+
+    def _keep(self, read: _PromptStates) -> None:
+        """Keep the states of a prompt, and drop the oldest ones beyond the limit."""
+        self._prompts.append(read)
+        while len(self._prompts) > 1 and sum(len(each.tokens) for each in self._prompts) > self._max_tokens:
+            self._prompts.popleft()
 
     def _longest(self, tokens: Sequence[int]) -> tuple[int, _PromptStates | None]:
         """Find the prompt that shares most first tokens with this one, and return how many."""

@@ -1,5 +1,6 @@
 """Chat with a Hugging Face transformers checkpoint: text-only or vision-language, on CPU or GPU."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,6 +70,7 @@ class TransformersChat:
         self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
         self._max_image_side, self._prefixes = max_image_side, prefixes
         self.weights, self.rounding = tuple(weights), rounding
+        self._lock = threading.Lock()
 
     @classmethod
     def load(
@@ -137,7 +139,14 @@ class TransformersChat:
             except ModelError as error:
                 job.fail(error)
         for batch in self._batches([job for job in jobs if job.reply.error is None]):
-            self._answer(batch, deadline)
+            # A thread that was given up may still be inside, and two of them would mix the kept states of their prompts.
+            remaining = min(deadline.left(), threading.TIMEOUT_MAX)
+            if remaining <= 0 or not self._lock.acquire(timeout=remaining):
+                break
+            try:
+                self._answer(batch, deadline)
+            finally:
+                self._lock.release()
         return [job.reply for job in jobs]
 
     def _batches(self, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
