@@ -1,11 +1,12 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 
 from PIL import Image
 from pydantic import Field
@@ -55,11 +56,6 @@ class Context:
     gathering: "tuple[Stage, ...]" = ()  # the preset's stages before this one that find, cut and rank evidence (``Stage.gathers``)
     widen: int = 1  # factor of how much the searches fetch, for a search that is repeated
 
-    def revoke(self) -> None:
-        """Leave a stage that was given up without models and search: while it still runs in its thread others may be inside them."""
-        for part in ("models", "search"):
-            object.__setattr__(self, part, _Revoked())
-
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
         """Ask chat models, with one batched call to each, and return their answers.
 
@@ -70,7 +66,10 @@ class Context:
         Raises:
             ModelError: As for ``ask.put``.
         """
-        return put(questions, self.prompts, self.models.chat, deadline or self.deadline, self.shorten)
+        # Each role is looked up when its turn comes, so that a stage that was given up meanwhile asks no further model.
+        return put(
+            questions, self.prompts, lambda role: self.models.chat(role), deadline or self.deadline, self.shorten
+        )
 
     def ask_each(
         self, ask: Ask[T], turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]] = lambda turn: turn.values
@@ -113,11 +112,29 @@ class Context:
         return {"image": photo, "images": tuple(picture for _, picture in others), "sheet": None}
 
 
-class _Revoked:
-    """What a stage finds in place of models and search once it was given up."""
+class Lease:
+    """What a stage may use until it is given up: while it still runs in its thread, others may be inside models and search."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+
+    def lend(self, part: T) -> T:
+        """Return a stand-in for models or search that passes everything on, and raises ModelError once the lease has ended."""
+        return cast(T, _Lent(part, self._ended))
+
+    def end(self) -> None:
+        """End it, for every context that holds what was lent."""
+        self._ended.set()
+
+
+class _Lent:
+    def __init__(self, part: Any, ended: threading.Event) -> None:
+        self._part, self._ended = part, ended
 
     def __getattr__(self, name: str) -> Any:
-        raise ModelError("the stage was given up, because it took too long")
+        if self._ended.is_set():
+            raise ModelError("the stage was given up, because it took too long")
+        return getattr(self._part, name)
 
 
 class Stage(ABC):

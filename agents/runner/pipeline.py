@@ -18,7 +18,7 @@ from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
 from agents.settings.stage_needs import create_stages
-from agents.stage import Context, Stage
+from agents.stage import Context, Lease, Stage
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
 from agents.time_limits.guard import MAX_MARGIN, Estimates, Plan, plan
 from agents.time_limits.worker import HungError, ProcessEndsError, Worker, where
@@ -147,7 +147,8 @@ class Pipeline:
             return _close(turns, stage, 0.0, "skipped", "time", planned.reason)
         short = planned.mode == "short"
         calls: list[BatchCall] = []
-        own = self._make_context(stage, context, planned, calls)
+        lease = Lease()
+        own = self._make_context(stage, context, planned, calls, lease)
         began, started = time.time(), self._clock()
 
         def over() -> bool:
@@ -158,7 +159,7 @@ class Pipeline:
         try:
             failures = self.worker.run(partial(attempt, stage, turns, own), over)
         except HungError as error:
-            own.revoke()
+            lease.end()
             self.hung[stage.name].append(error.thread)
             took, hung_in = self._clock() - started, where(error.thread, _PASSING_ON)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
@@ -189,8 +190,10 @@ class Pipeline:
         inside = [function for each in self.hung[stage.name] if (function := where(each, _PASSING_ON))]
         return len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside)
 
-    def _make_context(self, stage: Stage, context: Context, planned: Plan, calls: list[BatchCall]) -> Context:
-        """Return the context of one stage, with its own deadline; models and search note their calls in ``calls``."""
+    def _make_context(
+        self, stage: Stage, context: Context, planned: Plan, calls: list[BatchCall], lease: Lease
+    ) -> Context:
+        """Return the context of one stage, with its own deadline; models and search are lent, and note their calls in ``calls``."""
         earlier = self.stages[: self.stages.index(stage)]
         own = dataclasses.replace(
             context,
@@ -204,7 +207,7 @@ class Pipeline:
             own = dataclasses.replace(
                 own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
             )
-        return own
+        return dataclasses.replace(own, models=lease.lend(own.models), search=lease.lend(own.search))
 
     def _warn_of_undeclared_signals(self, stage: Stage, turns: Sequence[Turn]) -> None:
         """Warn once of each signal that a stage recorded without declaring it."""

@@ -427,8 +427,8 @@ class Reading(Stage):
         self.refused: list[str] = []
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        context.search.search_web([each.query for each in turns], 5)
         try:
+            context.search.search_web([each.query for each in turns], 5)
             context.models.chat("chat").chat([])
         except ModelError as error:
             self.refused.append(str(error))
@@ -485,6 +485,37 @@ def test_a_stage_that_hung_outside_of_engines_runs_again_in_the_next_call() -> N
     assert len(threads) == 2
     assert stage.refused == ["the stage was given up, because it took too long"] * 2  # nothing reached a model late
     assert ask("good page").answer == "read"
+
+
+def test_stages_that_a_stage_runs_for_its_steps_reach_no_model_once_it_was_given_up() -> None:
+    class Searching(Stage):
+        name, gathers = "web_search", True
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            if turns[0].query == "step":
+                release.wait(10.0)
+
+    class Ranking(Reading):
+        name, gathers = "rerank", True
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            if turns[0].query == "step":
+                super().run(turns, context)
+
+    class Steps(Stage):
+        name = "steps"
+
+        def run(self, turns: Sequence[Turn], context: Context) -> None:
+            context.gather([turn("step")])
+
+    release, ranking = threading.Event(), Ranking()
+    limits = Limits(seconds_per_turn=0.1, margin_seconds=0.02)
+    pipeline = pipeline_with(limits, time.monotonic, Searching(), ranking, Steps())
+    pipeline.run([turn("a")], Deadline(0.08))
+    [thread] = pipeline.hung["steps"]
+    release.set()
+    thread.join(5.0)
+    assert ranking.refused == ["the stage was given up, because it took too long"]
 
 
 def test_on_the_real_clock_it_runs_again_too() -> None:
