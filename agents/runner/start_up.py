@@ -108,7 +108,9 @@ def _load(models: ModelSet, role: str) -> Step:
     start, error = time.perf_counter(), None
     try:
         _call_once(models.get(role))
-    except Exception as fault:  # noqa: BLE001 - whatever keeps one model from loading is told and costs no other
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # noqa: BLE001 - whatever keeps one model from loading is told and costs no other: a Rust panic too
         error = str(fault) if isinstance(fault, ModelError) else f"{type(fault).__name__}: {fault}"
     return Step(f"load {role}", time.perf_counter() - start, error, role)
 

@@ -19,6 +19,7 @@ from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
+from tests.support.hostile_files import Panic
 
 
 class Ordered(ModelSet):
@@ -54,6 +55,23 @@ def test_a_model_that_cannot_be_loaded_is_named_and_costs_no_other() -> None:
     assert [step.name for step in report.failures] == ["load detector"]
     assert "there is no model kind 'nothing'" in str(report.failures[0].error)
     assert {"load reranker", "blank turn: answer"} <= {step.name for step in report.steps}
+
+
+class Panicking(Ordered):
+    """Models of which one panics as a library written in Rust does, whose error is no ``Exception``."""
+
+    def get(self, role: str) -> Any:
+        if role == "reranker":
+            raise Panic("called `Option::unwrap()` on a `None` value")
+        return super().get(role)
+
+
+def test_a_panic_while_a_model_loads_is_a_failure_like_others() -> None:
+    models = Panicking({"reranker": {"kind": "x"}, "chat": {"kind": "y"}})
+    report = start_up(models, ["reranker", "chat"])
+    assert report.fault == "load reranker: Panic: called `Option::unwrap()` on a `None` value" and models.order == [
+        "chat"
+    ]
 
 
 def submit(models: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> CragAgent:
