@@ -16,6 +16,7 @@ from tests.support.failing_server import (
     FAILURES,
     NO_SYSTEM,
     error,
+    error_in_stream,
     limit_context,
     list_texts,
     pieces,
@@ -51,7 +52,9 @@ SILENT = {
     "cut connection": "ended its reply early",
     "no choices": "ended its reply early or sent none",
     "bad JSON": "The connection failed (JSONDecodeError)",
-    "error with 200": "upstream is down",
+    "error with 200": "The server sends an error: upstream is down",
+    "error in the stream": "The server sends an error: upstream is down",
+    "busy in the stream": "The server answers 529: Provider is overloaded",
 }
 
 
@@ -72,6 +75,7 @@ def test_an_account_without_credit_ends_the_call_and_is_not_asked_again(httpserv
 REFUSED = {
     "too long": "maximum context length is 4096",
     "blind": "not a multimodal model",
+    "blind, in the stream": "does not support image input",
     "blind, by llama.cpp": "image input is not supported",
     "blind, by a router": "support image input",
 }
@@ -221,6 +225,22 @@ def test_a_prompt_that_is_too_long_loses_its_middle(httpserver: HTTPServer, way:
     assert len(prompt_text) > len(EVIDENCE) // (4 if picture else 3) and reply.prompt_cut > 500
     assert chat.dialect.refused == frozenset() and len(bodies) <= 4
     assert client(httpserver).chat([ask("Hi", max_tokens=75)])[0].prompt_cut == 0
+
+
+def test_an_error_within_a_stream_is_read_like_one_with_a_status(httpserver: HTTPServer) -> None:
+    too_long = CONTEXTS["OpenAI"].format(prompt=9000, limit=4096, reply=75, total=9075)
+    answers = iter([error_in_stream(too_long), streamed("yes")])
+    bodies = serve_chat(httpserver, lambda _: next(answers))
+    (reply,) = client(httpserver).chat([ask(EVIDENCE, max_tokens=75)])
+    assert (reply.text, len(bodies)) == ("yes", 2) and reply.prompt_cut > 500
+
+
+@pytest.mark.parametrize("code", [401, "401"])
+def test_a_wrong_key_told_within_a_stream_ends_the_call(httpserver: HTTPServer, code: int | str) -> None:
+    bodies = serve_chat(httpserver, lambda _: error_in_stream("Invalid API key", code))
+    with pytest.raises(ModelError, match="refuses the key: set the environment variable OPENAI_API_KEY"):
+        client(httpserver).chat([ask()])
+    assert len(bodies) == 1
 
 
 @pytest.mark.parametrize("exact", [{"max_tokens": 75}, None])

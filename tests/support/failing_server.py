@@ -64,6 +64,13 @@ def refuse(*names: str, **renamed: str) -> Callable[[Body], Response]:
     return answer
 
 
+def error_in_stream(message: str, code: int | str | None = None) -> Response:
+    """Return an error behind status 200, as gateways send it once a stream has begun."""
+    return Response(
+        f"data: {json.dumps({'error': {'message': message, 'code': code}})}\n\n", content_type="text/event-stream"
+    )
+
+
 FAILURES: dict[str, Callable[[Body], Response]] = {
     "no credit": lambda _: error(429, "You exceeded your current quota", code="insufficient_quota"),
     "always busy": lambda _: error(429, "Rate limit reached", code="rate_limit_exceeded"),
@@ -76,12 +83,17 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
     ),
     "bad JSON": lambda _: Response('{"choices": [', content_type="application/json"),
     "error with 200": lambda _: Response('{"error": {"message": "upstream is down"}}', content_type="application/json"),
+    "error in the stream": lambda _: error_in_stream("upstream is down"),
+    "busy in the stream": lambda _: error_in_stream("Provider is overloaded", 529),
     "too long": lambda _: error(
         400,
         "This model's maximum context length is 4096 tokens, max_tokens and messages ask for 9000",
         param="messages",
     ),
     "blind": lambda body: error(400, "m is not a multimodal model") if shows_pictures(body) else streamed("yes"),
+    "blind, in the stream": lambda body: (
+        error_in_stream("This model does not support image input", 400) if shows_pictures(body) else streamed("yes")
+    ),
     "blind, by llama.cpp": lambda body: (
         error(500, "image input is not supported - hint: you may need to provide the mmproj")
         if shows_pictures(body)

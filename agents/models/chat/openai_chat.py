@@ -216,8 +216,11 @@ class OpenAIChat:
         response: httpx.Response = raw.http_response
         await response.aread()
         completion = json.loads(response.content)
-        if not isinstance(completion, dict) or completion.get("error"):
+        if not isinstance(completion, dict):
             raise TransientError(f"The server answers no reply: {clean_message(json.dumps(completion))}")
+        if error := completion.get("error"):
+            message = error.get("message") if isinstance(error, dict) else None
+            raise openai.APIError(str(message or json.dumps(error)), response.request, body=error)
         streamed.take_whole(completion)
 
 

@@ -104,27 +104,44 @@ def translate_error(
         ``TransientError``, ``RefusedError``, or ``ModelError`` if the server will answer no request at all.
     """
     message = clean_message(error)
-    if not isinstance(error, openai.APIStatusError):
-        return TransientError(f"The connection failed ({type(error).__name__}): {message}")
+    if not isinstance(error, openai.APIError) or (status := _find_status(error)) is None:
+        what = "The server sends an error" if _has_body(error) else f"The connection failed ({type(error).__name__})"
+        return TransientError(f"{what}: {message}")
     if error.code == "insufficient_quota":
         return ModelError(
             f"The account at {address} has no credit left: add some, or set {key_variable} to another key. It says: {message}"
         )
     named = any(names_parameter(str(error), name) for name in parameters)
-    if error.status_code in (401, 403) and not (error.status_code == 403 and named):  # some refuse a parameter with 403
+    if status in (401, 403) and not (status == 403 and named):  # some refuse a parameter with 403
         return ModelError(
             f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {message}"
         )
     if _TAKES_NONE.search(str(error)) or _ROLES.search(str(error)):
         return _refusal(error)
-    if error.status_code == 404:
+    if status == 404:
         return ModelError(
             f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). "
             f"It says: {message}"
         )
-    if error.status_code in _BUSY or error.status_code >= 500:
-        return TransientError(f"The server answers {error.status_code}: {message}", _parse_retry_after(error))
+    if status in _BUSY or status >= 500:
+        return TransientError(f"The server answers {status}: {message}", _parse_retry_after(error))
     return _refusal(error)
+
+
+def _find_status(error: openai.APIError) -> int | None:
+    """Return the status of an error, or the one that it states: in a stream, and behind some gateways, errors come with 200."""
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code
+    body = error.body if isinstance(error.body, dict) else {}
+    for value in (body.get("code"), body.get("status")):
+        if str(value).isdecimal():
+            return int(value)
+    refuses = any(pattern.search(str(error)) for pattern in (_TAKES_NONE, _TOO_MANY_TOKENS, _ROLES))
+    return 400 if refuses else None
+
+
+def _has_body(error: Exception) -> bool:
+    return isinstance(error, openai.APIError) and error.body is not None
 
 
 def clean_message(error: BaseException | str) -> str:
@@ -132,7 +149,7 @@ def clean_message(error: BaseException | str) -> str:
     return scrub(str(error))[:MESSAGE_CHARACTERS]
 
 
-def _refusal(error: openai.APIStatusError) -> RefusedError:
+def _refusal(error: openai.APIError) -> RefusedError:
     """Convert an error that says what is wrong with a request."""
     server_text = error.body.get("message") if isinstance(error.body, dict) else None
     return RefusedError(
@@ -142,12 +159,14 @@ def _refusal(error: openai.APIStatusError) -> RefusedError:
     )
 
 
-def _parse_retry_after(error: openai.APIStatusError) -> float:
+def _parse_retry_after(error: openai.APIError) -> float:
     """Parse how long the server asks to wait: seconds, milliseconds in ``retry-after-ms``, or a date.
 
     Returns:
         The seconds, or 0 if there is no such header or it cannot be read.
     """
+    if not isinstance(error, openai.APIStatusError):
+        return 0.0
     headers = error.response.headers
     try:
         return max(0.0, float(headers["retry-after-ms"]) / 1000)
