@@ -23,6 +23,7 @@ MAX_MEMORY = (
     2 << 30
 )  # bytes of address space; a picture of 64 megapixels takes 0.3e9 as RGBA, a page of 8 MB parsed 0.6e9
 
+_MAX_SECONDS = 24 * 3600.0  # of one piece of work: sockets and timers take no more than some weeks
 _START_SECONDS = 30.0  # for the interpreter and its imports, 0.3 s on an idle core; later another is started
 _POLL_SECONDS = 0.05  # how late it may be noticed that nobody waits any more
 _SPARE_SECONDS = 1.0  # after its time a process ends by itself: the one that would kill it may be gone
@@ -61,8 +62,9 @@ class SubprocessWorker:
             TimeoutError: It takes more than ``seconds`` of real time: its process is killed.
             SubprocessError: Anything else fails, or the function was cancelled.
         """
+        seconds = min(seconds, _MAX_SECONDS)
         end = time.monotonic() + seconds
-        if seconds <= 0 or not self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+        if seconds <= 0 or not self._lock.acquire(timeout=seconds):
             raise TimeoutError("no time left")
         try:
             process = self._running()
@@ -70,12 +72,14 @@ class SubprocessWorker:
                 raise TimeoutError("the process is starting")
             try:
                 return process.run(function, data, end, self._is_cancelled)
-            except (OSError, EOFError) as error:  # TimeoutError is an OSError
+            except SubprocessError:
+                raise
+            except BaseException as error:  # its reply may still come, and would be taken for that of the next
                 with contextlib.suppress(SubprocessError):
                     self._restart()  # at once: the next work need not wait for its start
-                if isinstance(error, TimeoutError):
-                    raise
-                raise SubprocessError("the process ended") from error
+                if isinstance(error, OSError | EOFError) and not isinstance(error, TimeoutError):
+                    raise SubprocessError("the process ended") from error
+                raise
         finally:
             self._lock.release()
 

@@ -6,6 +6,7 @@ import io
 import os
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,25 @@ def test_the_process_lasts_until_it_has_to_be_killed() -> None:
     del worker
     with pytest.raises(ProcessLookupError):
         os.kill(third, 0)
+
+
+@pytest.mark.parametrize("seconds", [1e9, float("inf")])
+def test_any_limit_of_time_may_be_given(seconds: float) -> None:
+    assert ask(ready_worker(), doubled, b"ab", seconds) == b"abab"
+
+
+def test_a_reply_that_was_not_waited_for_is_not_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = SubprocessWorker()
+    assert ask(worker, doubled, b"a") == b"aa"
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "poll", raise_overflow)
+        with pytest.raises(OverflowError):
+            ask(worker, doubled, b"b")
+    assert ask(worker, doubled, b"c") == b"cc"
+
+
+def raise_overflow(*_: object) -> bool:
+    raise OverflowError("timeout is too large")
 
 
 @pytest.mark.hostile("the process that reads them: killed, out of memory, not to be started")
