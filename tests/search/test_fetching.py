@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -194,3 +196,60 @@ ODD_URLS = {
 def test_odd_urls(url: str) -> None:
     with pytest.raises(FetchError):
         get(url, seconds=1.0)
+
+
+@pytest.mark.parametrize("path", ["/Köln", "/K%C3%B6ln", "/K%c3%b6ln"])
+def test_letters_outside_of_ascii_are_encoded_once(httpserver: HTTPServer, path: str) -> None:
+    httpserver.expect_request("/Köln", query_string="q=a%20b").respond_with_data("x")
+    assert get(httpserver.url_for("") + path + "?q=a b#später").body == b"x"
+
+
+@pytest.mark.parametrize("path", ["/Köln".encode(), "/Köln".encode("latin-1"), b"/K%C3%B6ln"])
+def test_a_redirect_may_hold_letters_outside_of_ascii(httpserver: HTTPServer, path: bytes) -> None:
+    httpserver.expect_request("/Köln").respond_with_data("x")
+
+    def redirect(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            place = httpserver.url_for("").encode() + path
+            connection.sendall(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=redirect, args=(server,))
+        thread.start()
+        assert get(f"http://127.0.0.1:{server.getsockname()[1]}/").body == b"x"
+        thread.join()
+
+
+def test_names_outside_of_ascii_are_looked_up_in_punycode(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[Any] = []
+
+    def lookup(host: Any, *_: Any, **__: Any) -> list[Any]:
+        names.append(host)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    with pytest.raises(FetchError, match="no public address"):
+        get("http://bücher.example/Straße")
+    assert names == ["xn--bcher-kva.example"]
+
+
+HANGING_FETCH = """
+import time
+from agents.search.pages.fetching import side_by_side
+
+def get(url):
+    if url == "slow":
+        time.sleep(60)
+    if url == "broken":
+        raise ValueError(url)
+    return None if url == "nothing" else url.upper()
+
+print(side_by_side(["slow", "broken", "nothing", *"abcdefghijk"], get, 2.0))
+"""
+
+
+def test_a_fetch_that_hangs_costs_itself_and_holds_up_no_process() -> None:
+    run = subprocess.run([sys.executable, "-c", HANGING_FETCH], capture_output=True, text=True, timeout=30, check=True)
+    assert run.stdout.strip() == str({letter: letter.upper() for letter in "abcdefghijk"})

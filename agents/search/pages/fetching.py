@@ -1,15 +1,17 @@
 """Fetches untrusted URLs over HTTP: public addresses only (SSRF), with limits of size and time."""
 
+import contextlib
 import ipaddress
 import os
 import socket
 import ssl
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 import httpcore
 
@@ -21,6 +23,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses, also private on
 _HEADERS = [(b"User-Agent", b"crag-mm-agent"), (b"Accept-Encoding", b"identity"), (b"Accept", b"*/*")]
 
 _WORKERS = 8
+_RESERVED = "%/:?=&;,+@!$'()*~[]"  # characters that a URL keeps as they are (RFC 3986, section 2.2), and % of what is encoded already
 
 T = TypeVar("T")
 
@@ -99,9 +102,8 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) ->
             raise FetchError("it names a user")
         timeout = min(_require_time(end), _BLOCK_SECONDS)
         limits = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)}
-        target = url.split("#", 1)[0]
-        with pool.stream("GET", target, headers=_HEADERS, extensions=limits) as response:
-            headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
+        with pool.stream("GET", _encode(url), headers=_HEADERS, extensions=limits) as response:
+            headers = {name.lower(): _decode(value) for name, value in response.headers}
             if response.status in (301, 302, 303, 307, 308) and b"location" in headers:
                 return headers[b"location"]
             if not 200 <= response.status < 300:
@@ -119,6 +121,22 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) ->
         raise
     except (OSError, ValueError, TypeError, *_HTTPCORE_ERRORS) as error:
         raise FetchError(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+def _encode(url: str) -> str:
+    """Return a URL as a request names it: without its fragment, in ASCII."""
+    whole, parts = url.split("#", 1)[0], urlsplit(url)
+    if not parts.netloc.isascii():
+        host = (parts.hostname or "").encode("idna").decode()
+        whole = whole.replace(parts.netloc, f"{host}:{parts.port}" if parts.port else host, 1)
+    return quote(whole, safe=_RESERVED)
+
+
+def _decode(header: bytes) -> str:
+    try:
+        return header.decode()
+    except UnicodeDecodeError:
+        return header.decode("latin-1")
 
 
 _HTTPCORE_ERRORS = (
@@ -185,21 +203,31 @@ class _CheckedBackend(httpcore.SyncBackend):
 
 
 def side_by_side(urls: Sequence[str], get: Callable[[str], T | None], seconds: float) -> dict[str, T]:
-    """Call ``get`` for all URLs at once.
+    """Call ``get`` for all URLs, at most ``_WORKERS`` at once.
 
     Returns:
         The values by URL, without those that are not there after ``seconds``, fail or are None.
     """
-    if not urls or seconds <= 0:
-        return {}
-    pool = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="fetch")
-    try:
-        running = {pool.submit(get, url): url for url in urls}
-        futures, _ = wait(running, timeout=seconds)
-        values = {running[task]: task.result() for task in futures if task.exception() is None}
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    return {url: value for url, value in values.items() if value is not None}
+    end = time.monotonic() + seconds
+    waiting, values = deque(urls), dict[str, T]()
+
+    def work() -> None:
+        while waiting and time.monotonic() < end:
+            with contextlib.suppress(IndexError):  # another thread has taken the last one
+                url = waiting.popleft()
+                with contextlib.suppress(Exception):
+                    if (value := get(url)) is not None:
+                        values[url] = value
+
+    # The process waits at its end for threads of an executor, and looking up a name has no time limit of ours.
+    threads = [
+        threading.Thread(target=work, name=f"fetch-{number}", daemon=True) for number in range(min(len(urls), _WORKERS))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    return dict(values)
 
 
 def is_http(url: str) -> bool:
