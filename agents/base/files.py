@@ -7,7 +7,7 @@ import json
 import os
 import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,22 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
             if isinstance(error, OSError):
                 error.filename = str(path)  # not that of what was begun
             raise
+
+
+def append_lines(path: Path, lines: Iterable[str]) -> None:
+    """Append lines to a file as UTF-8, ``well_formed``: all of them, or none if the disk is full.
+
+    Raises:
+        OSError: They cannot be written. Nothing of them is left, which the next line would follow otherwise.
+    """
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.writelines(well_formed(line) + "\n" for line in lines)
+    except OSError:
+        with suppress(OSError):
+            os.truncate(path, size)
+        raise
 
 
 def well_formed(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import well_formed
+from agents.base.files import append_lines, well_formed
 from agents.base.secrets import scrubber
 from agents.record import (
     PICTURE_FIELDS,
@@ -195,8 +195,7 @@ class TraceWriter:
             if self._listen_whole is not None:
                 whole = lines if self._reduction.keeps_texts else build_lines(_WHOLE)
             if self._path is not None:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write("".join(line + "\n" for line in lines))
+                append_lines(self._path, lines)
         except (OSError, TypeError, ValueError, RecursionError) as error:
             _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
         if self._listen is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import one_line, well_formed
+from agents.base.files import append_lines, one_line
 from agents.record import RecordError, TurnRecord, read_record
 from evaluation.records import EvaluationError, Key
 
@@ -32,8 +32,7 @@ def append_records(
         for (session, interaction), record in zip(keys, records, strict=True)
     ]
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.writelines(well_formed(json.dumps(line, ensure_ascii=False)) + "\n" for line in lines)
+        append_lines(path, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         log.warning("the trace of batch %d cannot be written to %s: %s", batch, path, error)
     return lines
