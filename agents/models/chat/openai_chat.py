@@ -220,7 +220,7 @@ class OpenAIChat:
             raise TransientError(f"The server answers no reply: {clean_message(json.dumps(completion))}")
         if error := completion.get("error"):
             message = error.get("message") if isinstance(error, dict) else None
-            raise openai.APIError(str(message or json.dumps(error)), response.request, body=error)
+            raise openai.APIError(str(message or json.dumps(error)), raw.http_response.request, body=error)
         streamed.take_whole(completion)
 
 

@@ -133,9 +133,9 @@ def _find_status(error: openai.APIError) -> int | None:
     if isinstance(error, openai.APIStatusError):
         return error.status_code
     body = error.body if isinstance(error.body, dict) else {}
-    for value in (body.get("code"), body.get("status")):
-        if str(value).isdecimal():
-            return int(value)
+    for text in (str(body.get("code")), str(body.get("status"))):
+        if text.isdecimal():
+            return int(text)
     refuses = any(pattern.search(str(error)) for pattern in (_TAKES_NONE, _TOO_MANY_TOKENS, _ROLES))
     return 400 if refuses else None
 
