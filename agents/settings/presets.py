@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ENVIRONMENT = "CRAG_"
+_OF_VARIABLE = "environment variable "  # how a message begins whose cause is one
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
 
 VARIABLES = frozenset(
@@ -152,7 +153,7 @@ class Settings(Table):
             stages = [by_name.get(stage, stage) for stage in groups.get(name, (name,))]
             stages = [stage for stage in stages if stage in self.stages]
             if not stages:
-                choices = ", ".join([*self.stages, *groups])
+                choices = ", ".join([*(by_name[each] for each in classes if classes[each].kind != "decides"), *groups])
                 raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {choices}")
             left_out.update(stages)
         for name, stage in by_name.items():
@@ -207,6 +208,8 @@ def load_settings(
         try:
             settings_from(*tables)
         except SettingsError as error:
+            if str(error).startswith(_OF_VARIABLE):
+                raise
             raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
         raise  # it is an override
     _check_stages(preset, table, "", table, settings)
@@ -298,7 +301,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     try:
         settings = _complete(schema.model_validate(dict(Sources())))
     except SourceError as error:
-        raise SettingsError(f"an environment variable {ENVIRONMENT}... is malformed: {error}") from error
+        raise SettingsError(f"{_OF_VARIABLE}{ENVIRONMENT}... is malformed: {error}") from error
     except ValidationError as error:
         listed = _find_stages(*tables, *assigned)
         of_listed = [text for text in overrides if _is_setting(parse_key(text), listed)]
@@ -377,8 +380,8 @@ def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list
     variables, stages, messages = {*VARIABLES, *profile.variables}, settings.stage_classes, []
     others = [each.removeprefix(ENVIRONMENT) for each in sorted(variables)]
     for variable in sorted(os.environ):
-        key = variable.upper().removeprefix(ENVIRONMENT).replace("__", ".").lower()
-        if not variable.upper().startswith(ENVIRONMENT) or variable in variables or _is_setting(key, stages):
+        key = _key_of_variable(variable)
+        if not key or variable in variables or _is_setting(key, stages):
             continue
         near = [ENVIRONMENT + each.replace(".", "__").upper() for each in _near(key, stages)]
         near = near or [
@@ -512,12 +515,26 @@ def _format_validation_error(error: ValidationError, schema: type[Settings], ove
         if isinstance(details["input"], Mapping) and details["input"] and not own and not _fields(schema, place):
             place.append(str(next(iter(details["input"]))))  # a table where a value belongs: a key with too many dots
         key, inside = ".".join(place), ".".join(place[:-1])
-        if details["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
-            clauses.append(_unknown(key, _fields(schema, place[:-1]), inside))
-            continue
         blamed = [text for text in overrides if key.startswith(parse_key(text))]
-        clauses.append(f"{blamed[-1] if blamed else key}: {details['msg'][:1].lower()}{details['msg'][1:]}")
+        variables = [] if blamed else [f"{_OF_VARIABLE}{text}" for text in _find_variables(key)]
+        if details["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
+            clauses.append(": ".join([*variables, _unknown(key, _fields(schema, place[:-1]), inside)]))
+            continue
+        cause = next(reversed([key, *variables, *blamed]))
+        clauses.append(f"{cause}: {details['msg'][:1].lower()}{details['msg'][1:]}")
     return "; ".join(clauses)
+
+
+def _find_variables(key: str) -> list[str]:
+    """Return the environment variable that sets a dotted key, or the table above it, as ``NAME=VALUE``."""
+    prefixes = {".".join(key.split(".")[:number]) for number in range(1, key.count(".") + 2)}
+    return [f"{name}={value}" for name, value in sorted(os.environ.items()) if _key_of_variable(name) in prefixes]
+
+
+def _key_of_variable(name: str) -> str:
+    """Return the dotted key that an environment variable would set, "" if it is none of ours."""
+    own = name.upper().startswith(ENVIRONMENT)
+    return name.upper().removeprefix(ENVIRONMENT).replace("__", ".").lower() if own else ""
 
 
 def _fields(model: type[BaseModel], place: Sequence[str]) -> Mapping[str, Any]:

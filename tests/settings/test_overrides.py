@@ -73,8 +73,31 @@ def test_the_environment_stands_between_the_preset_and_the_command_line(monkeypa
     changed = settings_from(BASE, overrides=["limits.batch_size=4"])
     assert (changed.finalise.max_idk, changed.limits.batch_size) == (0.25, 4)
     monkeypatch.setenv("CRAG_LIMITS__BATCH_SIZE", "many")
-    with pytest.raises(SettingsError, match=r"limits\.batch_size"):
+    with pytest.raises(SettingsError, match=r"^environment variable CRAG_LIMITS__BATCH_SIZE=many: input should be"):
         settings_from(BASE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("CRAG_ANSWER__K", "abc", "CRAG_ANSWER__K=abc: input should be a valid integer"),
+        ("crag_answer__k", "abc", "crag_answer__k=abc: input should be a valid integer"),
+        ("CRAG_ANSWER__KK", "1", "CRAG_ANSWER__KK=1: there is no setting 'answer.kk'; did you mean 'k'?"),
+        ("CRAG_ANSWER", "3", "CRAG_ANSWER=3: input should be a valid dictionary"),
+        ("CRAG_ANSWER", "{", "CRAG_... is malformed: "),
+    ],
+)
+def test_a_wrong_variable_is_blamed_and_the_preset_is_not(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as error:
+        load_settings("best", "embedded")
+    assert str(error.value).startswith(f"environment variable {message}")
+    if "malformed" not in message:
+        with pytest.raises(SettingsError, match=r"^answer\.k=x: "):
+            monkeypatch.delenv(name)
+            load_settings("best", "embedded", overrides=["answer.k=x"])
 
 
 def test_a_digest_follows_the_settings_and_not_their_description() -> None:
