@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {format_os_error(error)}", file=sys.stderr)
         return 1
-    checks = run(config, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
+    checks = run(config, options.profile, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
     if options.as_json:
         print(json.dumps({"failed": failed, "checks": [asdict(each) for each in checks]}, indent=2, ensure_ascii=False))
@@ -102,15 +102,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(failed > 0)
 
 
-def run(config: RunConfig, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
-    """Run all checks, in the order of the table."""
+def run(config: RunConfig, profile: str, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
+    """Run all checks, in the order of the table; ``profile`` is its name or path, as it was given."""
     checks = run_check("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
     checks += run_check("models admitted", lambda: check_models(config))
     checks += run_check("access to models", lambda: check_access(list_models(config, task), quick=quick))
-    checks += run_check(
-        "preset and profile", lambda: check_image_choices(config.preset, config.profile.name, ROOT / "Dockerfile")
-    )
+    checks += run_check("preset and profile", lambda: check_image_choices(config.preset, profile, ROOT / "Dockerfile"))
     checks += run_check("gate", lambda: check_gate(config))
     checks += run_check("limits", lambda: check_limits(config.settings))
     checks += run_check("memory", lambda: check_memory(config, capacity))

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agents.base.files import first_fault, format_os_error, parse_json, write_whole
+from agents.base.named import is_path
 from agents.base.revisions import LOCK_COMMAND, MAIN, NOT_LOADED, is_commit
-from agents.profiles.profile import Limits
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, Limits
 from agents.profiles.weights import cached_revision, is_hub_id, submitted_revisions
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
@@ -178,13 +179,28 @@ def check_gate(config: RunConfig) -> Check:
 
 
 def check_image_choices(preset: str, profile: str, dockerfile: Path) -> list[Check]:
-    """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise."""
+    """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise.
+
+    Args:
+        preset: Name of the preset, or the path of its file.
+        profile: Name of the profile, or the path of its file.
+        dockerfile: The image's Dockerfile; its working directory is the repository.
+    """
     text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     checks = []
-    for name, choice, runs in (("preset", preset, "best"), ("profile", profile, "gpu")):
+    for name, choice, runs, folder in (("preset", preset, "best", PRESETS), ("profile", profile, "gpu", PROFILES)):
         variable = f"CRAG_{name.upper()}"
         values = re.findall(rf"^[^#\n]*\b{variable}[=\s]\s*[\"']?([\w./-]+)", text, re.MULTILINE)
         runs = values[-1] if values else runs
-        good = Path(runs).stem == Path(choice).stem
-        checks.append(check(name, good, f"the image runs {runs}", f"ENV {variable}={choice} in the Dockerfile"))
+        file = _locate(choice, folder, Path.cwd())
+        good = file == _locate(runs, folder, ROOT)
+        fix = f"ENV {variable}={file.stem if file.parent == folder else choice} in the Dockerfile"
+        if not file.is_relative_to(ROOT):  # the image does not have it
+            good, fix = False, f"copy {choice} to {folder.name}/{file.name}, then {variable}={file.stem}"
+        checks.append(check(name, good, f"the image runs {runs}", fix))
     return checks
+
+
+def _locate(choice: str, folder: Path, start: Path) -> Path:
+    """Return the file of a preset or profile: in its folder by its name, or by a path from ``start``."""
+    return (start / Path(choice).expanduser()).resolve() if is_path(choice) else folder / f"{choice}.toml"

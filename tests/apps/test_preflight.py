@@ -215,7 +215,16 @@ def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None
         "FROM x\nENV CRAG_PRESET=best \\\n    CRAG_PROFILE=gpu_fp8\n# CRAG_PRESET=own\nENV CRAG_PRESET cruise\n"
     )
     assert {each.state for each in check_image_choices("cruise", "gpu_fp8", dockerfile)} == {"ok"}
-    assert check_image_choices("presets/cruise.toml", "gpu", dockerfile)[0].state == "ok"
+    assert check_image_choices(str(ROOT / "presets/cruise.toml"), "gpu", dockerfile)[0].state == "ok"
+
+
+def test_the_image_runs_no_file_that_it_does_not_have(tmp_path: Path) -> None:
+    dockerfile, outside = tmp_path / "Dockerfile", tmp_path / "gpu.toml"
+    dockerfile.write_text("FROM x\n")
+    _, profile = check_image_choices("best", str(outside), dockerfile)
+    assert (profile.state, profile.fix) == ("failed", f"copy {outside} to profiles/gpu.toml, then CRAG_PROFILE=gpu")
+    dockerfile.write_text("FROM x\nENV CRAG_PROFILE=profiles/gpu_fp8.toml\n")
+    assert check_image_choices("best", "gpu_fp8", dockerfile)[1].state == "ok"
 
 
 def test_a_cache_filled_with_a_commit_is_found_without_its_main(
