@@ -116,6 +116,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     """
     options = AskOptions.parse(arguments)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("agents").setLevel(logging.WARNING)  # such as a gate that was fitted to other models
     console = console or Console(stderr=options.as_json)
     try:
         photo = (
@@ -135,7 +136,10 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         if outcome.failed:
             _print_failure(outcome)
             return 1
-    except (PhotoError, CannotStartError, AgentError) as error:
+    except AgentError as error:
+        _print_error(str(error))
+        return 1
+    except (PhotoError, CannotStartError) as error:
         _print_error(str(error))
         return 2
     except KeyboardInterrupt:

@@ -318,12 +318,14 @@ class RunConfig:
             if self.collection is not None:
                 raise SearchError(f"{self.collection.folder} is not indexed; run: {self._index_command}{place}")
             sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[kind]
-            if _tag(split) in _PREPARED:
+            is_prepared = _tag(split) in _PREPARED
+            if is_prepared:
                 mend = f"prepare it: python -m mini_crag_mm.prepare --split {_tag(split).replace('-', '_')}{place}"
             else:
                 mend = f"build it: python -m agents.search.build_index {sources} --split {split}{place}"
-            has = f"the cache has {', '.join(splits)}: --split {splits[0]}, or " if splits else ""
-            raise SearchError(f"there is no {kind} index {dataset_id} in {hub}; {has}{mend}")
+            has = f"the cache has {', '.join(splits)}: --split {splits[0]}" if splits else ""
+            ways = [mend, has] if is_prepared else [has, mend]
+            raise SearchError(f"there is no {kind} index {dataset_id} in {hub}; {', or '.join(filter(None, ways))}")
 
     @property
     def _index_command(self) -> str:
