@@ -85,6 +85,8 @@ def require_questions(folder: Path) -> Path:
     Raises:
         EvaluationError: It holds none, or two.
     """
+    if not folder.is_dir():
+        raise EvaluationError(f"there is no folder {folder}; name the folder of a collection")
     file = find_questions(folder)
     if file is None:
         raise EvaluationError(
