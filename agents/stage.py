@@ -155,7 +155,7 @@ class Stage(ABC):
     min_seconds: float = 0.0
     # With less it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
     wanted_seconds: float = 0.0
-    # Wanted in place of these where the options have it ask a model; rules take no time
+    # Replaces ``wanted_seconds`` if the options make the stage ask a model
     seconds_to_ask: ClassVar[float | None] = None
     # What people are told while it runs; "": its name
     doing: ClassVar[str] = ""

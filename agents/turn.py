@@ -74,7 +74,7 @@ class Evidence:
     retrieval: float = 0.0  # cosine of the search that found it, 0 to 1
     score: float | None = None  # what the last reranker said of it, 0 to 1; None before reranking
     key: str | None = None  # attribute name, for a chunk made of one attribute
-    beside: bool = False  # whether it stands on a full page beside what the search found there
+    beside: bool = False  # whether it comes from a full page, outside of the passage that the search returned
 
     def with_score(self, score: float) -> Evidence:
         """Copy the chunk with a reranker's score."""

@@ -29,7 +29,10 @@ KEY_VARIABLE = "CRAG_API_KEY"
 class ServeOptions(HttpOptions, AnswererOptions):
     """Serve an agent over OpenAI's chat-completions protocol."""
 
-    no_key: bool = Field(False, description=f"ask for no key; default: ${KEY_VARIABLE}, else a new one")
+    no_key: bool = Field(
+        False,
+        description=f"accept requests without a key; otherwise the key is ${KEY_VARIABLE}, or a new one that is printed",
+    )
     questions: int = Field(32, ge=1, description="maximum of questions waiting or being answered; more get 429")
     requests_per_minute: int = Field(60, ge=1, description="maximum of requests per address")
     body_mb: int = Field(20, ge=1, description="maximum size of a request")

@@ -23,10 +23,10 @@ START_SECONDS = 600.0
 """An actor is ready within this: an agent may take 10 minutes to start (challenge rules)."""
 
 MAX_DEATHS = 3
-"""What dies so often without an answer in between is not started or asked again."""
+"""Consecutive deaths after which a replica is not started again, or a call not repeated."""
 
 SHARED_GPU = 0.05
-"""Of a GPU, by Ray's count, for what the replicas of a machine share; the replica on the same GPU has the rest."""
+"""Fraction of a GPU reserved in Ray for the shared search; the replica on that GPU gets the rest."""
 
 _CALLS = 32  # of one shared actor at once: of all replicas of a machine, with those that nobody waits for any more
 _ITEMS_A_TASK = 32  # what a killed build has to do again on each worker

@@ -24,9 +24,9 @@ class ResultCache(Generic[Key, Value]):
         """Return results by key.
 
         Args:
-            keys: What results are wanted of; a key may occur more than once.
-            compute: Called once for all distinct unknown keys, if there are any. What it leaves out is left out of the results
-                and is asked for again the next time.
+            keys: Keys of the wanted results; a key may occur more than once.
+            compute: Called once with all distinct unknown keys, if there are any. Keys missing from its result are missing from ours
+                too, and are computed again on the next call.
         """
         distinct = list(dict.fromkeys(keys))
         with self._lock:

@@ -14,9 +14,9 @@ class VerifierOptions(RuleOptions):
 
     verified_by: tuple[Literal["white_box", "model"], ...] | Literal["witnesses"] = Field(
         (),
-        description="without a gate, which weighs what they say: verifiers that all have to approve, the model's alone where the engine "
-        "gives no probabilities (QA-Dragon); or witnesses: both have to approve, but a draft that says the same outweighs low token "
-        "probabilities (`agents/decision/witnesses.py`)",
+        description="used only without a gate: verifiers that all must approve (QA-Dragon; the model's alone if the engine gives no "
+        "probabilities); or witnesses: both must approve, but a draft that says the same outweighs low token probabilities "
+        "(`agents/decision/witnesses.py`)",
     )
 
 

@@ -12,8 +12,8 @@ class MinLead(Rule):
     class Options(RuleOptions):
         min_lead: int | None = Field(
             None,
-            description="votes by which an answer has to lead every other that sources give, each asked alone; the stage isolated_answers "
-            "runs before this one then, whatever the preset; None: sources are not asked alone",
+            description="minimum lead in votes over every other answer, when each source is asked alone; it adds the stage "
+            "isolated_answers to the preset; None: sources are not asked alone",
         )
 
     options: Options

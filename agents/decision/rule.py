@@ -27,7 +27,7 @@ class RuleContext:
         candidate: The answer that is decided on; it is no refusal.
         stages: Names of all stages of the preset.
         guarded: Whether an answer that follows orders in the evidence is withheld (``guard.injection`` of the preset).
-        gated: Whether the preset has a fitted gate: what it weighs then decides nothing by itself.
+        gated: Whether the preset has a fitted gate: signals that the gate weighs must not withhold an answer on their own then.
         signals: Values of the signals that are known of the candidate, by name.
     """
 
@@ -42,7 +42,8 @@ class Rule(ABC):
     """Rule that may withhold an answer; its class declares all that is known of it."""
 
     Options: ClassVar[type[RuleOptions]] = RuleOptions
-    # Whether it is a threshold that is fitted on runs. Calibration has what it withholds judged, and leaves out what other rules withhold
+    # Whether it is a threshold that is fitted on runs. Calibration judges the answers that such a rule withheld, and excludes those that
+    # other rules withheld
     fitted: ClassVar[bool] = False
 
     options: RuleOptions

@@ -63,8 +63,8 @@ class ChatRequest:
     schema: Mapping[str, Any] | None = None
     logprobs: bool = False  # whether the log-probability of each generated token is wanted
     stop: tuple[str, ...] = ()  # strings that end the reply
-    # What a server is sent besides model and messages, to the letter and in place of the fields above (but for ``seed``): the reply comes
-    # in one piece and is not stripped. Engines that are no servers go by the fields.
+    # Request parameters for a server, sent as they are. They replace all fields above except ``seed``; the reply is then neither streamed
+    # nor stripped. Engines that are no servers ignore them.
     exact: Mapping[str, Any] | None = None
 
 

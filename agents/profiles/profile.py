@@ -87,7 +87,7 @@ class Limits(Table):
     )
     reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
         {},
-        description="prompt to the most tokens of its reply, where a profile cannot wait for what the prompt itself allows",
+        description="maximum reply tokens by prompt; they replace the prompt's own limit on slow machines",
     )
 
     @model_validator(mode="after")

@@ -250,7 +250,7 @@ def attempt(stage: Stage, turns: Sequence[Turn], context: Context) -> list[Failu
     tries: list[list[int]] = [list(range(len(turns)))]
     for places in tries:
         if places != tries[0] and not context.deadline.allows(stage.min_seconds):
-            continue  # what was said of all of them stands
+            continue  # no time to try this turn alone: it keeps the failure of the batch
         try:
             stage.run([turns[place] for place in places], context)
             failure = None

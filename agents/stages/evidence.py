@@ -31,9 +31,7 @@ class EvidenceStage(Stage):
             -1.0,
             description="cosine of a picture from which its entities become evidence; those of the best one do anyway",
         )
-        breadcrumbs: bool = Field(
-            False, description="the title of a page says where it stands too: the parts of its URL"
-        )
+        breadcrumbs: bool = Field(False, description="add the parts of a page's URL to its title")
         k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options

@@ -37,8 +37,8 @@ class Queries(Stage):
         k: int = Field(4, ge=1, description="queries of a turn")
         names: Cosine | None = Field(
             None,
-            description="cosine from which what a picture shows is named to the model, and in one more query of all such names with the "
-            "question (task 2's winner); None: no such query",
+            description="minimum cosine at which an entity's name is given to the model that writes queries; one more query joins all "
+            "such names with the question (task 2's winner); None: neither",
         )
 
     options: Options

@@ -40,7 +40,7 @@ _PLACE_REGIONS = 3  # boxes that a place may point at: lesser ones are often par
 _PLACE_TOLERANCE = 0.12  # of the picture: candidates so much farther from the place than the nearest lie about as near
 
 Same = Mapping[Detection | None, frozenset[str]]
-"""By view, the names of the entities whose picture shows what the view does, as far as pictures were compared."""
+"""Names of the entities whose picture matches each view; only compared pictures count."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Choice:
 
     @property
     def weight(self) -> float:
-        """By which it is compared with what was found in other crops."""
+        """Score minus handicap, for comparing choices from different crops."""
         return self.score - self.handicap
 
 
@@ -285,7 +285,7 @@ class SelectEntity(Stage):
         return [(features, named[url]) for url, features in features_by_url.items()]
 
     def _same(self, turn: Turn, photo: Features, pictures: Sequence[tuple[Features, set[str]]]) -> Same:
-        """Return the names that the pictures stand for which show the same as each view of a photo."""
+        """Return, for each view of a photo, the names of the entities whose picture matches it."""
         from agents.models.vision.same_picture import match
 
         matches = [(match(photo, picture), names) for picture, names in pictures]

@@ -165,7 +165,7 @@ class Estimates:
             sizes[turns] = _Time(seconds, 0.0)
 
     def seconds(self, stage: str, turns: int, declared: float, *, short: bool = False) -> float:
-        """Seconds that so many turns of a stage are likely to need, by the nearest size seen, more in proportion; else ``declared``."""
+        """Estimate a stage's seconds for a batch, scaled from the nearest observed size; ``declared`` if none was observed."""
         sizes = self._estimates.get((stage, short))
         if not sizes:
             return declared

@@ -104,7 +104,7 @@ def _read_earlier(path: Path) -> dict[str, Any]:
         return {}
     except ValueError as error:
         raise EvaluationError(
-            f"{path} is {error}: what the answers beside it were made with is not known; remove it to go on all the same"
+            f"{path} is {error}, so the settings of the answers beside it are unknown; remove it to resume without this check"
         ) from error
 
 

@@ -222,7 +222,7 @@ class AgentOptions(ProbedModelOptions):
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
         None,
         description="keep the chat model's replies to requests at temperature 0 or with a seed, and do not ask those again; "
-        f"without DIR in {REPLIES}/ below --cache. Calls that took a reply from it do not count in the seconds a turn",
+        f"without DIR in {REPLIES}/ below --cache. Calls answered from it are left out of the seconds a turn",
     )
 
     @property
@@ -240,7 +240,7 @@ class RunJudgeOptions(JudgeOptions):
         None,
         description="judge, by an OpenAI-compatible server (OPENAI_API_KEY, OPENAI_BASE_URL); "
         '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
-        '"bem:PATH": a checkpoint of answer equivalence (docs/evaluation.md); '
+        '"bem:PATH": a checkpoint of answer equivalence (docs/judges.md); '
         '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
         "(docs/extending.md); not given: gpt-4o-mini "
         "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "

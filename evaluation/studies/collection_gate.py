@@ -41,9 +41,9 @@ MIN_DIALOGS = 5
 OWN_GATE = "preset's gate"
 """Name of the signal that holds the log-odds of the preset's own gate."""
 
-_HOW = """It answers the questions with every candidate given, and fits a gate to the signals of right and wrong candidates. What the gate
-promises for other questions is what it earns where each dialog is decided by a gate that was fitted to the others. It is written into
-COLLECTION/gates, where every command finds it for the same preset and models.
+_HOW = """It answers the questions with every candidate given, and fits a gate to the signals of right and wrong candidates. The expected
+gain is cross-validated: each dialog is decided by a gate fitted to the other dialogs. The gate is written into COLLECTION/gates, where
+every command finds it for the same preset and models.
 """
 
 

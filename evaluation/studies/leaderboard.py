@@ -208,7 +208,7 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]
 
 
-_CHOICE_NOTE = "where the base is the best entry it was chosen by these turns: name one with --against to test a claim"
+_CHOICE_NOTE = "a base that is the best entry on these same turns biases p; to test a claim, name one chosen beforehand with --against"
 
 
 def _build_slice_tables(board: Board) -> Iterator[ResultTable]:

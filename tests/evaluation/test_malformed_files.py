@@ -491,7 +491,7 @@ def test_a_manifest_that_cannot_be_read_keeps_nobody_from_resuming_unawares(
     (tmp_path / "out" / MADE_WITH).write_text("[" * DEEP)
     assert run_it(world, tmp_path / "out", "--resume") == 2
     output = capsys.readouterr().out
-    assert "what the answers beside it were made with is not known; remove it to go on all the same" in output
+    assert "so the settings of the answers beside it are unknown; remove it to resume without this check" in output
     (tmp_path / "out" / MADE_WITH).unlink()
     assert run_it(world, tmp_path / "out", "--resume") == 0
 

@@ -54,7 +54,7 @@ class ServerPrompt:
         return self._bodies[merged]
 
     def shorten(self, excess: Excess | None) -> bool:
-        """Cut the longest user message in its middle by so many tokens as are too many; None: by a third.
+        """Remove ``excess`` tokens from the middle of the longest user message; a third of it if ``excess`` is None.
 
         Returns:
             False if the messages are too short to cut, or were cut often enough.
