@@ -339,9 +339,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 
 def _run(options: StageTruthOptions, console: Console) -> None:
-    data = load_diagnostics("original", options.split, options.dataset, options.cache)
     # --dataset is no CRAG-MM layout here, so that no labels can be loaded from it.
     entries = read_entries(options.answers, options.model_copy(update={"dataset": None}), console)
+    data = load_diagnostics("original", options.split, options.dataset, options.cache)
     content = build_content(entries, data)
     place, title = options.out and options.out / "stage_truth", f"Stages (verdicts: {entries.verdicts})"
     show_and_publish(
