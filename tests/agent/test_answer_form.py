@@ -41,6 +41,8 @@ from tests.agent.scripted import context, run, turn
         ("When is it fed?", "The animal in the photo is an otter.", "Otter"),
         ("How old is he?", "He was born in the Baltic cities.", None),
         ("How tall is it?", "A tower in the parties' capital.", None),
+        ("Who was the first to breed this kind of rabbit?", "Californian rabbit", "Californian rabbit"),
+        ("Who or what made this?", "Yes", None),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:
@@ -95,6 +97,9 @@ def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, ent
         ("Who sings this?", "50 Cent", None),
         ("Who lives there?", "No one", None),
         ("Which country is this coin from?", "Dime (Canadian coin) is from Canada.", "Dime (Canadian coin)"),
+        ("Which is taller, this tower or Big Ben?", "The Eiffel Tower is taller.", "Eiffel Tower"),
+        ("Which one is older, this or the Empire State Building?", "Eiffel Tower", "Eiffel Tower"),
+        ("Which animal is faster, this or a horse?", "The cheetah is faster.", "Cheetah"),
     ],
 )
 def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity: str | None) -> None:
