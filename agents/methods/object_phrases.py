@@ -52,6 +52,10 @@ _PHRASE = re.compile(
     rf"(?P<words>{_NOUN}(?: {_NOUN}){{0,3}})(?P<rest>[^?.!]*)",
     re.IGNORECASE,
 )
+_BARE_NOUN = rf"(?!(?:now|today|worth)\b){_NOUN}"
+_DEFINITE = re.compile(
+    rf"\b(?:this|these|that|those|the) (?P<words>{_BARE_NOUN}(?: {_BARE_NOUN}){{0,3}})", re.IGNORECASE
+)
 _IN_PICTURE = re.compile(
     rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|"
     rf"these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
@@ -117,6 +121,11 @@ def find_pointed_phrase(question: str) -> str | None:
             return phrase
     named = _NAMED_BY_QUESTION.search(question)
     return None if named is None else named.group("words").lower()
+
+
+def list_definite_phrases(question: str) -> list[str]:
+    """List all nouns that follow "the", "this" and the like, with their adjectives: "the roof of the red tower" -> roof, red tower."""
+    return [match["words"].lower() for match in _DEFINITE.finditer(question)]
 
 
 def _find_phrases(question: str) -> Iterator[tuple[str, bool, str]]:

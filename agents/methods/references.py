@@ -2,6 +2,7 @@
 
 A dialog begins with what the picture shows. ``this`` goes back to the picture; ``he``, ``that city`` or ``there`` take up a
 name of the last answer; ``it`` stays with whatever the dialog is about, at the place where an earlier question pointed.
+``the bridge`` goes back to the picture too, if a question pointed at ``this bridge`` before.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agents.base_agent import Message
-from agents.methods.object_phrases import find_pointed_phrase, find_position
+from agents.methods.object_phrases import find_pointed_phrase, find_position, list_definite_phrases
 from agents.methods.question_kinds import is_about_several
 from agents.methods.thing_kinds import find_kind
 from agents.turn import Position
@@ -37,8 +38,12 @@ _PREPOSED = re.compile(r"\b(?:from|to|near|in|around|of|through|over) $", re.IGN
 _WENT = re.compile(
     r"\b(?:get|gets|got|go|goes|went|travel|travels|travelled|drive|fly|walk|sail|sailed|come|came) $", re.IGNORECASE
 )
+_KINDS_OF_ANSWERS = f"{_PLACE_KINDS}|{_PERSONS}|company|brand|language"
+_TIMES = "year|month|week|weekend|day|decade|century|season|spring|summer|autumn|fall|winter|morning|afternoon|evening"
+_NOT_SHOWN = re.compile(rf"(?:{_KINDS_OF_ANSWERS}|{_TIMES})s?")
+"""Nouns that take up an answer rather than the picture ("the country", after "Which country is this from?"), and times."""
 _NAMED = re.compile(
-    rf"\bthat ({_PLACE_KINDS}|{_PERSONS}|company|brand|language)\b|"
+    rf"\bthat ({_KINDS_OF_ANSWERS})\b|"
     # "How many are there?" names no place.
     r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!\bbe )(?<!\bbeen )\b(there)\b(?! (?:is|are|was|were|any|a)\b)",
     re.IGNORECASE,
@@ -207,7 +212,7 @@ def _recall_person(query: str, last_answer: str, before: ResolvedQuery, *, is_sh
     return named or recalled or before.topic
 
 
-def _step(query: str, last_answer: str, before: ResolvedQuery) -> ResolvedQuery:
+def _step(query: str, last_answer: str, before: ResolvedQuery, *, points_back: bool) -> ResolvedQuery:
     topic = before.topic
     if _IMAGE.search(query):
         return ResolvedQuery(query, None)
@@ -238,7 +243,39 @@ def _step(query: str, last_answer: str, before: ResolvedQuery) -> ResolvedQuery:
         named = []  # with what the dialog is about
     if named:
         return ResolvedQuery(query, named[-1], person=_WHO_IS.search(query) is not None, thing=thing)
+    if points_back:
+        return replace(before, question=query, topic=None, person=False, sure=True, thing=None)
     return replace(before, question=query, sure=topic is None)
+
+
+class _Pointings:
+    """What the questions of a dialog pointed at: the latest, and the latest of each noun."""
+
+    def __init__(self) -> None:
+        self.latest = Pointing()
+        self._by_noun: dict[str, Pointing] = {}
+
+    def recall(self, query: str) -> Pointing | None:
+        """Return what a query that does not point itself takes up by its noun: "the bridge" after "this bridge"."""
+        if _IMAGE.search(query):
+            return None
+        return next((self._by_noun[noun] for noun in list_definite_phrases(query) if noun in self._by_noun), None)
+
+    def follow(self, query: str) -> Pointing:
+        """Return what a query about the picture points at."""
+        return (self.recall(query) or self.latest).follow(query)
+
+    def add(self, query: str) -> None:
+        """Note what a query about the picture points at."""
+        self.latest = self.follow(query)
+        phrase = find_pointed_phrase(query)
+        if phrase is not None and not _NOT_SHOWN.fullmatch(noun := phrase.split()[-1]):
+            self._by_noun |= {phrase: self.latest, noun: self.latest}
+
+    def forget(self, text: str) -> None:
+        """Forget the nouns of a text that is not about the picture: they may mean what it speaks of."""
+        words = set(re.findall(r"\w+", text.lower()))
+        self._by_noun = {noun: each for noun, each in self._by_noun.items() if not words & set(noun.split())}
 
 
 def resolve(query: str, history: Sequence[Message]) -> ResolvedQuery:
@@ -250,17 +287,24 @@ def resolve(query: str, history: Sequence[Message]) -> ResolvedQuery:
     """
     if not history:
         return ResolvedQuery(query, None)
-    state, pointing = ResolvedQuery("", None), Pointing()
+    state, pointings = ResolvedQuery("", None), _Pointings()
     answer = ""
     for message in history:
         content = message.get("content")
         if not isinstance(content, str):
             continue
         if message.get("role") == "user":
-            state = _step(content, answer, state) if answer else ResolvedQuery(content, None)
-            pointing = pointing.follow(content) if state.needs_image else pointing
+            state = (
+                _step(content, answer, state, points_back=pointings.recall(content) is not None)
+                if answer
+                else ResolvedQuery(content, None)
+            )
+            if state.needs_image:
+                pointings.add(content)
         elif message.get("role") == "assistant":
             answer = content
-    resolved = _step(query, answer, state)
+        if not state.needs_image:
+            pointings.forget(content)
+    resolved = _step(query, answer, state, points_back=pointings.recall(query) is not None)
     points = find_pointed_phrase(query) is not None or find_position(query) is not None or is_about_several(query)
-    return replace(resolved, pointing=str(pointing.follow(query)) if resolved.needs_image and not points else "")
+    return replace(resolved, pointing=str(pointings.follow(query)) if resolved.needs_image and not points else "")

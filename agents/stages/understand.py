@@ -63,6 +63,7 @@ class Understand(Stage):
                 # A model may answer the question, or say that the conversation does not tell.
                 if answer.value is not None and (answer.value.endswith("?") or not turn.query.rstrip().endswith("?")):
                     turn.question = answer.value
+                    turn.needs_image |= points_at_picture(answer.value) and not _stands_without_picture(turn)
         for turn in turns:
             turn.note(
                 question=turn.question,

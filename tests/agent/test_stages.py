@@ -74,6 +74,30 @@ def test_understand_asks_a_model_only_where_the_rules_are_unsure() -> None:
     assert plain.question == "How tall is this?"
 
 
+@pytest.mark.parametrize(
+    ("rewritten", "size", "needs_image"),
+    [
+        ("How tall is this structure?", (64, 48), True),
+        ("How tall is this structure?", None, False),
+        ("How tall is the Eiffel Tower?", (64, 48), False),
+    ],
+)
+def test_a_rewritten_question_that_points_needs_the_picture_again(
+    rewritten: str, size: tuple[int, int] | None, needs_image: bool
+) -> None:
+    contents = ("Who designed this?", "Gustave Eiffel.", "When was he born?", "In 1832.")
+    history = tuple(
+        {"role": ("user", "assistant")[index % 2], "content": content} for index, content in enumerate(contents)
+    )
+    dialog_turn = turn("How tall is the structure?", size, history=history)
+    run(
+        Understand,
+        [dialog_turn],
+        context(settings(understand={"rewrite": "model"}), chat=ScriptedChat(lambda _: rewritten)),
+    )
+    assert (dialog_turn.question, dialog_turn.needs_image) == (rewritten, needs_image)
+
+
 def test_a_question_without_a_picture_stands_alone_unless_it_points_at_something() -> None:
     chat = ScriptedChat(lambda _: "How much is a ticket for children?")
     history = ({"role": "user", "content": "How much is a ticket?"}, {"role": "assistant", "content": "11.50 euros"})

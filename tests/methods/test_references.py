@@ -138,6 +138,66 @@ def test_it_is_in_the_picture_again_after_a_person() -> None:
     assert (resolved.needs_image, resolved.pointing, resolved.person) == (True, "this tower", False)
 
 
+BRIDGE = ("In which city is this bridge?", "It is in San Francisco.", "How many people live there?", "About 800,000.")
+CAR = ("Who makes this car?", "It is made by BMW.", "Where is that company based?", "In Munich.")
+PAINTING = (
+    "What is this painting?",
+    "The Mona Lisa.",
+    "Who painted it?",
+    "Leonardo da Vinci.",
+    "When was he born?",
+    "In 1452.",
+)
+
+
+@pytest.mark.parametrize(
+    ("history", "query", "pointing"),
+    [
+        (TOWER, "How tall is the tower?", "this tower"),
+        (BRIDGE, "How long is the bridge?", "this bridge"),
+        (BRIDGE, "Is the bridge longer than Tower Bridge?", "this bridge"),
+        (CAR, "What is the top speed of the car?", "this car"),
+        (PAINTING, "Where is the painting now?", ""),  # of no known kind
+        (("Who made the red coin on the left?", "Bram Tiller.", "When was he born?", "In 1832."), "What is the coin worth?",
+         "the red coin on the left"),
+        # of two that were pointed at
+        (("Who made this tower?", "I don't know", "Who made this bridge?", "Bram Tiller.", "When was he born?", "In 1832."),
+         "How tall is the tower?", "this tower"),
+        (("What tower is this?", "I don't know", "What bridge is this?", "I don't know"), "How tall is the tower?", "this tower"),
+        # and the one after it
+        ((*BRIDGE, "How long is the bridge?", "2,737 m."), "When was it opened?", "this bridge"),
+    ],
+)  # fmt: skip
+def test_a_noun_that_pointed_at_the_picture_points_at_it_again(
+    history: tuple[str, ...], query: str, pointing: str
+) -> None:
+    resolved = resolve(query, dialog(*history))
+    assert (resolved.question, resolved.topic, resolved.sure, resolved.needs_image) == (query, None, True, True)
+    assert resolved.pointing == pointing
+
+
+@pytest.mark.parametrize(
+    ("history", "query"),
+    [
+        (CAR, "When was the car company founded?"),
+        (CAR, "Which was the first car?"),
+        (BRIDGE, "How long is the longest bridge?"),
+        (BRIDGE, "Is the Tower of London near the bridge?"),
+        ((*BRIDGE, "What is the oldest bridge of San Francisco?", "The Third Street Bridge."), "How long is the bridge?"),
+        ((*TOWER, "What else did he build?", "A tower in Bordeaux."), "How tall is the tower?"),
+        (("Which country is this from?", "Bhutan.", "Who rules that country?", "Jigme Wangchuck."), "How large is the country?"),
+        (("How many were sold this year?", "12.", "Who was Ada Lovelace?", "A mathematician."), "Who ruled in the year 1815?"),
+    ],
+)  # fmt: skip
+def test_another_thing_of_the_noun_does_not(history: tuple[str, ...], query: str) -> None:
+    assert not resolve(query, dialog(*history)).needs_image
+
+
+def test_a_person_is_still_known_after_the_noun() -> None:
+    history = dialog(*TOWER, "How tall is the tower?", "330 m.")
+    assert resolve("When did he die?", history).question == "When did Gustave Eiffel die?"
+
+
 def test_a_pronoun_without_antecedent_is_unsure() -> None:
     assert not resolve("Where was he born?", dialog("what is this?", "i do not know")).sure
 
