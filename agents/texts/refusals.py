@@ -12,11 +12,12 @@ _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "''''
 _MARKS = re.compile(r"[*_\"“”«»]|\[[\d, ]{1,20}\]")
 _KNOW = re.compile(r"\bi (?:really |honestly |simply |just )?(?:do not|don ?t) (?:really |actually )?know\b")
 _BARE_WORDS = (  # with nothing else, each is a refusal
-    "unknown|unsure|uncertain|unclear|undetermined|unidentifiable|unidentified",
+    "unknown|unsure|uncertain|unclear|undetermined|unidentifiable|unidentified|unanswerable",
     "n ?/ ?a|none|null|no answer|no idea|no information",
-    "not (?:sure|certain|known|given|available|applicable|specified|stated|provided|mentioned|visible|clear|enough information)",
+    "not (?:sure|certain|known|given|available|applicable|specified|stated|provided|mentioned|visible|clear|found|answerable|"
+    "enough information)",
     "insufficient (?:information|evidence|context|data)",
-    "information not (?:available|provided|found)",
+    "information (?:not (?:available|provided|found)|insufficient)",
 )
 _BARE = re.compile(rf"(?:it(?:'s| is) |that(?:'s| is) |the answer is )?(?:{'|'.join(_BARE_WORDS)})\W*")
 _OPENINGS = (  # what may stand before a refusal
@@ -43,6 +44,12 @@ _ASIDE = (
     r"(?:(?:itself|alone|provided|available|given|above|i have|here|you sent|you provided|and|or|nor|the|image|photo|"
     r"evidence|information) )*"
 )
+_FACT = (  # what a text gives, and no thing that may be "not listed" or "not provided" itself
+    r"(?:prices?|costs?|height|length|width|depth|weight|mass|size|age|area|speed|capacity|population|dates?|year|day|month|number|"
+    r"amount|figures?|value|names?|title|location|address|designer|architect|author|artist|maker|manufacturer|builder|inventor|founder)"
+)
+_TOLD = r"(?:given|listed|mentioned|specified|stated|provided|indicated|named)"
+_TELLS = r"(?:answers?|mentions?|says?|tells?|gives?|contains?|provides?|states?|specif(?:y|ies)|indicates?|includes?|lists?|names?)"
 _NOT = r"(?:do(?:es)? not|did not|can ?not)"
 _SEES = r"(?:find(?! out)|see|read|access|view|locate)\b"  # what holds for the thing too: "It is difficult to find in the wild"
 _NO_THING = (
@@ -61,7 +68,7 @@ _REFUSALS = (
     r"i do not (?:\w+ )?recogni[sz]e\b",
     # I would need more context. I have no way to tell.
     r"i (?:would|will|'d) need (?:more|further|additional)\b",
-    r"i have no (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
+    r"i (?:have (?:no|not enough)|lack) (?:\w+ )?(?:information|idea|way|knowledge|evidence|access)\b",
     # Unable to determine the year. Not sure at all. Unknown from the image.
     rf"(?:can ?not|could not|unable to|not able to|impossible to) (?:\w+ )??{_ABLE}\b",
     r"(?:not (?:sure|certain)|unsure|uncertain|no idea)\b",
@@ -73,7 +80,9 @@ _REFUSALS = (
     r"|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
     # The provided evidence does not say. The search results contain no date.
     rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |(?:is|are) (?:not |in)sufficient|is not enough|fails? to |contains? no |"
-    rf"gives? no |provides? no |says? nothing|lacks? )",
+    rf"gives? no |provides? no |(?:mention|list|state|name|include)s? no |says? nothing|lacks? )",
+    # Neither the photo nor the evidence says this. None of the sources mention the price.
+    rf"(?:neither {_GIVEN}(?:{_SOURCE}|{_PICTURE}) nor {_GIVEN}(?:{_SOURCE}|{_PICTURE})|none of {_GIVEN}{_SOURCE}) {_TELLS}\b",
     # The image does not show enough details. The photo gives no indication of its age.
     rf"{_GIVEN}{_PICTURE} {_ASIDE}{_NOT} (?:\w+ )?(?:provide|specify|state|indicate|reveal|give|mention|answer|allow|"
     rf"tell|say|identify|"
@@ -88,6 +97,7 @@ _REFUSALS = (
     r"(?:no|not enough|insufficient) (?:\w+ )?(?:information|evidence|details?|data|context)(?: \w+){0,4} "
     r"(?:is|are|was|were|available|provided|given|found|to)\b",
     # The answer is not stated in the evidence. More context is needed.
+    rf"{_GIVEN}(?:information|answer|details?|data) (?:is|are|was|were) not in {_GIVEN}{_SOURCE}\b",
     rf"{_GIVEN}(?:information|answer|details?|data) (?:is|are|was|were) (?:not (?:\w+ )?(?:provided|specified|mentioned|"
     rf"stated|given|shown|available|included|found|known)|unavailable|missing)(?:$|[.,;!]|"
     rf" (?:in|from|within) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b)",
@@ -98,10 +108,13 @@ _REFUSALS = (
     rf"without|given|on|because|as|since|solely)\b)|found(?:$|[.,;!]|[^.,;]* {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b))",
     # The price is not shown in the photo. Its height is unknown from the evidence.
     rf"[^.,;]{{1,80}} (?:is|are|was|were) not (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|"
-    rf"visible|available|included|indicated|identifiable|clear|known|discussed|addressed|present)(?: \w+)?"
+    rf"visible|available|included|indicated|identifiable|clear|known|discussed|addressed|present|listed|named)(?: \w+)?"
     rf" (?:in|from|by|on|within|based on) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
     rf"[^.,;]{{1,80}} (?:is|are) (?:unknown|unclear|uncertain|undetermined) (?:from|based on|in|"
     rf"given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
+    # The year it was built is not mentioned. No price is listed.
+    rf"(?:(?:the|its|their|his|her) (?:\w+ )?{_FACT}(?: (?:of|for|that|when|it|he|she|they|this) [^.,;]{{1,60}})? (?:is|are|was|were) not|"
+    rf"no (?:\w+ )?{_FACT} (?:is|are|was|were)) (?:\w+ )?{_TOLD}(?:$|[.,;!]| in {_GIVEN}{_SOURCE}\b)",
     # Please provide the name.
     r"please (?:provide|share|upload|give)\b",
 )

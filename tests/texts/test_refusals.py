@@ -48,6 +48,14 @@ REFUSALS = [
     "It's difficult to see.", "It is impossible to find that in the evidence.", "The evidence isn't sufficient to answer.",
     "No, there is no mention of it in the evidence.", "No, it is not possible to determine that.", "No, I cannot see it.",
     "The information isn't available in the evidence.", "Unable to locate the building.",
+    "Neither the photo nor the information answers the question.", "Neither the evidence nor the image says this.",
+    "None of the sources mention the price.", "None of the provided documents say when it was built.",
+    "That information is not in the evidence.", "The answer is not in the given text.",
+    "The height is not listed in the provided information.", "The designer is not named in the information.",
+    "The evidence mentions no date.", "The documents list no price.", "No date is given.", "No exact price was listed.",
+    "No name is mentioned in the text.", "The price is not listed.", "The exact height of this building is not specified.",
+    "The year it was built is not mentioned.", "Its designer isn't named.", "I lack the information.", "I have not enough information.",
+    "Unanswerable", "Not answerable.", "Not found", "Information insufficient.",
 ]  # fmt: skip
 ANSWERS = [
     "The species is unknown to science.", "The artist is unknown.", "It was painted by an unknown master.", "No", "No.", "Zero",
@@ -68,6 +76,13 @@ ANSWERS = [
     "It isn't clear water.",
     "The data centre is not in Paris.", "No, it is not possible to view the interior.", "The plant isn't available in Europe.",
     "You cannot see it from the road.", "The plant is not available in Europe.", "Knowledge", "Nobody knows why it was abandoned.",
+    "The building is not listed as a monument.", "The building is not listed.", "No, it is not poisonous.",
+    "No plant is given to children under three.", "No food is provided.", "No lift is available.", "No date is sweeter than this one.",
+    "No name is given to the cubs before the third month.", "The date is not given as a fruit.", "The name is not given to him alone.",
+    "The species is not listed in the Red Data Book.", "The height is not limited.", "The year of his birth is not known.",
+    "None of the texts is signed.", "None of the pictures mentioned is by Vermeer.", "Neither the picture nor the text is by him.",
+    "The lion is not in the picture.", "The text says no dogs.", "The article mentions nobody but Darwin.", "Found in Africa.",
+    "The information is not in French.", "I lack nothing, says the sign.",
 ]  # fmt: skip
 
 
