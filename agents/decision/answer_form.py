@@ -6,13 +6,10 @@ from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.methods.computation import NUMBER_WORD
+from agents.methods.knowledge_conflict import YES_OR_NO
 from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
-_YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
-    r"\W*(?:yes|no)(?:\W*$|[,;!:]|\.(?! ?\d)| (?:it|they|he|she|there|this|that|these|those|both|all|none)\b)",
-    re.IGNORECASE,
-)
 _OR = re.compile(r"\bor\b(?! (?:what|who|whom)\b)", re.IGNORECASE)  # "who or what" leaves no choice
 _START = r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?"
 _ASKS = re.compile(rf"{_START}(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
@@ -84,7 +81,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     """
     if not _ASKS.match(question):
         return None
-    if _YES_OR_NO.match(answer) and not _OR.search(question):
+    if YES_OR_NO.match(answer) and not _OR.search(question):
         return "yes or no does not answer the question"
     if _ASKS_FIGURE.match(question) and not _BY_WORDS.search(question) and not _FIGURE.search(answer):
         return "the question asks for a figure, and the answer has none"

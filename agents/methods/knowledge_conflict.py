@@ -1,10 +1,19 @@
 """Where sources of knowledge disagree (CoRe-MMRAG, section 3.1), and the choice of one entry from both modalities (eq. 5)."""
 
+import calendar
 import re
 import unicodedata
 from collections.abc import Sequence
 
+from agents.methods.computation import NUMBER_WORD, SCALE, parse_number_words
+from agents.methods.dates import DATE, parse_day
 from agents.texts.refusals import refuses
+
+YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
+    r"\W*(?P<claim>yes|no)(?:\W*$|[,;!:]|\.(?! ?\d)| (?:it|they|he|she|there|this|that|these|those|both|all|none)\b)",
+    re.IGNORECASE,
+)
+"""The beginning of an answer that says yes or no."""
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _TURNS = frozenset(
@@ -12,17 +21,54 @@ _TURNS = frozenset(
     "wrong denied unknown".split()
 )
 """Words that negate the answer beside them, or leave it open: "not Italy", "Italy or France"."""
-_WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
+_WORD = re.compile(r"(?:(?<![\w)])[-–−])?\d+(?:[.,]\d+)*(?:(?:s|st|nd|rd|th)\b)?|%|\w+")
+_DATE = re.compile(DATE, re.IGNORECASE)
+_RANGE_SIGN = re.compile(r"(?<=\d)\s?[-–−—]\s?(?=\d)")
+_SPELLINGS = ((_RANGE_SIGN, " to "), (re.compile(r"\bminus (?=\d)"), "-"), (re.compile(r"\bper ?cent\b"), "%"))
+_NUMBER_WORDS = re.compile(rf"\b(?!{SCALE}){NUMBER_WORD}(?:[ -](?!{SCALE}){NUMBER_WORD})*\b(?! of\b)")
+_RANGE_WORDS = frozenset({"to", "and"})
+_MAKES_ANOTHER_NUMBER = frozenset(
+    [
+        "hundred",
+        "thousand",
+        "million",
+        "billion",
+        "trillion",
+        "%",
+        "bc",
+        "bce",
+        *map(str.lower, calendar.month_name[1:]),
+    ]
+)
+"""Words after which a number is another one: "10 million", "1889 BC", and the day of a date."""
 
 
 def split_words(answer: str) -> tuple[str, ...]:
     """Split an answer into words in lower case, without accents, articles and punctuation.
 
-    1,250 and 1250 are the same number.
+    1,250 and 1250 are the same number, three is 3, and July 4, 1776 is 4 July 1776.
     """
-    plain = "".join(ch for ch in unicodedata.normalize("NFKD", answer.casefold()) if not unicodedata.combining(ch))
-    words = (re.sub(r",(?=\d{3}\b)", "", word) for word in _WORD.findall(plain))
+    plain = unicodedata.normalize("NFKD", _DATE.sub(_spell_date, answer).casefold())
+    plain = "".join(ch for ch in plain if not unicodedata.combining(ch))
+    for pattern, spelling in _SPELLINGS:
+        plain = pattern.sub(spelling, plain)
+    plain = _NUMBER_WORDS.sub(_spell_number, plain)
+    words = (re.sub(r",(?=\d{3}\b)", "", word).replace("–", "-").replace("−", "-") for word in _WORD.findall(plain))
     return tuple(word for word in words if word not in _ARTICLES)
+
+
+def _spell_date(match: re.Match[str]) -> str:
+    try:
+        return str(parse_day(match.group()))
+    except ValueError:  # 31 February
+        return match.group()
+
+
+def _spell_number(match: re.Match[str]) -> str:
+    words = match.group()
+    if words == "one" and match.string.strip(" .!") != words:
+        return words  # seldom a number: "the one on the left"
+    return parse_number_words(words) or words
 
 
 def says_something(answer: str | None) -> bool:
@@ -31,17 +77,46 @@ def says_something(answer: str | None) -> bool:
 
 
 def is_same_answer(first: str, second: str) -> bool:
-    """Return whether two short answers agree: equal words, or one contains the other.
+    """Return whether two short answers agree: both say yes or both no, or one contains the words of the other.
 
-    "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other or adds an alternative
-    ("not Italy", "Italy or France").
+    "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other, adds an alternative or makes
+    another number of it ("not Italy", "Italy or France", "10 million" for "10").
     """
-    shorter, longer = sorted((split_words(first), split_words(second)), key=len)
+    claims = [YES_OR_NO.match(answer) for answer in (first, second)]
+    if claims[0] and claims[1]:
+        return claims[0]["claim"].lower() == claims[1]["claim"].lower()
+    shorter, longer = sorted(map(_split_without_claim, (first, second)), key=len)
     if not shorter:
         return not longer
     if _TURNS.intersection(longer) != _TURNS.intersection(shorter):
         return False
-    return any(longer[start : start + len(shorter)] == shorter for start in range(len(longer) - len(shorter) + 1))
+    starts = range(len(longer) - len(shorter) + 1)
+    return any(
+        longer[start : start + len(shorter)] == shorter and _is_whole(longer, start, start + len(shorter))
+        for start in starts
+    )
+
+
+def _split_without_claim(answer: str) -> tuple[str, ...]:
+    """Split an answer into words, without a yes or no before other words."""
+    claim = YES_OR_NO.match(answer)
+    return split_words(answer[claim.end("claim") :] if claim else answer) or split_words(answer)
+
+
+def _is_whole(words: Sequence[str], start: int, end: int) -> bool:
+    """Return whether words[start:end] begin and end with no part of a number: "10" of "10 million", "3" of "2 to 3"."""
+    before, after = words[max(start - 2, 0) : start], words[end : end + 2]
+    if _is_number(words[start]) and len(before) == 2 and _is_number(before[0]) and before[1] in _RANGE_WORDS:
+        return False
+    if not _is_number(words[end - 1]) or not after:
+        return True
+    return after[0] not in _MAKES_ANOTHER_NUMBER and not (
+        len(after) == 2 and after[0] in _RANGE_WORDS and _is_number(after[1])
+    )
+
+
+def _is_number(word: str) -> bool:
+    return word.lstrip("-")[:1].isdigit()
 
 
 def prki(parametric: str | None, retrieved: str | None) -> bool | None:

@@ -125,6 +125,43 @@ def test_answers_are_compared_by_their_words() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("No", "No, it is not poisonous."), ("Yes", "Yes it is."), ("Yes, Italy.", "It belongs to Italy."),
+        ("No, it is not poisonous.", "It is not poisonous."), ("No. 10", "No. 10 Downing Street"),
+        ("three", "3"), ("One", "1"), ("It has twenty-five legs.", "25"), ("ten million", "10 million people"),
+        ("Three Gorges Dam", "The Three Gorges Dam of 1994"), ("four", "It has 4 legs."),
+        ("July 4, 1776", "4 July 1776"), ("It was signed on July 4th, 1776.", "1776-07-04"), ("1776", "July 4, 1776"),
+        ("330", "It is 330 m high."), ("1889", "In 1889, at 300 m."), ("2 to 3", "It lays 2-3 eggs."), ("5%", "about 5 percent"),
+        ("−5", "-5 degrees"), ("5 BC", "about 5 BC"), ("2", "2 to the left"),
+    ],
+)  # fmt: skip
+def test_two_spellings_of_one_claim_are_the_same_answer(first: str, second: str) -> None:
+    assert is_same_answer(first, second)
+    assert is_same_answer(second, first)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Yes", "No, it is not poisonous."), ("Yes", "Italy"), ("No, it is in Italy.", "Italy is not in it."),
+        ("10", "10 million"), ("in 10", "in 10 thousand years"), ("-5", "5"), ("5", "minus 5 degrees"), ("5", "5%"), ("5", "5 per cent"),
+        ("1889", "1889 BC"), ("18", "the 18th century"), ("1990", "the 1990s"), ("1", "the one on the left"), ("20", "twenty-five"),
+        ("2", "2 to 3"), ("3", "2-3"), ("1889", "1887–1889"), ("2", "between 2 and 3"), ("3 m", "2 to 3 m"),
+        ("July 4, 1776", "July 5, 1776"), ("4", "July 4, 1776"),
+    ],
+)  # fmt: skip
+def test_claims_that_share_a_word_may_differ(first: str, second: str) -> None:
+    assert not is_same_answer(first, second)
+    assert not is_same_answer(second, first)
+
+
+@given(st.text(max_size=30))
+def test_every_answer_agrees_with_itself(answer: str) -> None:
+    assert is_same_answer(answer, answer)
+
+
+@pytest.mark.parametrize(
     ("own", "retrieved", "differ"),
     [
         # figure 1, figure 2 and figure 5 of CoRe-MMRAG
