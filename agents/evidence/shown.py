@@ -50,7 +50,7 @@ def select_chunks(
 def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
     """Return the first chunks that fit into a budget of about ``tokens`` tokens; all of them without a budget.
 
-    At least one is returned, cut to the budget.
+    The first one that does not fit is cut if at least half of the budget is left for it, so at least one is returned.
     """
     if tokens is None:
         return tuple(chunks)
@@ -59,8 +59,10 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     for chunk in chunks:
         num_tokens = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
         if num_tokens > remaining:
-            if not selection:
-                selection.append(replace(chunk, text=_cut(chunk.text, tokens)))
+            # Whole contexts would else be lost behind a short chunk. What is left after half of the budget is left empty: chunks of up to
+            # that length are shown whole or not at all, as in the prompts that the gate of ``best`` was fitted to.
+            if 2 * remaining >= tokens:
+                selection.append(_cut_chunk(chunk, remaining))
             break
         selection.append(chunk)
         remaining -= num_tokens
@@ -83,8 +85,17 @@ def cut_entry(text: str, entries: int, tokens: int | None) -> str:
     longest = _MAX_ENTRY_TOKENS
     if tokens is not None and entries:
         longest = min(longest, max(_MIN_ENTRY_TOKENS, tokens // entries))
-    return text if len(text) <= longest * CHARACTERS_PER_TOKEN else f"{_cut(text, longest)} ..."
+    return text if len(text) <= longest * CHARACTERS_PER_TOKEN else f"{_cut(text, longest * CHARACTERS_PER_TOKEN)} ..."
 
 
-def _cut(text: str, tokens: int) -> str:
-    return text[: tokens * CHARACTERS_PER_TOKEN].rsplit(" ", 1)[0]
+def _cut_chunk(chunk: Evidence, tokens: int) -> Evidence:
+    """Cut the text of a chunk so that it fits with its title; drop a title that leaves no room for text."""
+    characters = tokens * CHARACTERS_PER_TOKEN
+    room = characters - (len(format_passage(chunk)) - len(chunk.text))
+    if room > 0:
+        return replace(chunk, text=_cut(chunk.text, room))
+    return replace(chunk, title="", text=_cut(chunk.text, characters))
+
+
+def _cut(text: str, characters: int) -> str:
+    return text[:characters].rsplit(" ", 1)[0]

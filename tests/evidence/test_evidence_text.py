@@ -27,8 +27,28 @@ def test_a_first_chunk_that_is_too_long_is_cut_at_a_word() -> None:
     assert first_chunk.text == "one two"
 
 
-@given(st.lists(st.text(min_size=1, max_size=200), max_size=8), st.integers(1, 60))
-def test_the_budget_holds_for_any_chunks(texts: list[str], tokens: int) -> None:
-    chunks = within_tokens([chunk(text) for text in texts], tokens)
+def test_a_later_chunk_is_cut_only_if_half_of_the_budget_is_unused() -> None:
+    short, long = chunk("a" * 40), chunk("one two " * 100, "page")
+    cut = within_tokens((short, long, short), 50)
+    assert cut[0] == short
+    assert len(cut) == 2 and cut[1].title == "page" and long.text.startswith(cut[1].text)
+    assert 150 < len(format_passage(cut[1])) <= 160
+    assert within_tokens((short, short, short, long, short), 50) == (short, short, short)
+
+
+def test_the_title_of_a_cut_chunk_counts() -> None:
+    (cut,) = within_tokens((chunk("one two " * 100, "t" * 100),), 50)
+    assert cut.title == "t" * 100
+    assert 90 < len(cut.text) <= 98
+    (untitled,) = within_tokens((chunk("one two " * 100, "t" * 400),), 50)
+    assert (untitled.title, len(untitled.text)) == ("", 199)
+
+
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=200), st.text(max_size=60)), max_size=8),
+    st.integers(1, 60),
+)
+def test_the_budget_holds_for_any_chunks(texts: list[tuple[str, str]], tokens: int) -> None:
+    chunks = within_tokens([chunk(*text) for text in texts], tokens)
     assert bool(chunks) == bool(texts)
     assert sum(-(-len(format_passage(each)) // CHARACTERS_PER_TOKEN) for each in chunks) <= tokens
