@@ -59,8 +59,8 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     for chunk in chunks:
         num_tokens = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
         if num_tokens > remaining:
-            # Whole contexts would else be lost behind a short chunk. What is left after half of the budget is left empty: chunks of up to
-            # that length are shown whole or not at all, as in the prompts that the gate of ``best`` was fitted to.
+            # A whole context would otherwise be lost behind a short chunk. Once half of the budget is spent, the rest stays empty, as
+            # in the prompts that the gate of ``best`` was fitted to: its chunks are shorter than half of any profile's budget.
             if 2 * remaining >= tokens:
                 selection.append(_cut_chunk(chunk, remaining))
             break
