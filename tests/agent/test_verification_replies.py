@@ -101,8 +101,11 @@ def test_a_cut_reply_loses_its_torn_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [("B", 1), ("Reference D.", 3), ("[Reference C]", 2), ("A", 0), ("(e)", None), ("The best one is C", 2), ("F", None),
-     ("It is a plane", None), ("none", None), ("A plane, so Reference C", 2), ("", None)],
+    [("B", 1), ("Reference D.", 3), ("[Reference C]", 2), ("A", 0), ("(e)", 4), ("The best one is C", 2), ("F", None),
+     ("It is a plane", None), ("none", None), ("A plane, so Reference C", 2), ("", None), ("b", 1), ("(b)", 1), ("a.", 0),
+     ("B - a tower", 1), ("A: a lighthouse", 0), ("A is the most relevant", 0), ("Reference A is the most relevant", 0), ("I think C", 2),
+     ("A lighthouse stands there", None), ("A-frame house", None), ("The reference a tower", None), ("e.g. the tower", None),
+     ("D'Artagnan", None)],
 )  # fmt: skip
 def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
     assert entry_letter(text, 5) == place

@@ -16,8 +16,10 @@ LETTERS = "ABCDEFGHIJKLMNOP"  # names of the entries in prompts, as in the paper
 MAX_ENTRIES = len(LETTERS)
 LABELS = ("own answer", "reference", "reference answer", "final answer")  # what the four lines of a reply begin with
 
-_NAMED = re.compile(r"\b(?:reference|context|entry)\W{1,3}([A-P])\b", re.IGNORECASE)
-_FIRST = re.compile(r"\W{0,4}([A-P])\b(?!')")
+_NAMED = re.compile(r"\b(?i:reference|context|entry)\W{1,3}([A-P])\b")
+_FIRST = re.compile(  # neither "A lighthouse" nor "A-frame" nor "e.g."
+    r"\W{0,4}([A-P])(?=\W*$|[):,;]|\.(?!\w)|\s*[-–]\s| (?:is|shows|matches|fits)\b)", re.IGNORECASE
+)
 _ANYWHERE = re.compile(r"\b([B-P])\b(?!')")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
 _STEP = re.compile(r"^\W{0,4}step[ \t]*(\d)[ \t]*[:.)-]*[ \t]*", re.IGNORECASE | re.MULTILINE)
@@ -41,7 +43,7 @@ class FourSteps:
 def entry_letter(text: str, entries: int) -> int | None:
     """Return the index from 0 of the entry that a text names, or None.
 
-    The text names it as "Reference C", by a letter at its head, or by a single capital that is no article.
+    The text names it as "Reference C", by a letter of either case alone at its head, or by a single capital that is no article.
     """
     for pattern in (_NAMED, _FIRST, _ANYWHERE):
         for match in (pattern.match(text[:400]),) if pattern is _FIRST else pattern.finditer(text[:400]):
