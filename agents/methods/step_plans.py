@@ -27,7 +27,7 @@ MAX_STEPS = 5
 MAX_LEVELS = 3  # of steps that need each other's answers: each is a search and a call to the model
 
 _LINE = re.compile(
-    r"^[^\w\n]{0,4}\d{0,2}[.)]?[^\S\n]*+\**(?P<kind>ask|compute)\**[^\S\n]*:\s*(?P<rest>\S.*)$",
+    r"^[^\w\n]{0,4}\d{0,2}[.)]?[^\S\n]*+\**(?P<kind>ask|compute)\**[^\S\n]*:\s*(?P<rest>.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _REFERENCE = re.compile(r"\[(\d)\]")
@@ -88,6 +88,13 @@ _COMPARISONS: dict[Operation, re.Pattern[str]] = {
     ),
 }
 _POINTS = re.compile(r"\b(?:this|these|those|the photo|the picture|the image|left|right|middle)\b", re.IGNORECASE)
+_COMBINES = re.compile(
+    r"\b(?:together|combined|in total|altogether|twice|thrice|(?:half|double|triple) (?:as|the|of)|times (?:as|the|more|less|[a-z]+er))\b",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(r"\b(?:than|at least|at most)\b(?P<limit>.*)", re.IGNORECASE | re.DOTALL)
+_OTHERS = re.compile(r"\bothers?\b(?: (?:one|two|three|four|five)\b)?|\b(?:one|first|second|rest)\b", re.IGNORECASE)
+_SMALL_WORDS = frozenset("a an the of in on at to by is are was were it its".split())
 
 
 @dataclass(frozen=True)
@@ -148,9 +155,14 @@ Step = AskStep | ComputeStep
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a question, numbered from 1; a step needs only earlier steps."""
+    """The steps of a question, numbered from 1; a step needs only earlier steps.
+
+    Attributes:
+        is_partial: Whether a line of the model's plan is no step. Those that are left may answer another question.
+    """
 
     steps: tuple[Step, ...]
+    is_partial: bool = False
 
     @property
     def asks(self) -> tuple[AskStep, ...]:
@@ -187,19 +199,24 @@ def _format_step(step: Step) -> str:
 
 
 def parse_plan(text: str) -> Plan:
-    """Parse the steps of a reply. A step that needs a missing step is left out, and so is every step that needs it."""
+    """Parse the steps of a reply.
+
+    Returns:
+        A plan without the lines that are no step, that need a missing step, or that are more than ``MAX_STEPS``; it is partial then.
+    """
     steps: list[Step] = []
     new_numbers: dict[int, int] = {}  # as written to as kept
-    for line_number, match in enumerate(_LINE.finditer(text), start=1):
+    lines = list(_LINE.finditer(text))
+    for line_number, match in enumerate(lines, start=1):
         step = _step(match["kind"].lower(), match["rest"].strip(), new_numbers)
         if step is not None and len(steps) < MAX_STEPS:
             steps.append(step)
             new_numbers[line_number] = len(steps)
-    return Plan(tuple(steps))
+    return Plan(tuple(steps), is_partial=len(steps) < len(lines))
 
 
 def _step(kind: str, rest: str, new_numbers: dict[int, int]) -> Step | None:
-    if not {int(number) for number in _REFERENCE.findall(rest)} <= new_numbers.keys():
+    if not rest or not {int(number) for number in _REFERENCE.findall(rest)} <= new_numbers.keys():
         return None
     rest = _REFERENCE.sub(lambda match: f"[{new_numbers[int(match.group(1))]}]", rest)
     if kind == "ask":
@@ -264,9 +281,10 @@ def parse_calculation(text: str) -> str | None:
 def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """Return the completed plan, or None if one prompt does as well.
 
-    A plan is refused if it has a single step, asks the same twice, points ("this", "the left one"), names nothing, asks for a comparison
-    instead of computing it, or computes with a figure that neither the question nor the photo says. If the question counts more things than
-    the plan asks about, the plan asks about all of them.
+    A plan is refused if it has a single step, lost a step, asks for what no later step needs, asks the same twice, points ("this", "the
+    left one"), names nothing, asks for a comparison instead of computing it, ranks single facts where the question compares a sum, a
+    multiple or a limit, or computes with a figure that neither the question nor the photo says. If the question counts more things than the
+    plan asks about, the plan asks about all of them.
 
     Args:
         plan: The plan as the model wrote it.
@@ -274,21 +292,32 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
         things: Names of the things in the photo.
         lines: Text in the photo.
     """
-    if not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
+    if plan.is_partial or not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
         return None
     if plan.steps and not plan.asks and lines:
-        return plan
+        return plan if _needs_all(plan) else None
     if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
+        return None
+    if any(_needs_computed(plan, ask) for ask in plan.asks):  # everything is computed after the last answer
         return None
     computed = [step for step in plan.steps if isinstance(step, ComputeStep)]
     by_words = any(step.condition is not None and step.condition.test == "is" for step in computed)
     if computed and not by_words and any(asks_yes_or_no(ask.question) for ask in plan.asks):
         return None
-    whole = _ask_of_all(_add_comparison(plan, question), question, things)
-    whole = Plan(whole.steps[:MAX_STEPS])
-    return whole if len(whole.steps) > 1 and len(whole.levels()) <= MAX_LEVELS else None
+    compared = _add_comparison(plan, question)
+    if compared is None:
+        return None
+    whole = _ask_of_all(compared, question, things)
+    is_short = len(whole.asks) <= MAX_STEPS and len(whole.levels()) <= MAX_LEVELS
+    return whole if len(whole.steps) > 1 and is_short and _needs_all(whole) else None
+
+
+def _needs_all(plan: Plan) -> bool:
+    """Return whether every step but the last is needed by another one, or repeats the last."""
+    needed = {number for step in plan.steps for number in step.needs}
+    return all(number in needed or step == plan.steps[-1] for number, step in enumerate(plan.steps[:-1], start=1))
 
 
 def _extract_figures(plan: Plan) -> set[str]:
@@ -315,17 +344,60 @@ def _names(ask: AskStep, things: Sequence[str]) -> bool:
     return bool(ask.needs or words & set(question_words) or _PROPER.search(ask.question))
 
 
-def _add_comparison(plan: Plan, question: str) -> Plan:
-    """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place."""
+def _add_comparison(plan: Plan, question: str) -> Plan | None:
+    """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place.
+
+    Returns:
+        None if the question compares something else than the facts of single things.
+    """
     comparison = find_comparison(question)
-    last = plan.steps[-1]
     if comparison is None:
         return plan
-    if isinstance(last, ComputeStep):
-        return Plan((*plan.steps[:-1], replace(last, operation=comparison))) if last.operation in _NUMBERS else plan
-    if len(plan.asks) > 1 and plan.independent:
-        return Plan((*plan.steps, ComputeStep(comparison, list_references(len(plan.steps)))))
-    return plan
+    last = plan.steps[-1]
+    if isinstance(last, ComputeStep) and last.operation in _NUMBERS:
+        ranked = Plan((*plan.steps[:-1], replace(last, operation=comparison)))
+    elif len(plan.steps) == len(plan.asks) > 1 and plan.independent:
+        ranked = Plan((*plan.steps, ComputeStep(comparison, list_references(len(plan.steps)))))
+    else:
+        ranked = plan
+    is_safe = not _compares_more(ranked, question) and (ranked is plan or _ranks_asked_facts(ranked, question))
+    return ranked if is_safe else None
+
+
+def _compares_more(plan: Plan, question: str) -> bool:
+    """Return whether a question compares a sum or a multiple, or holds facts against a limit, and the plan ranks facts without it."""
+    last = plan.steps[-1]
+    if not isinstance(last, ComputeStep) or last.operation not in _COMPARISONS or _needs_computed(plan, last):
+        return False
+    asked = " ".join(ask.question for ask in plan.asks)
+    limits = _list_said_figures(_OTHERS.sub("", _find_limit(question))) - _list_said_figures(asked)
+    return _COMBINES.search(question) is not None or not limits <= _extract_figures(plan)
+
+
+def _ranks_asked_facts(plan: Plan, question: str) -> bool:
+    """Return whether a plan ranks answers alone, and asks about what the question holds them against."""
+    last = plan.steps[-1]
+    if not isinstance(last, ComputeStep) or len(last.needs) < len(last.operands) or _needs_computed(plan, last):
+        return False
+    limit = _find_limit(question)
+    words = _list_words(limit)
+    points = _POINTS.search(limit) or _OTHERS.search(limit)
+    return bool(not words or points or words & _list_words(" ".join(ask.question for ask in plan.asks)))
+
+
+def _needs_computed(plan: Plan, step: Step) -> bool:
+    """Return whether a step needs the result of a computation."""
+    return any(isinstance(plan.steps[number - 1], ComputeStep) for number in step.needs)
+
+
+def _find_limit(question: str) -> str:
+    """Return the words of a question that name what others are held against: those after "than"."""
+    match = _LIMIT.search(question)
+    return match["limit"] if match is not None else ""
+
+
+def _list_words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower())) - _SMALL_WORDS
 
 
 def find_comparison(question: str) -> Operation | None:

@@ -65,9 +65,13 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str
         return _compute_dates(question, step, facts) or _compute_numbers(question, step, facts)
     best, *rest = rank_facts(step.operation, facts)
     names = [_find_thing(plan, operand, things) for operand in step.operands]
-    text = names[best]
+    reference = parse_reference(step.operands[best])
+    is_computed = reference is not None and isinstance(plan.steps[reference - 1], ComputeStep)
+    text = facts[best] if is_computed else names[best]
     if asks_yes_or_no(question):
         text = f"{'Yes' if best == _find_subject(question, names) else 'No'}: {text}"
+    elif is_computed:
+        raise ComputationError(f"{text} has no name")
     if _BY_HOW_MUCH.search(question):
         pair = [facts[best], facts[rest[0]]]
         dated = step.operation in ("earlier", "later")

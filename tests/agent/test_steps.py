@@ -81,6 +81,10 @@ def test_numbers_follow_when_a_step_before_is_left_out() -> None:
             "four levels",
         ),
         ("1. ask: How much is the yen coin?\n2. ask: How much is the yen coin?\n3. compute: sum [1] [2]", "asks twice"),
+        (
+            "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?\n3. compute: larger [1] [2]\n4. ask: Where does [3] live?",
+            "asks about what is computed",
+        ),
         ("There is no plan.", "no steps"),
     ],
 )
@@ -97,6 +101,94 @@ def test_the_comparison_that_the_question_asks_for_is_put_in() -> None:
         parse_plan(f"{asks}\n3. compute: sum [1] [2]"), "What do they weigh together?", ["horse", "donkey"]
     )
     assert sum_plan is not None and sum_plan.steps[-1] == ComputeStep("sum", ("[1]", "[2]"))
+
+
+HEIGHTS = "1. ask: How tall is the Eiffel Tower?\n2. ask: How tall is Big Ben?"
+
+
+@pytest.mark.parametrize(
+    ("question", "last"),
+    [
+        ("What is the average height of these two?", "compute: average [1] [2]"),
+        ("How many of these two are higher than 100 metres?", "compute: count [1] [2]"),
+        ("What do these two measure together?", "compute:"),
+        ("What do these two measure together?", "compute: sum [1] [4]"),
+        ("What do these two measure together?", "sum of [1] and [2]"),
+        ("What do these two measure together?", ""),
+        ("What do these two measure together?", "ask: How tall is [4]?"),
+        ("What do these two measure together?", "compute: product 2 [2]"),
+    ],
+)
+def test_a_plan_that_lost_its_computation_is_refused(question: str, last: str) -> None:
+    plan = parse_plan(f"{HEIGHTS}\n3. {last}")
+    assert complete_plan(plan, question, ["Eiffel Tower", "Big Ben"], ["2"]) is None
+
+
+def test_a_plan_of_more_steps_than_are_allowed_is_refused() -> None:
+    asks = "\n".join(f"{number}. ask: How heavy is a {name}?" for number, name in enumerate("ABCDE", start=1))
+    plan = parse_plan(f"{asks}\n6. compute: sum [1] [2] [3] [4] [5]")
+    assert complete_plan(plan, "How heavy are these five together?", list("ABCDE")) is None
+
+
+def test_the_step_that_is_put_in_is_not_cut_off() -> None:
+    names = ["apple", "pear", "plum", "kiwi", "lime"]
+    asks = [f"ask: How heavy is a {name}?" for name in names]
+    question = "Which of these five is the heaviest?"
+    for plan_text in ("\n".join(asks), "\n".join((*asks[:2], "compute: larger [1] [2]"))):
+        plan = complete_plan(parse_plan(plan_text), question, names)
+        assert plan is not None and plan.steps[-1] == ComputeStep("larger", ("[1]", "[2]", "[3]", "[4]", "[5]"))
+        assert conclude(question, plan, ["100 g", "200 g", "50 g", "60 g", "90 g", ""], names) == "pear"
+
+
+@pytest.mark.parametrize("computed", ["sum", "ratio", "difference", "larger", ""])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Do these two weigh more than 500 kg together?",
+        "Is the left one of these two more than twice as heavy as the right one?",
+        "Is the left one three times heavier than the right one?",
+        "Are these two lighter than two tonnes?",
+        "Is the one on the left at least 50 kg heavier than the other?",
+    ],
+)
+def test_a_sum_a_multiple_or_a_limit_is_not_ranked(question: str, computed: str) -> None:
+    asks = WEIGHTS.rpartition("\n")[0]
+    plan = parse_plan(f"{asks}\n3. compute: {computed} [1] [2]" if computed else asks)
+    assert complete_plan(plan, question, ["horse", "donkey"]) is None
+
+
+def test_a_number_is_not_replaced_if_the_question_compares_to_a_third_thing() -> None:
+    plan = parse_plan(f"{HEIGHTS}\n3. compute: sum [1] [2]")
+    things = ["Eiffel Tower", "Big Ben"]
+    assert complete_plan(plan, "Would both be higher than the Burj Khalifa?", things) is None
+    for question in ("Is the Eiffel Tower higher than Big Ben?", "Is this one higher than the other one?"):
+        full_plan = complete_plan(plan, question, things)
+        assert full_plan is not None and full_plan.steps[-1] == ComputeStep("larger", ("[1]", "[2]"))
+
+
+@pytest.mark.parametrize(
+    ("question", "plan_text", "facts", "answer"),
+    [
+        (
+            "Are these two together heavier than an Asian elephant?",
+            "{asks}\n3. ask: How heavy is an Asian elephant?\n4. compute: sum [1] [2]\n5. compute: larger [4] [3]",
+            ["500 kg", "200 kg", "600 kg", "", ""],
+            "Yes: 700 kg",
+        ),
+        (
+            "Is a horse more than three times as heavy as a donkey?",
+            "{asks}\n3. compute: product 3 [2]\n4. compute: larger [1] [3]",
+            ["500 kg", "200 kg", "", ""],
+            "No: 600 kg",
+        ),
+    ],
+)
+def test_a_ranking_of_what_was_computed_is_kept(question: str, plan_text: str, facts: list[str], answer: str) -> None:
+    plan = parse_plan(plan_text.format(asks="1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?"))
+    assert complete_plan(plan, question, ["horse", "donkey"]) == plan
+    assert conclude(question, plan, facts, ["horse", "donkey"]) == answer
+    with pytest.raises(ComputationError):  # a sum is no thing that "which" asks for
+        conclude("Which is heavier?", plan, facts, ["horse", "donkey"])
 
 
 @pytest.mark.parametrize("computed", ["difference", "ratio", "sum"])
