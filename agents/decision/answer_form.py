@@ -5,8 +5,8 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.computation import NUMBER_WORD
 from agents.methods.knowledge_conflict import YES_OR_NO
+from agents.methods.number_forms import NUMBER_WORD
 from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 

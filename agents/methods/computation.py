@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Literal
 
 import pint
-from text_to_num import text2num
 
 from agents.methods.dates import Day, Span, is_date, move, parse_day
+from agents.methods.number_forms import replace_number_words, rewrite_numbers
 from agents.methods.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
@@ -27,11 +27,19 @@ _MINUS = r"(?:[-–−](?=[\d.$€£¥])|minus\s)"
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALE = rf"(?:{'|'.join(_SCALES)})\b"
 _IN_A_NAME = r"(?<![A-Za-z\d])(?<!\d[.,])(?<![A-Za-z\d][-–−])"  # the figures of "A380" and "B-52" count nothing
+_UNIT = (
+    r"(?:(?:square|cubic|sq\.?|cu\.?)\s[A-Za-z]+|(?:metric|long|short)\s(?:tons?|tonnes?)\b|nautical\smiles?\b|light[\s-]years?\b"
+    r"|(?:fluid|troy)\sounces?\b|degrees?\s(?:celsius|fahrenheit|[CF]\b)|[A-Za-z°%/²³¢]+)"
+    r"(?:\s(?:per|an?)\s(?:(?:square|cubic)\s)?[A-Za-z]+)?"
+)
 _QUANTITY = re.compile(
     rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
     rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
-    r"\s?(?P<unit>[A-Za-z°%/²³¢]+(?:\s(?:per|an?)\s[A-Za-z]+)?)?",
+    rf"\s?(?P<unit>{_UNIT})?",
     re.IGNORECASE,
+)
+_UNREAD = re.compile(  # part of a number that says more than its figures
+    r"\)?\s?(?:[×⁄^]|[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b)", re.IGNORECASE
 )
 _REST = re.compile(r"(?:,?\s(?:and\s)?)?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
 _UNIT_WORDS = {
@@ -40,6 +48,27 @@ _UNIT_WORDS = {
     "calorie": "kcal",
     "calories": "kcal",
 }  # as they are meant in everyday words
+_PINT_UNITS = tuple(
+    (re.compile(words, re.IGNORECASE), unit)
+    for words, unit in (
+        (r"\bmetric ton(?:s|nes?)?\b", "tonne"),
+        (r"\b(long|short) tons?\b", r"\1_ton"),
+        (r"\bnautical miles?\b", "nautical_mile"),
+        (r"\blight[ -]years?\b", "light_year"),
+        (r"\b(fluid|troy) ounces?\b", r"\1_ounce"),
+        (r"\bdegrees? c(?:elsius)?\b", "degC"),
+        (r"\bdegrees? f(?:ahrenheit)?\b", "degF"),
+        (r"\bsq\.? ", "square "),
+        (r"\bcu\.? ", "cubic "),
+        (r" an? ", " per "),  # "kilometres an hour"
+    )
+)
+_NO_UNITS = frozenset(
+    "to and or in at by from of on is are was were with for as if when than each about total altogether after before since during but "
+    "per out".split()
+)
+_INCHES = re.compile(r"\s?(?:[.,;()]|$|(?:tall|long|wide|high|deep|thick|across|in diameter)\b)", re.IGNORECASE)
+_PEOPLE = frozenset(("people", "person", "inhabitant", "resident", "citizen"))  # words for the same
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
 _CENTS = {
     **dict.fromkeys(("cent", "cents", "¢"), ""),  # of any currency
@@ -50,14 +79,6 @@ _WHOLE_MONEY = {
     **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
     **dict.fromkeys(("euro", "euros", "eur"), "€"),
 }
-NUMBER_WORD = (  # that text2num reads
-    "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"
-    "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|billion)"
-)
-_IN_WORDS = re.compile(  # neither "half a million" nor "two-thirds"
-    rf"(?<!half a )\b{NUMBER_WORD}(?:(?:[ -]| and ){NUMBER_WORD})*\b(?![ -](?:half|halves|thirds?|quarters?|fifths?)\b)",
-    re.IGNORECASE,
-)
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
 _RANGE = re.compile(r"(\d)\s?(?:days|weeks|months|years)\s?(?:to|-|–)\s?(?=\d)", re.IGNORECASE)  # "28 days to 35 days"
 _ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
@@ -93,7 +114,7 @@ def _format_number(value: float, exact: bool) -> str:
     """
     digits = f"{value:.10g}"
     if not exact or not math.isclose(float(digits), value, rel_tol=1e-13):
-        digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+        digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e15 else f"{value:.10g}"
     return f"{Decimal(digits):,f}"
 
 
@@ -110,18 +131,21 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
         bound: Which number of a range ("8-13 eggs") counts.
 
     Raises:
-        ComputationError: The answer contains no number.
+        ComputationError: The answer contains no number, or one that is written in a way that is not read.
     """
-    match = _QUANTITY.search(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    plain = rewrite_numbers(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    match = _QUANTITY.search(plain)
     if match is None:
         raise ComputationError(f"no number in {text!r}")
+    if any(_UNREAD.match(plain, match.end(end)) for end in ("low", "high") if match[end]):
+        raise ComputationError(f"a number that is not read in {text!r}")
     low, high = _parse_ends(match)
     value = {"low": min(low, high), "high": max(low, high), "middle": (low + high) / 2}[bound]
     unit = (match["unit"] or "").strip()
-    if unit.lower() in ("to", "and", "or", "in", "at", "by", "from", "of", "years old"):
+    if unit.lower() in _NO_UNITS and not (unit == "in" and _INCHES.match(plain, match.end())):
         unit = ""
-    quantity = Quantity(value, _UNIT_WORDS.get(unit, unit), (match["sign"] or "").strip())
-    rest = _REST.match(match.string, match.end()) if unit and low == high else None
+    quantity = Quantity(value, _UNIT_WORDS.get(unit.lower(), unit), (match["sign"] or "").strip())
+    rest = _REST.match(plain, match.end()) if unit and low == high else None
     return quantity if rest is None else _add_rest(quantity, rest["number"], rest["unit"])
 
 
@@ -138,34 +162,11 @@ def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
 def _add_rest(first: Quantity, number: str, unit: str) -> Quantity:
     """Add the second part of a quantity in two units ("6 ft 4 in": 76 in), if so many of its unit make one of the first."""
     try:
-        parts = float(_units().Quantity(1, first.unit).to(unit).magnitude)
-    except Exception:  # noqa: BLE001 - as in _convert
+        parts = _convert(Quantity(1, first.unit), Quantity(1, unit))
+    except ComputationError:
         return first
     whole = first.value.is_integer() and math.isclose(parts, round(parts))
     return Quantity(first.value * round(parts) + float(number), unit) if whole and float(number) < parts else first
-
-
-def replace_number_words(text: str) -> str:
-    """Replace number words ("three weeks") by figures, unless the text contains a figure already."""
-    if any(letter.isdigit() for letter in text):
-        return text
-    return _IN_WORDS.sub(_figures, text)
-
-
-def _figures(match: re.Match[str]) -> str:
-    words = match.group()
-    if words.lower() == "one":  # seldom a number: "one of the oldest"
-        return words
-    apart = " and ".join(parse_number_words(part) or part for part in words.split(" and "))  # "between two and three"
-    return parse_number_words(words) or apart
-
-
-def parse_number_words(words: str) -> str | None:
-    """Convert number words to a figure ("two hundred": 200); None for other words."""
-    try:
-        return str(text2num(words.lower(), "en"))
-    except ValueError:
-        return None
 
 
 def _number(text: str) -> float:
@@ -341,20 +342,48 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
 
 
 def _convert(one: Quantity, other: Quantity) -> float:
-    """Convert a quantity to the unit of another one. Words that are no units are not converted."""
+    """Convert a quantity to the unit of another one.
+
+    A number without a unit counts in that of the other one, and so does one with the same word, even if that is no unit ("eggs").
+
+    Raises:
+        ComputationError: The units are of different kinds, or one of them is unknown.
+    """
     if _is_money(one) and _is_money(other):  # 25 cents and $0.25
         if len({_get_currency(one), _get_currency(other)} - {""}) > 1:
             raise ComputationError(f"{one} and {other} are not of one currency")
         return one.value * _worth(one) / _worth(other)
-    if not one.unit or not other.unit or one.unit == other.unit:
+    is_bare = any(not each.unit and not each.money for each in (one, other))
+    if is_bare or (one.unit, one.money) == (other.unit, other.money):
         return one.value
-    units = _units()
+    unit, other_unit = _find_unit(one.unit), _find_unit(other.unit)
+    if unit is None and other_unit is None and _strip_plural(one.unit) == _strip_plural(other.unit):
+        return one.value
+    if unit is None or other_unit is None or _is_money(one) or _is_money(other):
+        raise ComputationError(f"{one} and {other} are not of one kind")
     try:
-        return float(units.Quantity(one.value, one.unit).to(other.unit).magnitude)
-    except pint.DimensionalityError as error:
+        return float(_units().Quantity(one.value, unit).to(other_unit).magnitude)
+    except Exception as error:  # pint raises errors of a dozen kinds, of which an AssertionError is one
         raise ComputationError(f"{one} and {other} are not of one kind") from error
-    except Exception:  # noqa: BLE001 - pint raises errors of a dozen kinds on words that are no units: "eggs", "fruits per"
-        return one.value
+
+
+@lru_cache(maxsize=256)
+def _find_unit(words: str) -> pint.Unit | None:
+    """Return the unit that pint knows by these words; None for other words ("eggs")."""
+    for pattern, name in _PINT_UNITS:
+        words = pattern.sub(name, words)
+    for name in (words, words.lower()):
+        try:
+            return _units().Unit(name)
+        except Exception:  # noqa: BLE001 - pint raises errors of a dozen kinds on words that are no units: "eggs", "fruits per"
+            continue
+    return None
+
+
+def _strip_plural(words: str) -> str:
+    """Return a word in the form in which it is compared with others: "Eggs" is "egg"."""
+    singular = words.lower().removesuffix("s")
+    return "people" if singular in _PEOPLE else singular
 
 
 def _is_money(one: Quantity) -> bool:

@@ -5,8 +5,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from agents.methods.computation import NUMBER_WORD, SCALE, parse_number_words
+from agents.methods.computation import SCALE
 from agents.methods.dates import DATE, parse_day
+from agents.methods.number_forms import NUMBER_WORD, parse_number_words
 from agents.texts.refusals import refuses
 
 YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"

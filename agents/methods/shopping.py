@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agents.methods.computation import ComputationError, compute, parse_number_words
+from agents.methods.computation import ComputationError, compute
+from agents.methods.number_forms import parse_number_words
 from agents.methods.printed_text import Price, list_words, mentions
 from agents.methods.step_plans import ComputeStep, Plan
 

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from agents.methods.bridging import has_bridge
-from agents.methods.computation import SCALE, replace_number_words
+from agents.methods.computation import SCALE
 from agents.methods.dates import DATE, MONTH
+from agents.methods.number_forms import replace_number_words
 from agents.methods.printed_text import find_calculation, parse_prices, read_number_column
 from agents.methods.question_kinds import classify_question, is_about_several, parse_named_number
 from agents.methods.shopping import plan_shopping
