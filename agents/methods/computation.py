@@ -402,15 +402,19 @@ def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
     """Sort the indices of the facts: the one that is larger, smaller, earlier or later than all others first.
 
     Raises:
-        ComputationError: A fact contains no number or date, the units do not match, or the first two are equal.
+        ComputationError: A fact contains no number or date, the units do not match, or the first fact equals another one as far as both
+            are known.
     """
     keys: list[tuple[float, ...]]
     if operation in ("earlier", "later"):
-        keys = [_parts(_parse_date(fact)) for fact in facts]
+        days = [_parse_date(fact) for fact in facts]
+        keys = [_parts(day)[: _count_parts(day)] for day in days]
     else:
         quantities = [parse_quantity(fact) for fact in facts]
         keys = [(_convert(each, quantities[0]),) for each in quantities]
-    order = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
-    if keys[order[0]] == keys[order[1]]:
+    best, *rest = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
+    if any(
+        all(map(operator.eq, keys[best], keys[place])) for place in rest
+    ):  # 1939 may be before 3 September 1939 or after it
         raise ComputationError("they are alike")
-    return order
+    return [best, *rest]

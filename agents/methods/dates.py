@@ -17,21 +17,22 @@ _NAMES = {
     for names in (calendar.month_name, calendar.month_abbr)
     for number, name in enumerate(names)
     if name
-}
+} | {"sept": 9}
 MONTH = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))})"
 DAY = r"\d{1,2}(?:st|nd|rd|th)?(?!\d)"
 DATE = (
-    rf"(?:{DAY}(?:\s+of)?\s+{MONTH}\b\.?(?:,?\s+\d{{4}}\b)?"  # 1 March, 1st of March 2020
+    rf"(?:{DAY}(?:\s+of)?\s+{MONTH}\b\.?(?:(?:,|\s+of)?\s+\d{{4}}\b)?"  # 1 March, 1st of March 2020
     rf"|{MONTH}\b\.?\s+{DAY}(?:,?\s+\d{{4}}\b)?"  # March 1, 2020
-    rf"|{MONTH}\b\.?,?\s+\d{{4}}\b"  # March 2020
+    rf"|{MONTH}\b\.?(?:,|\s+of)?\s+\d{{4}}\b"  # March 2020, March of 2020
     r"|\b\d{4}-\d{2}-\d{2}\b)"
 )
 """A date with a month, as a regular expression; case does not count."""
 
 _DATE = re.compile(DATE, re.IGNORECASE)
 _MONTH = re.compile(rf"\b({MONTH})\b", re.IGNORECASE)
-_YEAR = re.compile(
-    r"\b(?P<year>1\d{3}|20\d{2})\b|\b(?P<early>\d{1,4})\s?(?P<era>BC|BCE|AD|CE)\b|\b(?:AD|A\.D\.)\s?(?P<after>\d{1,4})\b"
+_YEAR = re.compile(  # of "1200 to 1150 BC" the first, of the same era
+    r"(?<![\w,.])(?P<early>\d{1,2},\d{3}|\d{1,4})(?:\s?(?:-|–|—|to|or|and)\s?[\d,]{1,6})?\s?(?P<era>B\.?C\.?(?:E\.?)?|A\.?D\.?|C\.?E\.?)(?!\w)"
+    r"|\b(?P<year>1\d{3}|20\d{2})\b|\b(?:AD|A\.D\.)\s?(?P<after>\d{1,4})\b"
 )
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})\b")
 _DAY = re.compile(rf"\b({DAY})\b", re.IGNORECASE)
@@ -78,8 +79,8 @@ def parse_day(text: str) -> Day:
         raise ValueError(f"no date in {text!r}")
     number = 0
     if year is not None:
-        number = int(year["year"] or year["early"] or year["after"])
-        number = -number if year["era"] in ("BC", "BCE") else number
+        number = int((year["year"] or year["early"] or year["after"]).replace(",", ""))
+        number = -number if (year["era"] or "").startswith("B") else number
     if match is None:
         return Day(number)
     words = match.group()

@@ -449,9 +449,18 @@ def test_the_order_of_quantities_and_dates() -> None:
     assert rank_facts("smaller", ["29.76 °C", "-38.83 °C"]) == [1, 0]
     assert rank_facts("larger", ["6 ft 1 in", "6 ft 4 in"]) == [1, 0]
     assert parse_day("completed on 12 October 1931") == Day(1931, 10, 12)
+    assert rank_facts("earlier", ["Sept. 3, 1939", "1 Sept 1939"]) == [1, 0]
+    assert rank_facts("earlier", ["1940", "753 B.C.", "1200 BC", "1940"]) == [2, 1, 0, 3]
     for facts in (["tall", "5 m"], ["5 m", "5 m"]):
         with pytest.raises(ComputationError):
             rank_facts("larger", facts)
+
+
+@pytest.mark.parametrize("facts", [["1939", "3 September 1939"], ["May 1939", "3 May 1939", "1940"], ["1939", "1939"]])
+def test_dates_that_are_alike_as_far_as_they_are_known_have_no_order(facts: list[str]) -> None:
+    for operation in ("earlier", "later"):
+        with pytest.raises(ComputationError):
+            rank_facts(operation, facts if operation == "earlier" else facts[:2])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -230,13 +230,23 @@ def test_months_later_are_as_many_months_between(date: Any, count: int, span: Sp
         ("in May 1922", Day(1922, 5), "May 1922"),
         ("1940-02-29", Day(1940, 2, 29), "29 February 1940"),
         ("300 BC", Day(-300), "300 BC"),
+        ("753 B.C.", Day(-753), "753 BC"),
+        ("about 1200 BC.", Day(-1200), "1200 BC"),
+        ("1200 to 1150 B.C.E.", Day(-1200), "1200 BC"),
+        ("2,560–2,540 BCE", Day(-2560), "2560 BC"),
+        ("80 A.D., under Titus", Day(80), "80"),
+        ("15 March 44 BC", Day(-44, 3, 15), "15 March 44 BC"),
+        ("Sept. 3, 1939", Day(1939, 9, 3), "3 September 1939"),
+        ("3 Sept 1939", Day(1939, 9, 3), "3 September 1939"),
+        ("March of 1920", Day(1920, 3), "March 1920"),
+        ("the 5th of May of 1821", Day(1821, 5, 5), "5 May 1821"),
     ],
 )
 def test_dates_are_read_and_written_as_far_as_they_are_known(text: str, day: Day, day_text: str) -> None:
     assert parse_day(text) == day and str(day) == day_text
 
 
-@pytest.mark.parametrize("text", ["30 February 1999", "2020-13-01", "nothing", "12 kg"])
+@pytest.mark.parametrize("text", ["30 February 1999", "2020-13-01", "nothing", "12 kg", "the 1930s", "15th century"])
 def test_what_is_no_date_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_day(text)
