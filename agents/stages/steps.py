@@ -66,6 +66,12 @@ class Run:
         assertions = [_asserts(answer) for answer in self.answers.values()]
         return self.led or (bool(assertions) and not any(assertions) if self.alternatives else not all(assertions))
 
+    @property
+    def is_broken(self) -> bool:
+        """True if the call for a step failed, or was aborted by the deadline before it said anything whole."""
+        answers = self.answers.values()
+        return any(each.value is None and (each.failed or each.reply.finish_reason == "abort") for each in answers)
+
     def settle(self) -> None:
         """Keep the first alternative that was answered, if the steps are alternatives."""
         answered = (place for place, answer in sorted(self.answers.items()) if _asserts(answer))
@@ -208,12 +214,15 @@ class Steps(Stage):
                 run.led |= rests_on_orders(answer.value.text, part.question, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
-        """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step has no answer."""
+        """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step is refused.
+
+        The turn gets no candidate if there was no time for all steps, or no reply to one: the next stage answers in one prompt.
+        """
         run.settle()
         turn, plan, texts = run.turn, run.plan, run.texts
         candidates = [answer.value for answer in run.answers.values() if answer.value is not None]
-        if not run.is_stuck and len(run.answers) < len(plan.asks):
-            return  # there was no time for all of them: the next stage answers in one prompt
+        if (run.is_broken and not run.led) or (not run.is_stuck and len(run.answers) < len(plan.asks)):
+            return
         weakest = min(candidates, key=lambda one: one.confidence or 0.0, default=Candidate(IDK, run.printed.sure))
         doubts = [one.idk for one in candidates if one.idk is not None]
         text = IDK

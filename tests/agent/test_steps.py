@@ -27,10 +27,12 @@ from agents.methods.step_plans import (
 from agents.methods.step_results import conclude
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PROMPTS
+from agents.record import Unanswered
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.steps import Steps
 from agents.turn import IDK
+from agents.unanswered import find_cause
 from tests.agent.scripted import GATHERING, ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
 
 WEIGHTS = "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?\n3. compute: larger [1] [2]"
@@ -637,6 +639,44 @@ def test_of_two_names_for_the_thing_in_between_the_first_that_leads_to_an_answer
         dialog_turn.close_stage("steps", 0.0)
         assert dialog_turn.records[0].queries == (f"When did {next(iter(years))} die?",)
         assert dialog_turn.candidate.confidence == pytest.approx(math.exp(-0.1))  # not of the one that led to nothing
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (ChatReply("", "abort"), Unanswered.TIME),
+        (ChatReply("She was bo", "abort"), None),
+        (ChatReply("", "error", error="out of memory"), Unanswered.MODEL),
+    ],
+)
+@pytest.mark.parametrize("lost", ["Who designed", "In which town"])
+def test_a_step_without_a_reply_leaves_the_question_to_the_next_stage(
+    lost: str, reply: ChatReply, cause: Unanswered | None
+) -> None:
+    def chat(request: ChatRequest) -> str | ChatReply:
+        is_lost = request.max_tokens != PLAN_TOKENS and lost in request.messages[-1].content.rpartition("Question:")[2]
+        return reply if is_lost else answer_prompt(request)
+
+    dialog_turn = make_turn("In which town was the man who designed this tower born?")
+    world = context(settings_from(GATHERING), None, chat=ScriptedChat(chat), fine_reranker=WordOverlapReranker())
+    run(Steps, [dialog_turn], world)
+    assert dialog_turn.candidate is None
+    dialog_turn.close_stage("steps", 0.0)
+    if cause is not None:
+        assert find_cause(dialog_turn.records, None) is cause
+
+
+def test_an_alternative_counts_even_if_the_other_one_got_no_reply() -> None:
+    dialog_turn = make_turn("When did the architect of this tower die?")
+    dialog_turn.hops = ("When did Eiffel die?", "When did Sauvestre die?")
+    chat = ScriptedChat(
+        lambda request: (
+            ChatReply("", "abort") if "Eiffel" in request.messages[-1].content else ChatReply("1919", "stop")
+        )
+    )
+    world = context(settings_from(GATHERING), None, chat=chat, fine_reranker=WordOverlapReranker())
+    run(Steps, [dialog_turn], world)
+    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == "1919"
 
 
 def test_with_little_time_the_next_stage_answers_in_one_prompt() -> None:
