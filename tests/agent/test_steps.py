@@ -290,20 +290,15 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("20 degrees Celsius", "middle", 20, "degrees Celsius"),
         ("5.97×10^24 kg", "middle", 5.97e24, "kg"),
         ("5.9722 × 10²⁴ kg", "middle", 5.9722e24, "kg"),
-        ("(5.97 ± 0.01) x 10^24 kg", "middle", None, ""),
         ("1.6 x 10^-19 C", "middle", 1.6e-19, "C"),
         ("1.9e27 kg", "middle", 1.9e27, "kg"),
         ("10^6 km", "middle", 1e6, "km"),
-        ("5.97×1024 kg", "middle", None, ""),
-        ("3 x 10 cm", "middle", None, ""),
         ("330 ± 5 m", "middle", 330, "m"),
         ("3 1/2 in", "middle", 3.5, "in"),
         ("1/2 cup", "middle", 0.5, "cup"),
         ("1/2 to 3/4 in", "high", 0.75, "in"),
         ("3½ m", "middle", 3.5, "m"),
         ("¾ inch", "middle", 0.75, "inch"),
-        ("24/7", "middle", None, ""),
-        ("4.5/5 stars", "middle", None, ""),
         ("5'11\"", "middle", 71, "in"),
         ("5′ 6½″ tall", "middle", 66.5, "in"),
         ("6'", "middle", 6, "ft"),
@@ -312,8 +307,6 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("48° 51' 29\"", "middle", 48, "°"),
         ("two and a half metres", "middle", 2.5, "metres"),
         ("2 and a quarter cups", "middle", 2.25, "cups"),
-        ("1 hour and a half", "middle", None, ""),
-        ("a year and a half", "middle", None, ""),
         ("11 in", "middle", 11, "in"),
         ("11 in 2018", "middle", 11, ""),
         ("about one month", "middle", 1, "month"),
@@ -325,13 +318,26 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("one hundred eggs", "middle", 100, "eggs"),
     ],
 )
-def test_quantities_of_short_answers(text: str, bound: Any, value: float | None, unit: str) -> None:
-    if value is None:
-        with pytest.raises(ComputationError):
-            parse_quantity(text, bound)
-        return
+def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
     quantity = parse_quantity(text, bound)
     assert (quantity.value, quantity.unit) == (pytest.approx(value), unit)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(5.97 ± 0.01) x 10^24 kg",
+        "5.97×1024 kg",
+        "3 x 10 cm",
+        "24/7",
+        "4.5/5 stars",
+        "1 hour and a half",
+        "a year and a half",
+    ],
+)
+def test_a_number_that_is_read_in_part_is_none(text: str) -> None:
+    with pytest.raises(ComputationError):
+        parse_quantity(text)
 
 
 def test_sums_by_hand() -> None:
@@ -462,7 +468,7 @@ def test_the_order_of_quantities_and_dates() -> None:
 def test_dates_that_are_alike_as_far_as_they_are_known_have_no_order(facts: list[str]) -> None:
     for operation in ("earlier", "later"):
         with pytest.raises(ComputationError):
-            rank_facts(operation, facts if operation == "earlier" else facts[:2])  # type: ignore[arg-type]
+            rank_facts(operation, facts if operation == "earlier" else facts[:2])
 
 
 @pytest.mark.parametrize(
