@@ -4,8 +4,8 @@
 
 RUN is a folder that ``local_evaluation.py --record-requests`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and
 ``about.json``. The requests are those that the model received. The hash of a session's id decides its side, so that a session is on the
-same side in every collection. Two kinds of runs are refused: those over public_test, and those that hold a question of it about the same
-picture.
+same side in every collection with the same --held-out. Two kinds of runs are refused: those over public_test, and those that hold a
+question of it about the same picture.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from training.chat_examples import (
     is_held_out,
     write_examples,
 )
-from training.command_line import JudgedOptions, run_command, write_about
+from training.command_line import HELD_OUT_SHARE, JudgedOptions, run_command, write_about
 from training.public_test import TestContent, check_split, read_test_content
 
 RELEVANCE = "relevance"
@@ -333,7 +333,7 @@ def read_runs(options: RunsOptions) -> tuple[list[RecordedRun], Judge, dict[str,
         test = read_test_content(options.dataset, options.revision, options.cache)
         accept = read_accept([options.dataset, *sorted(options.dataset.glob(f"*/{options.revision}"))])
     judge = choose_judge(options.eval_model, cache=options.cache)
-    about = {"runs": [str(run) for run in options.runs], "judge": judge.name, "held_out_share": options.held_out}
+    about = {"runs": [str(run) for run in options.runs], "judge": judge.name, HELD_OUT_SHARE: options.held_out}
     return [read_run(run, test, accept) for run in options.runs], judge, about
 
 

@@ -16,12 +16,14 @@ from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
 from agents.settings.run_config import DEFAULT_CACHE
 from evaluation import commands
-from evaluation.files.manifest import write_json
+from evaluation.files.manifest import read_json, write_json
 from evaluation.records import DEFAULT_REVISION, EvaluationError
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, read_examples
 from training.recipes import Recipe, list_recipes, load_recipe
 
 ABOUT = "about.json"
+HELD_OUT_SHARE = "held_out_share"
+"""Key in about.json of the share of the sessions that is held out."""
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SettingsError, TrainingDataError)
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
@@ -102,14 +104,28 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
     """Read the run that the options describe, the examples to train on, and those held out.
 
     Raises:
-        TrainingDataError: Recipe or examples are missing or malformed.
+        TrainingDataError: Recipe or examples are missing or malformed, or a session is on both sides.
     """
     recipe = load_recipe(options.recipe, options.set)
     run = Run(recipe, options.out, options.device, options.max_steps, options.resume)
     train, held_out = (
         [row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT)
     )
+    _refuse_shared_sessions(options.data, train, held_out)
     return run, train, held_out
+
+
+def _refuse_shared_sessions(folders: Sequence[Path], train: Sequence[Example], held_out: Sequence[Example]) -> None:
+    """Check that no session is on both sides, as those of folders with unequal shares are."""
+    shared = {row.session_id for row in train} & {row.session_id for row in held_out}
+    if shared:
+        shares = ", ".join(
+            f"{folder}: {read_json(folder / ABOUT).get(HELD_OUT_SHARE, 'unknown')}" for folder in folders
+        )
+        raise TrainingDataError(
+            f"{len(shared)} sessions (such as {min(shared)!r}) are both trained on and held out; "
+            f"collect the folders again with one --held-out (now {shares})"
+        )
 
 
 def write_about(out: Path, about: dict[str, Any], name: str = ABOUT) -> None:

@@ -27,9 +27,9 @@ from tests.training.recorded import REVISION, THINGS, answer_from_evidence, reco
 from training import collect
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
-from training.command_line import ABOUT
+from training.command_line import ABOUT, read_data
 from training.recipes import DataTable
-from training.sft import select_samples
+from training.sft import SftOptions, select_samples
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,23 @@ def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tm
     answers = [about[side]["prompts"]["answer_with_evidence"] for side in ("train", "held_out")]
     assert sum(counts["requests"] for counts in answers) == 10
     assert about["unjudged_requests"] == 0 and answers[0]["refusals"] == 0.0
+
+
+@pytest.mark.parametrize(("shares", "is_split"), [(("0.4", "0.4"), True), (("0.4", "0.9"), False)])
+def test_no_session_is_trained_on_that_another_folder_holds_out(
+    run: Path, tmp_path: Path, shares: tuple[str, str], is_split: bool
+) -> None:
+    folders = [tmp_path / str(number) for number in range(len(shares))]
+    for folder, share in zip(folders, shares, strict=True):
+        collect.main([str(run), "--out", str(folder), "--held-out", share, "--cache", str(tmp_path)])
+    words = [word for folder in folders for word in ("--data", str(folder))]
+    options = SftOptions.parse([*words, "--model", "m", "--recipe", "smollm2", "--out", str(tmp_path / "out")])
+    if is_split:
+        _, train, held_out = read_data(options)
+        assert train and held_out and not {row.session_id for row in train} & {row.session_id for row in held_out}
+        return
+    with pytest.raises(TrainingDataError, match=r"sessions.*trained on and held out.*/0: 0\.4, .*/1: 0\.9"):
+        read_data(options)
 
 
 def test_relevance_questions_come_from_the_evidence(run: Path, tmp_path: Path) -> None:
