@@ -9,6 +9,7 @@ last one as ``adapter/``.
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,8 @@ from training.fit import (
     run_trainer,
 )
 from training.recipes import list_recipes
+
+log = logging.getLogger(__name__)
 
 REWARDS: Mapping[str, float] = {"correct": 1.0, "miss": 0.0, "hallucination": -1.0}
 """The challenge's own scale, which Dianping (arXiv 2508.10337) took for the reward."""
@@ -126,6 +129,22 @@ def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list
         return [means[number] if reward is None else reward for number, reward in zip(place, rewards, strict=True)]
 
     return truthfulness
+
+
+def select_uniform(questions: Sequence[Example]) -> tuple[list[Example], dict[str, int]]:
+    """Select the larger group of questions with or without pictures: a batch has pictures in all rows or in none.
+
+    Returns:
+        The group, and the number of questions left out ``with_picture`` and ``without_picture``.
+    """
+    pictured = [row for row in questions if row.images]
+    plain = [row for row in questions if not row.images]
+    selection, others = (pictured, plain) if len(pictured) >= len(plain) else (plain, pictured)
+    if others:
+        message = "%d of %d questions are left out: those with and without a picture cannot be trained on together"
+        log.warning(message, len(others), len(questions))
+    count_pictured = sum(bool(row.images) for row in others)
+    return selection, {"with_picture": count_pictured, "without_picture": len(others) - count_pictured}
 
 
 def split_by_difficulty(
@@ -268,8 +287,8 @@ def run(options: GrpoOptions) -> None:
     right = None
     if options.strong is not None:
         right = {row.turn.key for row in read_turn_table(options.strong) if row.correct}
-    pictured = [row for row in examples if row.images]  # a batch has pictures in all rows or in none
-    easy, hard = split_by_difficulty(pictured or examples, right)
+    questions, left_out = select_uniform(select_questions(examples))
+    easy, hard = split_by_difficulty(questions, right)
     stages = build_curriculum(easy, hard, run.recipe.training.seed)
     if not stages:
         raise TrainingDataError(
@@ -280,6 +299,7 @@ def run(options: GrpoOptions) -> None:
         "model": str(options.model),
         "easy": len(easy),
         "hard": len(hard),
+        "left_out": left_out,
         "judge": judge.name,
         "stages": [],
     }

@@ -300,13 +300,23 @@ def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: P
     torch.testing.assert_close(logprobs, expected, atol=1e-4, rtol=1e-3)
 
 
-def test_questions_with_and_without_a_picture_are_not_mixed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pictured", "plain", "left_out"),
+    [(2, 2, {"with_picture": 0, "without_picture": 2}), (2, 3, {"with_picture": 2, "without_picture": 0})],
+)
+def test_questions_with_and_without_a_picture_are_not_mixed(
+    pictured: int, plain: int, left_out: dict[str, int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The larger group is trained on; questions of the other are counted."""
     model, out = SAVE["mllama"](tmp_path / "mllama"), tmp_path / "out"
-    rows = [example(n, images=("a",) if n < 2 else ()) for n in range(4)]
-    data = save_examples(tmp_path / "data", rows, [])
+    rows = [example(n, images=("a",) if n < pictured else ()) for n in range(pictured + plain)]
+    other = [example(n, form="queries") for n in range(10, 20)]  # these are no questions
+    data = save_examples(tmp_path / "data", rows + other, [])
     changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
     assert grpo.main([*options(data, model, out, **changes), "--max-steps", "1"]) == 0
-    assert json.loads((out / "about.json").read_text())["easy"] == 2
+    about = json.loads((out / "about.json").read_text())
+    assert about["easy"] == max(pictured, plain) and about["left_out"] == left_out
+    assert f"2 of {pictured + plain} questions are left out" in caplog.text
 
 
 def test_grpo_tells_that_vllm_would_see_no_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
