@@ -15,7 +15,7 @@ from PIL import Image
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from agents.base.files import first_fault, parse_json
-from agents.models.base import ChatMessage, ChatRequest
+from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason
 from evaluation.files.responses import rewrite
 
 TRAIN = "train.jsonl"
@@ -56,6 +56,7 @@ class Example:
         prompt_cut: Number of tokens taken out of the prompt so that it fitted the model.
         choices: Number of entries to choose from, if the reply is the letter of one; else 0.
         objective: The set of ``training.core_data`` that it belongs to.
+        finish_reason: Why the model's reply ended (see ``ChatReply``).
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -76,12 +77,18 @@ class Example:
     prompt_cut: int = 0
     choices: int = 0
     objective: str = ""
+    finish_reason: FinishReason = "stop"
     folder: Path = Path()
 
     @property
     def key(self) -> tuple[str, str]:
         """Session id and interaction id."""
         return self.session_id, self.interaction_id
+
+    @property
+    def chat_reply(self) -> ChatReply:
+        """The reply as the model gave it, whole or cut off."""
+        return ChatReply(self.reply, self.finish_reason)
 
     @property
     def images(self) -> tuple[str, ...]:

@@ -22,12 +22,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.asking.prompts import Prompt
-from agents.asking.readers.answers import ANSWERS, STEP_ANSWER, read_candidate
+from agents.asking.readers.answers import ANSWER, ANSWERS, STEP_ANSWER
 from agents.asking.readers.verdicts import YES_NO
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
 from agents.models.base import ChatReply
 from agents.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
+from agents.texts.replies import was_cut
+from agents.turn import IDK
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_turn_table
@@ -151,6 +153,7 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
             model=exchange.model,
             max_tokens=exchange.max_tokens,
             prompt_cut=exchange.prompt_cut,
+            finish_reason=exchange.finish_reason,
             **(_describe_step(stage, exchange, record.key in by_steps) if exchange.form == STEP_ANSWER.name else {}),
         )
         for record, judged in run.turns
@@ -161,7 +164,9 @@ def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     examples = list(dict.fromkeys(collected))
     answering = [row for row, example in enumerate(examples) if example.form in ANSWERS]
     answers = [examples[row] for row in answering]
-    for row, turn in zip(answering, judge_replies(answers, [example.reply for example in answers], judge), strict=True):
+    for row, turn in zip(
+        answering, judge_replies(answers, [example.chat_reply for example in answers], judge), strict=True
+    ):
         examples[row] = replace(examples[row], reply_verdict=read_verdict(turn))
     return examples
 
@@ -187,13 +192,15 @@ def _right_by_steps(run: RecordedRun, judge: Judge) -> set[tuple[str, str]]:
 def _describe_step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[str, Any]:
     """Return the values that an example of a step has in place of its turn's.
 
-    They are its own question, its reply as the truth if that is right, and its verdict.
+    They are its own question, its answer as the truth if that is right, and its verdict. A reply without a whole answer has none.
     """
+    answer = read_answer(ChatReply(exchange.reply, exchange.finish_reason), STEP_ANSWER.name)  # type: ignore[arg-type]  # of a record
+    right = right and bool(answer)
     question = exchange.messages[-1].content
     named = (query for query in stage.queries if question.endswith(query))
     return {
         "query": max(named, key=len, default=question),
-        "ground_truth": read_answer(exchange.reply) if right else "",
+        "ground_truth": answer if right else "",
         "accept": (),
         "reply_verdict": "correct" if right else None,
     }
@@ -204,16 +211,24 @@ def select_questions(examples: Iterable[Example]) -> list[Example]:
     return [example for example in examples if example.form in ANSWERS and example.prompt != PARAPHRASE]
 
 
-def read_answer(reply: str) -> str:
-    """Parse the answer of a reply as the agent does; "" if it has none."""
-    candidate = read_candidate(ChatReply(reply, "stop"))
+def read_answer(reply: ChatReply, form: str = ANSWER.name) -> str:
+    """Parse the answer of a reply of a form as the agent does; "" if it has none."""
+    candidate = (STEP_ANSWER if form == STEP_ANSWER.name else ANSWER).read(reply)
     return candidate.text if candidate is not None else ""
 
 
-def judge_replies(examples: Sequence[Example], replies: Sequence[str], judge: Judge) -> list[JudgedTurn]:
-    """Judge each reply as the answer to the turn of the example beside it; the log counts failed judgements."""
+def read_target(reply: ChatReply, form: str = ANSWER.name) -> str:
+    """Return the text to learn of a right reply: as it came, or if it was cut off the answer that the agent reads of it."""
+    return read_answer(reply, form) if was_cut(reply) else reply.text
+
+
+def judge_replies(examples: Sequence[Example], replies: Sequence[ChatReply], judge: Judge) -> list[JudgedTurn]:
+    """Judge each reply as the answer to the turn of the example beside it; the log counts failed judgements.
+
+    A reply without an answer is a refusal, as the agent's "I don't know" in its place.
+    """
     turns = [
-        AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, read_answer(reply), 1)
+        AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, read_answer(reply) or IDK, 1)
         for row, reply in zip(examples, replies, strict=True)
     ]
     judged = judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples})

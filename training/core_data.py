@@ -25,7 +25,15 @@ from agents.record import TurnRecord
 from evaluation.judge.judging import Judge
 from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError, build_messages
-from training.collect import RecordedRun, RunsOptions, collect_examples, read_answer, read_runs, write_collection
+from training.collect import (
+    RecordedRun,
+    RunsOptions,
+    collect_examples,
+    read_answer,
+    read_runs,
+    read_target,
+    write_collection,
+)
 from training.command_line import run_command, write_about
 
 OBJECTIVES = ("prki_int", "prki_ext", "vtki_v", "vtki_t", "sft_v", "sft_t")
@@ -81,12 +89,12 @@ def classify_knowledge(own: Example, retrieved: Example) -> tuple[Literal["prki_
     """
     if own.reply_verdict is None or retrieved.reply_verdict is None:
         return None
-    answers = read_answer(own.reply), read_answer(retrieved.reply)
+    answers = read_answer(own.chat_reply), read_answer(retrieved.chat_reply)
     right = own.reply_verdict == "correct", retrieved.reply_verdict == "correct"
     if right == (True, False) and prki(*answers) is not False:
-        return "prki_int", own.reply
+        return "prki_int", read_target(own.chat_reply)
     if right == (False, True) and prki(*answers) is not False:
-        return "prki_ext", retrieved.reply
+        return "prki_ext", read_target(retrieved.chat_reply)
     return None
 
 
@@ -120,7 +128,11 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
             knowledge = classify_knowledge(examples_by_prompt[_OWN], examples_by_prompt[_RETRIEVED])
             if knowledge is not None:
                 yield replace(
-                    examples_by_prompt[_RETRIEVED], objective=knowledge[0], reply=knowledge[1], reply_verdict="correct"
+                    examples_by_prompt[_RETRIEVED],
+                    objective=knowledge[0],
+                    reply=knowledge[1],
+                    finish_reason="stop",
+                    reply_verdict="correct",
                 )
     for record, judged in run.answerable():
         entries, examples_by_prompt = read_entries(record), every.get(record.key, {})
@@ -134,7 +146,11 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
         side, place = modality
         if _CHOICE in examples_by_prompt:
             yield replace(
-                examples_by_prompt[_CHOICE], objective=f"vtki_{side}", reply=LETTERS[place], choices=len(entries)
+                examples_by_prompt[_CHOICE],
+                objective=f"vtki_{side}",
+                reply=LETTERS[place],
+                finish_reason="stop",
+                choices=len(entries),
             )
         if _RETRIEVED in examples_by_prompt:
             entry, truth = entries[place], judged.turn.ground_truth
@@ -143,7 +159,12 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
             )
             messages = build_messages(request, [record.photo, entry.image])
             yield replace(
-                examples_by_prompt[_RETRIEVED], objective=f"sft_{side}", messages=messages, reply=truth, prompt_cut=0
+                examples_by_prompt[_RETRIEVED],
+                objective=f"sft_{side}",
+                messages=messages,
+                reply=truth,
+                finish_reason="stop",
+                prompt_cut=0,
             )
 
 

@@ -27,7 +27,7 @@ from agents.turn import IDK
 from evaluation.files.responses import rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
-from training.collect import judge_replies, read_verdict, select_questions
+from training.collect import judge_replies, read_target, read_verdict, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
 from training.fit import ADAPTER, load_base, make_arguments, make_common_options, make_lora_config, run_trainer
@@ -38,7 +38,7 @@ SAMPLES = "samples.jsonl"
 
 @dataclass(frozen=True)
 class SampledReplies:
-    """Replies to one question with their verdicts, in the order of sampling.
+    """Replies to one question with their verdicts, in the order of sampling; of a cut reply the answer that the agent reads of it.
 
     ``key`` is session, interaction, prompt and a hash of the request, since a turn may ask several under one prompt.
     """
@@ -69,13 +69,13 @@ def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, 
     questions = [row for row in select_questions(examples) for _ in range(table.samples)]
     places = range(len(questions))
     requests = [questions[place].request(table.temperature, seed + place % table.samples) for place in places]
-    replies = [reply.text for reply in model.chat(requests)]
+    replies = model.chat(requests)
     verdicts = [read_verdict(turn) for turn in judge_replies(questions, replies, judge)]
     samples = []
     for start in places[:: table.samples]:
         group = slice(start, start + table.samples)
         judged = [
-            (reply, verdict)
+            (read_target(reply), verdict)
             for reply, verdict in zip(replies[group], verdicts[group], strict=True)
             if verdict is not None
         ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic import Field
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.base.command_options import Flag
-from agents.models.base import ChatMessage
+from agents.models.base import ChatMessage, ChatReply
 from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
@@ -111,16 +111,23 @@ class CrossAttentionTrainer(PromptTrainer):
         return tuple(torch.cat(part) if part[0] is not None else None for part in zip(*parts, strict=True))
 
 
-def make_reward(examples: Sequence[Example], judge: Judge) -> Callable[..., list[float]]:
+def make_reward(examples: Sequence[Example], judge: Judge, end_ids: Collection[int]) -> Callable[..., list[float]]:
     """Return the reward function of replies by the judge's verdicts: 1 right, 0 "I don't know", -1 wrong.
 
-    A reply that the judge could not judge gets the mean of its group: no advantage, in either direction.
+    A reply that the judge could not judge gets the mean of its group: no advantage, in either direction. A reply that does not end with
+    one of ``end_ids`` was cut off by its limit of tokens.
     """
 
-    def truthfulness(completions: Sequence[Any], place: Sequence[int], **_: Any) -> list[float]:
+    def truthfulness(
+        completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
+    ) -> list[float]:
         texts = [reply if isinstance(reply, str) else reply[0]["content"] for reply in completions]
         texts = [text if isinstance(text, str) else text[0]["text"] for text in texts]
-        judged = judge_replies([examples[number] for number in place], [text.strip() for text in texts], judge)
+        replies = [
+            ChatReply(text.strip(), "stop" if ids[-1] in end_ids else "length")
+            for text, ids in zip(texts, completion_ids, strict=True)
+        ]
+        judged = judge_replies([examples[number] for number in place], replies, judge)
         rewards = [None if (verdict := read_verdict(turn)) is None else REWARDS[verdict] for turn in judged]
         groups: dict[int, list[float]] = {}
         for number, reward in zip(place, rewards, strict=True):
@@ -256,7 +263,7 @@ def train_stage(
         stage.examples,
         checkpoint,
         model=network,
-        reward_funcs=make_reward(stage.examples, judge),
+        reward_funcs=make_reward(stage.examples, judge, checkpoint.end_ids),
         args=config,
         peft_config=make_lora_config(recipe) if earlier is None else None,
     )

@@ -21,6 +21,7 @@ from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.readers.answers import ANSWER
 from agents.asking.readers.fields import paraphrases_form
 from agents.base.command_options import Flag, Options
+from agents.models.base import ChatReply
 from agents.models.reply_cache import ReplyStore
 from agents.settings.run_config import DEFAULT_CACHE, RunConfig
 from evaluation.judge.judging import Judge, choose_judge
@@ -73,7 +74,7 @@ def select_right(
 ) -> tuple[dict[tuple[str, str], list[str]], Counter[str]]:
     """Return the paraphrases that the judge calls right, by turn, and the count of each verdict."""
     pairs = [(turn, text) for turn, texts in zip(turns, paraphrases, strict=True) for text in texts]
-    judged = judge_replies([turn for turn, _ in pairs], [text for _, text in pairs], judge)
+    judged = judge_replies([turn for turn, _ in pairs], [ChatReply(text, "stop") for _, text in pairs], judge)
     right: dict[tuple[str, str], list[str]] = {}
     for (turn, text), judged_turn in zip(pairs, judged, strict=True):
         if judged_turn.correct:
@@ -90,7 +91,15 @@ def build_rows(
     of the two a recipe trains on.
     """
     rows = (
-        replace(example, prompt=PARAPHRASE, reply=text, ground_truth=text, reply_verdict="correct", model=model)
+        replace(
+            example,
+            prompt=PARAPHRASE,
+            reply=text,
+            finish_reason="stop",
+            ground_truth=text,
+            reply_verdict="correct",
+            model=model,
+        )
         for example in examples
         for text in right.get(example.key, ())
         if text != example.reply

@@ -21,11 +21,12 @@ from agents.asking.readers.answers import ANSWERS, STEP_ANSWER
 from agents.asking.readers.fields import QUERIES
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
+from agents.texts.replies import was_cut
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.scores.scoring import bootstrap_intervals, score
 from training.chat_examples import Example, hash_to_share
-from training.collect import RELEVANCE, judge_replies, select_questions
+from training.collect import RELEVANCE, judge_replies, read_target, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import Sample, SampleEncoder, SampleGroup, group_samples
 from training.fit import fit, load_trainable
@@ -38,9 +39,9 @@ LEARNED = ANSWERS | {STEP_ANSWER.name}
 def select_samples(examples: Iterable[Example], data: DataTable) -> list[Sample]:
     """Select the samples of the requested tasks, in the order of the examples.
 
-    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". A share of the refusals is
-    left out, chosen by the hash of the turn, so that a greater share leaves out more of the same. ``queries``: the model's own queries if
-    the turn ended right. ``relevance``: yes or no.
+    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". Of a reply that was cut off
+    the agent's answer is learned. A share of the refusals is left out, chosen by the hash of the turn, so that a greater share leaves out
+    more of the same. ``queries``: the model's own queries, not cut off, if the turn ended right. ``relevance``: yes or no.
 
     Returns:
         Samples whose ``kind`` is answer, refusal, queries or relevance.
@@ -53,10 +54,10 @@ def _make_sample(example: Example, data: DataTable) -> Sample | None:
         right, share = example.reply_verdict == "correct", hash_to_share("/".join(example.key))
         if example.reply_verdict is None or (not right and share < data.refusals_left_out):
             return None
-        own = example.reply if data.answers == "own" else example.ground_truth
+        own = read_target(example.chat_reply, example.form) if data.answers == "own" else example.ground_truth
         return Sample(example, own) if right else Sample(example, IDK, "refusal")
     if example.form == QUERIES and "queries" in data.tasks and example.verdict == "correct" and example.reply:
-        return Sample(example, example.reply, "queries")
+        return None if was_cut(example.chat_reply) else Sample(example, example.reply, "queries")
     if example.prompt == RELEVANCE and "relevance" in data.tasks:
         return Sample(example, example.reply, "relevance")
     return None
@@ -94,7 +95,7 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
     if not questions:
         return {"questions": 0}
     replies = model.chat([example.request() for example in questions])
-    judged = judge_replies(questions, [reply.text for reply in replies], judge)
+    judged = judge_replies(questions, replies, judge)
     scores = score(judged)
     return {
         "questions": scores.total,

@@ -283,10 +283,10 @@ def make_by_model(
             "",
             draft.made_question.question,
             draft.made_question.answer,
-            read_answer(reply.text),
+            read_answer(answer.reply),
             1,
         )
-        for draft, reply in zip(drafts, answers, strict=True)
+        for draft, answer in zip(drafts, answers, strict=True)
     ]
     judged = judge_turns(turns, judge, accept={draft.session: (draft.made_question.answer,) for draft in drafts})
     agreed = [draft for draft, judged_turn in zip(drafts, judged, strict=True) if judged_turn.correct]

@@ -219,16 +219,66 @@ def test_a_request_without_a_whole_reply_teaches_no_refusal(run: Path, tmp_path:
     verdicts = Counter(row.reply_verdict for row in read_collected(tmp_path / "out") if row.form == "answer")
     left_out = json.loads((tmp_path / "out" / ABOUT).read_text())["requests_without_reply"]
     assert (verdicts, left_out) == (
-        {"correct": 5, "hallucination": 5 if reason != "length" else 15},
+        {"correct": 5, "hallucination": 5, **({"miss": 10} if reason == "length" else {})},
         10 if reason != "length" else 0,
     )
+
+
+def change_replies(run: Path, folder: Path, **changes: str) -> Path:
+    """The run as if the model had replied otherwise to each request."""
+    target = shutil.copytree(run, folder)
+    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
+    for stage in (stage for line in lines for stage in line["stages"]):
+        stage["exchanges"] = [each | changes for each in stage.get("exchanges", [])]
+    (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return target
+
+
+BEGUN = "It was finished in 1889. It was built by Gust"
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "verdict", "learned"),
+    [
+        (BEGUN, "length", "correct", "It was finished in 1889."),
+        (BEGUN, "stop", "correct", BEGUN),
+        ("It was finished in 1889", "length", "miss", "I don't know"),
+        ("It was finished in 1889", "stop", "correct", "It was finished in 1889"),
+        ("It was finished in 1700. It was built by Gust", "length", "hallucination", "I don't know"),
+    ],
+)
+def test_a_cut_reply_is_judged_and_learned_as_the_agent_gives_it(
+    run: Path, tmp_path: Path, reply: str, reason: str, verdict: str, learned: str
+) -> None:
+    folder = change_replies(run, tmp_path / "run", reply=reply, finish_reason=reason)
+    collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    row = next(row for row in read_collected(tmp_path / "out") if row.interaction_id == "s0-0" and row.form == "answer")
+    assert (row.reply, row.reply_verdict) == (reply, verdict)
+    assert [sample.reply for sample in select_samples([row], DataTable())] == [learned]
+
+
+def test_an_example_of_a_file_without_finish_reasons_has_a_whole_reply(run: Path, tmp_path: Path) -> None:
+    collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
+    lines = [json.loads(line) for line in (tmp_path / "out" / TRAIN).read_text().splitlines()]
+    assert {line.pop("finish_reason") for line in lines} == {"stop"}
+    (tmp_path / TRAIN).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    older, newer = (
+        [replace(row, folder=Path()) for row in read_examples(folder / TRAIN)]
+        for folder in (tmp_path, tmp_path / "out")
+    )
+    assert older == newer
 
 
 DESIGN = "Who designed it?"
 
 
-def in_steps(run: Path, folder: Path, *, then_whole: bool = False) -> Path:
-    """The run as if each answer had come of two steps; ``then_whole``: after which it was asked for as a whole all the same."""
+def in_steps(
+    run: Path, folder: Path, *, then_whole: bool = False, reply: str = "Ada Stone", finish_reason: str = "stop"
+) -> Path:
+    """The run as if each answer had come of two steps; ``then_whole``: after which it was asked for as a whole all the same.
+
+    ``reply`` and ``finish_reason`` are those of the first step.
+    """
     target = shutil.copytree(run, folder)
     lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
     for line in lines:
@@ -237,7 +287,7 @@ def in_steps(run: Path, folder: Path, *, then_whole: bool = False) -> Path:
                 last = {**whole, "prompt": "step_answer", "form": "step answer"}
                 *before, message = whole["messages"]
                 about = {**message, "content": f"Information: none\n\nQuestion: {DESIGN}"}
-                first = {**last, "messages": [*before, about], "reply": "Ada Stone"}
+                first = {**last, "messages": [*before, about], "reply": reply, "finish_reason": finish_reason}
                 stage["queries"] = [DESIGN, line["query"]]
                 stage["exchanges"] = [first, last, *([whole] if then_whole else [])]
     (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -258,6 +308,17 @@ def test_a_step_is_right_where_its_turn_is_and_elsewhere_nobody_knows(run: Path,
     assert len(learned) == 10 and {sample.kind for sample in learned} == {"answer"}
     assert {sample.reply for sample in select_samples(right.values(), DataTable(answers="reference"))} == {"Ada Stone"}
     assert not collect.select_questions(steps)
+
+
+@pytest.mark.parametrize(("reply", "learned"), [("Ada Stone; Bob Hill; Cec", ["Ada Stone; Bob Hill"]), ("Ad", [])])
+def test_of_a_cut_step_the_whole_items_are_learned_and_of_one_without_any_nothing(
+    run: Path, tmp_path: Path, reply: str, learned: list[str]
+) -> None:
+    folder = in_steps(run, tmp_path / "run", reply=reply, finish_reason="length")
+    assert collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 0
+    rows = [row for row in read_collected(tmp_path / "out") if row.query == DESIGN and row.interaction_id == "s0-0"]
+    assert [row.ground_truth for row in rows if row.reply_verdict == "correct"] == learned
+    assert [sample.reply for sample in select_samples(rows, DataTable())] == learned
 
 
 def test_steps_have_no_verdict_if_the_question_was_then_asked_as_a_whole(run: Path, tmp_path: Path) -> None:

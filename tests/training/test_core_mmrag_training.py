@@ -62,6 +62,9 @@ def test_the_source_that_alone_is_right_is_the_one_to_trust() -> None:
     assert classify_knowledge(wrong, own) == ("prki_ext", "330 metres")
     assert classify_knowledge(refused, own) == ("prki_ext", "330 metres")
     assert classify_knowledge(own, own) is None and classify_knowledge(wrong, refused) is None
+    cut = replace(own, reply="It is 330 metres tall. It was", finish_reason="length")
+    assert classify_knowledge(cut, wrong) == ("prki_int", "It is 330 metres tall.")
+    assert classify_knowledge(wrong, cut) == ("prki_ext", "It is 330 metres tall.")
     unjudged = replace(wrong, reply_verdict=None)
     assert classify_knowledge(own, unjudged) is None and classify_knowledge(unjudged, own) is None
 

@@ -37,6 +37,8 @@ from training.recipes import load_recipe
 
 RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 UNCLEAR = "It is 330 or 12 metres tall."
+END = 2
+"""Id of a token that ends replies."""
 
 
 def make_sampled_replies(*replies: str) -> SampledReplies:
@@ -74,6 +76,13 @@ def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
     assert [row.verdicts for row in samples] == [("correct", "hallucination"), ("miss", "correct")]
     write_samples(tmp_path / "samples.jsonl", samples)
     assert read_samples(tmp_path / "samples.jsonl") == samples
+
+
+def test_a_cut_sample_is_the_text_that_the_agent_gives_of_it() -> None:
+    replies = iter([f"{RIGHT} It was", WRONG[:-1], f"{WRONG} It was"])
+    model = ScriptedChat(lambda _: ChatReply(next(replies), "length"))
+    (row,) = sample_replies(model, [example(0)], RuleJudge(), load_recipe("preferences", ["dpo.samples=3"]))
+    assert (row.replies, row.verdicts) == ((RIGHT, "", WRONG), ("correct", "miss", "hallucination"))
 
 
 def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) -> None:
@@ -118,10 +127,27 @@ def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
 
 
 def test_the_reward_is_that_of_the_challenge() -> None:
-    reward = make_reward([example(0), example(1)], RuleJudge())
-    assert reward(completions=[RIGHT, "I don't know", WRONG], place=[0, 1, 1]) == [1.0, 0.0, -1.0]
+    reward = make_reward([example(0), example(1)], RuleJudge(), {END})
+    replies = [RIGHT, "I don't know", WRONG]
+    assert reward(completions=replies, completion_ids=[[7, END]] * 3, place=[0, 1, 1]) == [1.0, 0.0, -1.0]
     completions = [[{"role": "assistant", "content": [{"type": "text", "text": f" {RIGHT}"}]}]]
-    assert reward(completions=completions, place=[1], prompts=[None]) == [1.0]
+    assert reward(completions=completions, completion_ids=[[7, END]], place=[1], prompts=[None]) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reward_whole", "reward_cut"),
+    [
+        (RIGHT[:-1], 1.0, 0.0),
+        (WRONG[:-1], -1.0, 0.0),
+        (f"{RIGHT} It was", 1.0, 1.0),
+    ],
+)
+def test_a_reply_without_an_end_token_is_rewarded_for_what_the_agent_gives_of_it(
+    reply: str, reward_whole: float, reward_cut: float
+) -> None:
+    reward = make_reward([example(0)], RuleJudge(), {END, END + 1})
+    ids = [[7, END], [7, END + 1], [7, 7]]
+    assert reward(completions=[reply] * 3, completion_ids=ids, place=[0] * 3) == [reward_whole] * 2 + [reward_cut]
 
 
 class Moody(RuleJudge):
@@ -133,9 +159,9 @@ class Moody(RuleJudge):
 
 def test_a_reply_that_was_not_judged_gets_the_mean_of_its_group(caplog: pytest.LogCaptureFixture) -> None:
     """Its advantage in the group, (reward - mean) / deviation, is 0; as a wrong one it would be punished."""
-    reward = make_reward([example(0), example(1)], Moody())
+    reward = make_reward([example(0), example(1)], Moody(), {END})
     completions = [RIGHT, WRONG, UNCLEAR, RIGHT, UNCLEAR, UNCLEAR]
-    rewards = reward(completions=completions, place=[0, 0, 0, 0, 1, 1])
+    rewards = reward(completions=completions, completion_ids=[[END]] * 6, place=[0, 0, 0, 0, 1, 1])
     assert rewards == [1.0, -1.0, pytest.approx(1 / 3), 1.0, 0.0, 0.0]
     assert sum(rewards[:4]) / 4 == pytest.approx(rewards[2])
     assert "3 of 6 replies are not judged and teach nothing: no reply" in caplog.text
@@ -205,11 +231,12 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
 
 def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) -> None:
     model, out = SAVE["llama"](tmp_path / "llama"), tmp_path / "out"
-    data = save_examples(tmp_path / "data", [example(0)], [])
-    arguments = options(data, model, out, **{"dpo.samples": 2})
-    assert dpo.main([*arguments, "--max-steps", "1"]) == 0  # a random model's replies are wrong: refusal over wrong
+    data = save_examples(tmp_path / "data", [replace(example(0), max_tokens=300)], [])
+    arguments = options(data, model, out, **{"dpo.samples": 8})
+    # Of a random model's replies some end by themselves and are wrong: refusal over wrong.
+    assert dpo.main([*arguments, "--max-steps", "1"]) == 0
     (row,) = read_samples(out / dpo.SAMPLES)
-    assert len(row.replies) == 2
+    assert len(row.replies) == 8
     write_samples(out / dpo.SAMPLES, [])
     assert dpo.main([*arguments, "--max-steps", "1"]) == 2
 
@@ -279,7 +306,7 @@ def test_grpo_asks_with_the_served_prompt_and_its_picture(kind: str, tmp_path: P
         beta=0.5,
         max_completion_length=4,
     )
-    reward = make_reward(rows, RuleJudge())
+    reward = make_reward(rows, RuleJudge(), checkpoint.end_ids)
     trainer: Any = make_trainer(rows, checkpoint, model=checkpoint.model, reward_funcs=reward, args=config)
     batch = trainer._generate_and_score_completions([trainer.train_dataset[place] for place in (0, 1)])
     encoder = SampleEncoder(checkpoint)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.models.base import ChatReply
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
+from evaluation.judge.rule_judge import RuleJudge
+from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import merge, sft
 from training.chat_examples import TrainingDataError
@@ -45,6 +49,19 @@ def test_own_answers_where_right_and_refusals_elsewhere() -> None:
     assert [sample.kind for sample in select_samples(rows, DataTable())] == ["answer", "refusal", "refusal"]
     other = [example(0, truth="330 metres")]
     assert select_samples(other, DataTable(answers="reference"))[0].reply == "330 metres"
+
+
+def test_cut_queries_are_not_learned() -> None:
+    rows = [example(0, form="queries", reply="tower"), example(1, form="queries", reply="tower; who bu")]
+    samples = select_samples([rows[0], replace(rows[1], finish_reason="length")], DataTable(tasks=("queries",)))
+    assert [sample.reply for sample in samples] == ["tower"]
+
+
+def test_a_cut_reply_is_measured_as_the_answer_that_the_agent_gives() -> None:
+    replies = iter(["It is 330 metres tall. It was", "It is 12 metres", "It is 12 metres tall. It was"])
+    model = ScriptedChat(lambda _: ChatReply(next(replies), "length"))
+    rates = sft.measure(model, [example(n) for n in range(3)], RuleJudge())
+    assert [round(3 * rates[name]) for name in ("accuracy", "missing", "hallucination")] == [1, 1, 1]
 
 
 def test_a_greater_share_of_refusals_left_out_leaves_out_more_of_the_same() -> None:
