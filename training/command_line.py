@@ -57,7 +57,10 @@ class DeviceOptions(Options):
     """Options of the device of a training, and of resuming it."""
 
     device: str = Field("cpu", description="device that trains: cpu, cuda ...")
-    resume: bool = Field(False, description="continue from the last checkpoint in --out")
+    resume: bool = Field(
+        False,
+        description="continue from the last checkpoint in --out, which must be of the same data, recipe and model",
+    )
 
 
 class RecipeOptions(Options):
@@ -87,6 +90,7 @@ class Run:
 
     Attributes:
         recipe: The recipe.
+        model: Folder or name of the checkpoint to train.
         out: Folder of the result.
         device: Device that trains.
         steps: Maximum number of optimiser steps; -1: all of the epochs.
@@ -94,6 +98,7 @@ class Run:
     """
 
     recipe: Recipe
+    model: str
     out: Path
     device: str = "cpu"
     steps: int = -1
@@ -107,7 +112,7 @@ def read_data(options: TrainingOptions) -> tuple[Run, list[Example], list[Exampl
         TrainingDataError: Recipe or examples are missing or malformed, or a session is on both sides.
     """
     recipe = load_recipe(options.recipe, options.set)
-    run = Run(recipe, options.out, options.device, options.max_steps, options.resume)
+    run = Run(recipe, options.model, options.out, options.device, options.max_steps, options.resume)
     train, held_out = (
         [row for data in options.data for row in read_examples(data / side)] for side in (TRAIN, HELD_OUT)
     )

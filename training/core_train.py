@@ -24,7 +24,7 @@ from training.chat_examples import Example, TrainingDataError
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.core_data import OBJECTIVES
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import ADAPTER, fit, load_trainable
+from training.fit import ADAPTER, claim_folder, compute_fingerprint, describe_run, fit, load_trainable
 from training.recipes import list_recipes
 
 PHASES: Mapping[str, tuple[str, ...]] = {"selection": OBJECTIVES[:4], "answers": OBJECTIVES[4:]}
@@ -131,11 +131,14 @@ def run(options: CoreTrainOptions) -> None:
         "too_long": len(examples) - len(fitting),
         "examples": dict(Counter(row.objective for row in fitting)),
     }
-    for phase, objectives in PHASES.items():
-        rows, held_out_rows = ([row for row in side if row.objective in objectives] for side in (fitting, other))
-        if rows:
-            into = replace(run, out=run.out / phase)
-            about[phase] = fit(model, into, rows, held_out_rows, encoder.encode, ObjectiveTrainer)
+    phases = [phase for phase in PHASES if any(row.objective in PHASES[phase] for row in fitting)]
+    fingerprint = compute_fingerprint(describe_run(run), fitting, other)
+    for phase in phases:  # all of them before the first is trained, which takes hours
+        claim_folder(run.out / phase, fingerprint, resume=run.resume)
+    for phase in phases:
+        rows, held_out_rows = ([row for row in side if row.objective in PHASES[phase]] for side in (fitting, other))
+        into = replace(run, out=run.out / phase)
+        about[phase] = fit(model, into, rows, held_out_rows, encoder.encode, ObjectiveTrainer)
     model.save_pretrained(run.out / ADAPTER)
     write_about(run.out, about)
 

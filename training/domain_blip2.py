@@ -30,7 +30,7 @@ from training.domain_router import (
     name_training_data,
     read_domains,
 )
-from training.fit import make_quiet_options, run_trainer
+from training.fit import compute_fingerprint, identify_model, make_quiet_options, run_trainer
 from training.logistic import compute_rates
 
 HEAD = "head.json"
@@ -181,7 +181,9 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
         data_collator=DomainCollator(processor, classes, limit),
         optimizers=(optimiser, None),
     )
-    run_trainer(loop, out, "domains by BLIP-2", resume=tuning.resume)
+    made_from = [identify_model(source), tuning.epochs, tuning.learning_rate, tuning.batch, train, eval_rows]
+    fingerprint = compute_fingerprint(made_from)
+    run_trainer(loop, out, "domains by BLIP-2", fingerprint=fingerprint, resume=tuning.resume)
     folder = out / f"{Path(source).name}-domains"
     blip.eval().cpu().save_pretrained(folder)
     processor.save_pretrained(folder)

@@ -30,7 +30,16 @@ from training.chat_examples import Example, TrainingDataError, Verdict, read_row
 from training.collect import judge_replies, read_target, read_verdict, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.encoding import IGNORED, Sample, SampleEncoder
-from training.fit import ADAPTER, load_base, make_arguments, make_common_options, make_lora_config, run_trainer
+from training.fit import (
+    ADAPTER,
+    compute_fingerprint,
+    describe_run,
+    load_base,
+    make_arguments,
+    make_common_options,
+    make_lora_config,
+    run_trainer,
+)
 from training.recipes import Recipe, list_recipes
 
 SAMPLES = "samples.jsonl"
@@ -212,7 +221,8 @@ def run(options: DpoOptions) -> None:
         peft_config=make_lora_config(run.recipe),
     )
     measures = ("loss", "rewards/margins", "eval_loss")
-    log = run_trainer(trainer, run.out, run.recipe.name, resume=run.resume, measures=measures)
+    fingerprint = compute_fingerprint(describe_run(run), pairs, other)
+    log = run_trainer(trainer, run.out, run.recipe.name, fingerprint=fingerprint, resume=run.resume, measures=measures)
     trainer.model.save_pretrained(run.out / ADAPTER)
     margins = [row["rewards/margins"] for row in log if "rewards/margins" in row]
     about = {

@@ -6,26 +6,36 @@ The trainers are those of transformers and trl. A training can be resumed, and d
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from PIL import Image
 from transformers import Trainer, TrainingArguments, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
+from agents.base.files import write_whole
+from agents.base.revisions import split_revision
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
+from agents.models.pixels import pixels_digest
+from agents.models.weights import digest_weights, locate_weights
 from training.chat_examples import TrainingDataError
 from training.command_line import Run
 from training.recipes import Recipe
 
 CHECKPOINTS = "checkpoints"
 CURVES = "curves"
+FINGERPRINT = "fingerprint"
+"""File in a folder that a training may be resumed from; it holds what ``compute_fingerprint`` returned."""
+
 Item = TypeVar("Item")
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
@@ -153,6 +163,49 @@ def make_arguments(kind: type[Arguments], recipe: Recipe, **options: Any) -> Arg
     return arguments
 
 
+def identify_model(model: str) -> str:
+    """Return the name of a checkpoint with a digest of its files, which may be trained anew under the same name."""
+    return Path(model).name + digest_weights(locate_weights(*split_revision(model)))
+
+
+def compute_fingerprint(*parts: Any) -> str:
+    """Return the SHA-256 of what a training is made from, in JSON; of dataclasses the fields count, of images the pixels."""
+    digest = hashlib.sha256()
+    for chunk in json.JSONEncoder(default=_list_fields).iterencode(parts):
+        digest.update(chunk.encode())
+    return digest.hexdigest()
+
+
+def _list_fields(value: object) -> Any:
+    if isinstance(value, Image.Image):
+        return pixels_digest(value)
+    return {name: field for name, field in vars(value).items() if name != "folder"}  # the same data may be moved
+
+
+def describe_run(run: Run) -> list[Any]:
+    """Return what a run's result depends on besides its data, for ``compute_fingerprint``."""
+    return [run.recipe.model_dump(exclude={"description", "source"}), identify_model(run.model), run.steps]
+
+
+def claim_folder(folder: Path, fingerprint: str, *, resume: bool) -> None:
+    """Prepare a folder for a training and note what that is made from.
+
+    Without ``resume`` the folder is emptied. Otherwise a training that is killed would be resumed later from an older one's checkpoint.
+
+    Raises:
+        TrainingDataError: The training is to be resumed, and the folder is of another one.
+    """
+    noted = folder / FINGERPRINT
+    if not resume and folder.is_dir():
+        shutil.rmtree(folder)
+    earlier = noted.read_text(encoding="utf-8") if noted.is_file() else ""
+    if earlier != fingerprint and any(folder.glob("*")):
+        raise TrainingDataError(
+            f"{folder} was made from other data, another recipe or another model; name another --out, or leave out --resume"
+        )
+    write_whole(noted, fingerprint)
+
+
 def find_checkpoint(folder: Path) -> str | None:
     """Return the newest whole checkpoint, None for none.
 
@@ -171,7 +224,13 @@ def find_checkpoint(folder: Path) -> str | None:
 
 
 def run_trainer(
-    trainer: Trainer, out: Path, title: str, *, resume: bool, measures: Sequence[str] = ("loss", "eval_loss")
+    trainer: Trainer,
+    out: Path,
+    title: str,
+    *,
+    fingerprint: str,
+    resume: bool,
+    measures: Sequence[str] = ("loss", "eval_loss"),
 ) -> list[dict[str, Any]]:
     """Train, and write curves of the ``measures`` over the steps.
 
@@ -181,15 +240,17 @@ def run_trainer(
         trainer: The trainer.
         out: Folder of the result.
         title: Title of the curves, and name of the training in messages.
-        resume: Whether to continue from the last whole checkpoint in ``out``, if there is one.
+        fingerprint: What the training is made from (see ``compute_fingerprint``).
+        resume: Whether to continue from the last whole checkpoint in ``out``, if there is one; else earlier checkpoints are removed.
         measures: Names of values in the log.
 
     Returns:
         The log: steps with ``loss`` and ``learning_rate``, and with ``eval_loss``.
 
     Raises:
-        TrainingDataError: The loss is no number, or the device's memory is full.
+        TrainingDataError: The loss is no number, the device's memory is full, or the checkpoints are of another training.
     """
+    claim_folder(out / CHECKPOINTS, fingerprint, resume=resume)
     last = find_checkpoint(out / CHECKPOINTS) if resume else None
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -252,7 +313,8 @@ def fit(
         eval_dataset=list(held_out) or None,
         data_collator=lambda items: dict(encode(items[0])),
     )
-    log = run_trainer(loop, run.out, run.recipe.name, resume=run.resume)
+    fingerprint = compute_fingerprint(describe_run(run), train, held_out)
+    log = run_trainer(loop, run.out, run.recipe.name, fingerprint=fingerprint, resume=run.resume)
     model.save_pretrained(run.out / ADAPTER)
     model.eval()
     losses = [row["eval_loss"] for row in log if "eval_loss" in row]

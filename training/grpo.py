@@ -35,6 +35,9 @@ from training.command_line import Run, TrainingOptions, read_data, run_command, 
 from training.encoding import SampleEncoder, extend_cross_mask, uses_cross_attention
 from training.fit import (
     ADAPTER,
+    claim_folder,
+    compute_fingerprint,
+    describe_run,
     load_base,
     make_arguments,
     make_common_options,
@@ -222,23 +225,23 @@ def make_trainer(examples: Sequence[Example], checkpoint: Checkpoint, **options:
 
 
 def train_stage(
-    stage: Stage, model: str, earlier: Path | None, run: Run, judge: Judge, *, vllm: bool = False
+    stage: Stage, earlier: Path | None, run: Run, judge: Judge, *, fingerprint: str, vllm: bool = False
 ) -> list[dict[str, Any]]:
     """Train one stage, write its adapter and curves into the run's folder, and return the log.
 
     Args:
         stage: The stage.
-        model: Checkpoint of the model.
         earlier: The adapter of the stage before; None for a fresh one.
-        run: Recipe, output folder and device.
+        run: Recipe, checkpoint, output folder and device.
         judge: Judge of the replies.
+        fingerprint: What the curriculum is made from.
         vllm: Whether vLLM samples the replies, on a GPU.
 
     Raises:
         TrainingDataError: vLLM is to sample for an Mllama, the groups do not fit the recipe's batches, or the memory of the device is
             full.
     """
-    checkpoint = load_base(model, run.recipe, run.device)
+    checkpoint = load_base(run.model, run.recipe, run.device)
     if vllm and uses_cross_attention(checkpoint):
         raise TrainingDataError("trl hands vLLM no pictures for Llama-3.2-Vision; leave out --vllm")
     network: Any = checkpoint.model
@@ -268,7 +271,8 @@ def train_stage(
         peft_config=make_lora_config(recipe) if earlier is None else None,
     )
     title = f"{recipe.name}, stage {stage.name}"
-    log = run_trainer(trainer, run.out, title, resume=run.resume, measures=("reward", "loss", "kl"))
+    measures = ("reward", "loss", "kl")
+    log = run_trainer(trainer, run.out, title, fingerprint=fingerprint, resume=run.resume, measures=measures)
     trainer.model.save_pretrained(run.out / ADAPTER, selected_adapters=["default"])
     return log
 
@@ -310,14 +314,17 @@ def run(options: GrpoOptions) -> None:
         "judge": judge.name,
         "stages": [],
     }
+    fingerprint = compute_fingerprint(describe_run(run), judge.name, stages)
+    stage_runs = [replace(run, out=run.out / f"stage_{number}") for number in range(1, len(stages) + 1)]
+    for into in stage_runs:  # all of them before the first is trained, which takes hours
+        claim_folder(into.out, fingerprint, resume=run.resume)
     adapter: Path | None = None
-    for number, stage in enumerate(stages, 1):
-        into = replace(run, out=run.out / f"stage_{number}")
-        finished = run.resume and (into.out / ADAPTER / CONFIG).is_file()  # which PEFT writes last
+    for stage, into in zip(stages, stage_runs, strict=True):
+        is_finished = (into.out / ADAPTER / CONFIG).is_file()  # which PEFT writes last
         log = (
             read_log(into.out)
-            if finished
-            else train_stage(stage, options.model, adapter, into, judge, vllm=options.vllm)
+            if is_finished
+            else train_stage(stage, adapter, into, judge, fingerprint=fingerprint, vllm=options.vllm)
         )
         rewards = [row["reward"] for row in log if "reward" in row]
         size = {"questions": len(stage.examples), "steps": len(rewards)}

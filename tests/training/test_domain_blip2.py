@@ -65,6 +65,9 @@ def test_a_router_is_trained_saved_and_loaded(checkpoint: Path, tmp_path: Path) 
     )
     assert [labels[0].name for labels in predictions] == ["vehicles", "sights"]
     assert (tmp_path / "curves.png").is_file()
+    other = DomainBlip2Options.parse(["--model", str(checkpoint), "--out", str(tmp_path), *how, "--resume"])
+    with pytest.raises(TrainingDataError, match="was made from other data"):
+        fine_tune(rows(18), "test", other)
     with torch.no_grad():
         assert sum(labels[0].probability > 0.5 for labels in predictions) == 2
 

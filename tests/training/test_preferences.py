@@ -255,7 +255,7 @@ def test_grpo_goes_through_its_stages(kind: str, tmp_path: Path) -> None:
     assert (out / "adapter" / "adapter_config.json").is_file()
 
 
-def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
+def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, out = SAVE["llama"](tmp_path / "llama"), tmp_path / "out"
     rows = [example(n, "correct" if n < 2 else "hallucination") for n in range(6)]
     changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
@@ -266,6 +266,23 @@ def test_a_resumed_curriculum_tells_of_all_its_stages(tmp_path: Path) -> None:
     shutil.rmtree(out / "stage_3" / "checkpoints")
     assert grpo.main([*arguments, "--resume"]) == 0
     assert json.loads((out / "about.json").read_text()) == whole and len(whole["stages"]) == 3
+
+    harder = [*rows[:-1], replace(rows[-1], ground_truth="It is 12 metres tall.")]
+    other = options(save_examples(tmp_path / "harder", harder, []), model, out, **changes)
+    capsys.readouterr()
+    assert grpo.main([*other, "--max-steps", "1", "--resume"]) == 2
+    assert "stage_1 was made from other data" in capsys.readouterr().err
+
+
+def test_a_curriculum_from_the_beginning_leaves_no_stage_of_an_earlier_one(tmp_path: Path) -> None:
+    """Else it would be resumed, after a kill in the first stage, with the others' earlier adapters."""
+    out = tmp_path / "out"
+    for number in (1, 2):
+        (out / f"stage_{number}" / "adapter").mkdir(parents=True)
+        (out / f"stage_{number}" / "adapter" / "adapter_config.json").write_text("{}")
+    rows = [example(0), example(1, "hallucination")]
+    assert grpo.main(options(save_examples(tmp_path / "data", rows, []), tmp_path / "no model", out)) == 2
+    assert not list(out.glob("stage_*/adapter"))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from training import merge, sft
 from training.chat_examples import TrainingDataError
 from training.command_line import ABOUT
 from training.encoding import IGNORED, Sample, SampleEncoder, SampleGroup, group_samples
-from training.fit import disable_cache, load_trainable
+from training.fit import CHECKPOINTS, FINGERPRINT, claim_folder, disable_cache, load_trainable
 from training.recipes import DataTable, LoraTable, list_recipes, load_recipe
 from training.sft import count_kinds, select_samples
 
@@ -160,7 +160,7 @@ def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
             assert len(group.samples) <= batch
 
 
-def run_sft(data: Path, model: Path, out: Path, *more: str) -> dict[str, Any]:
+def list_arguments(data: Path, model: Path, out: Path, *more: str) -> list[str]:
     fixed = [
         "--data",
         str(data),
@@ -174,8 +174,11 @@ def run_sft(data: Path, model: Path, out: Path, *more: str) -> dict[str, Any]:
         "None",
     ]
     small = ["training.learning_rate=0.02", "training.accumulation=2", "data.refusals_left_out=0", "lora.r=4"]
-    changes = [word for change in small for word in ("--set", change)]
-    assert sft.main([*fixed, *changes, *more]) == 0
+    return [*fixed, *(word for change in small for word in ("--set", change)), *more]
+
+
+def run_sft(data: Path, model: Path, out: Path, *more: str) -> dict[str, Any]:
+    assert sft.main(list_arguments(data, model, out, *more)) == 0
     about: dict[str, Any] = json.loads((out / ABOUT).read_text())
     return about
 
@@ -226,17 +229,67 @@ def test_a_stopped_training_goes_on_where_it_was(checkpoints: dict[str, Path], t
     # Both halves are told of 6 steps, so that the learning rates are those of the whole: the second checkpoint is taken away.
     options = ("--set", "training.save_steps=3", "--set", "training.packing=false", "--max-steps", "6")
     whole = run_sft(data, checkpoints["llama"], tmp_path / "whole", *options)
+    checkpoints_of_half = tmp_path / "half" / CHECKPOINTS
     shutil.copytree(
-        tmp_path / "whole" / "checkpoints" / "checkpoint-3", tmp_path / "half" / "checkpoints" / "checkpoint-3"
+        tmp_path / "whole" / CHECKPOINTS, checkpoints_of_half, ignore=shutil.ignore_patterns("checkpoint-6")
     )
     for step, state in ((4, None), (5, '{"global_step": 5, "log_h')):  # killed while one was being written
-        broken = tmp_path / "half" / "checkpoints" / f"checkpoint-{step}"
+        broken = checkpoints_of_half / f"checkpoint-{step}"
         broken.mkdir()
         if state is not None:
             (broken / "trainer_state.json").write_text(state)
     half = run_sft(data, checkpoints["llama"], tmp_path / "half", *options, "--resume")
     assert whole["steps"] == half["steps"] == 6
     assert half["held_out_loss"]["after"] == pytest.approx(whole["held_out_loss"]["after"], rel=1e-4)
+
+
+def test_a_training_is_resumed_only_from_checkpoints_of_the_same(
+    checkpoints: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, held_out = [example(n) for n in range(4)], [example(20)]
+    data, model, out = save_examples(tmp_path / "data", train, held_out), checkpoints["llama"], tmp_path / "out"
+    run_sft(data, model, out, "--max-steps", "2")
+    adapter = (out / "adapter" / "adapter_model.safetensors").read_bytes()
+
+    moved = save_examples(tmp_path / "moved", train, held_out)
+    run_sft(moved, model, out, "--max-steps", "2", "--resume")
+    assert (out / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
+
+    other_data = save_examples(tmp_path / "other", [example(n, "miss") for n in range(4)], held_out)
+    other_model = SAVE["llama"](tmp_path / "weights")
+    (other_model / "README.md").write_text("other files")
+    for arguments in (
+        list_arguments(other_data, model, out, "--max-steps", "2"),
+        list_arguments(data, model, out, "--max-steps", "3"),
+        list_arguments(data, model, out, "--max-steps", "2", "--set", "training.learning_rate=0.05"),
+        list_arguments(data, other_model, out, "--max-steps", "2"),
+    ):
+        capsys.readouterr()
+        assert sft.main([*arguments, "--resume"]) == 2
+        assert "was made from other data, another recipe or another model" in capsys.readouterr().err
+    assert (out / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
+
+    run_sft(other_data, model, out, "--max-steps", "2")
+    assert (out / "adapter" / "adapter_model.safetensors").read_bytes() != adapter
+
+
+def test_a_training_from_the_beginning_leaves_no_checkpoint_of_an_earlier_one(tmp_path: Path) -> None:
+    """Else it would be resumed from that one's, which has the higher number."""
+    folder = tmp_path / CHECKPOINTS
+    claim_folder(folder, "earlier", resume=False)
+    (folder / "checkpoint-99").mkdir()
+    claim_folder(folder, "later", resume=False)
+    assert [path.name for path in folder.iterdir()] == [FINGERPRINT]
+    (folder / "checkpoint-3").mkdir()
+    claim_folder(folder, "later", resume=True)
+    assert (folder / "checkpoint-3").is_dir()
+
+
+def test_checkpoints_that_do_not_say_of_what_they_are_made_are_not_resumed(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-3").mkdir()
+    with pytest.raises(TrainingDataError, match="name another --out, or leave out --resume"):
+        claim_folder(tmp_path, "later", resume=True)
+    claim_folder(tmp_path / "new", "later", resume=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
