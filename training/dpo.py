@@ -3,7 +3,8 @@
     python -m training.dpo --data data/training --model PATH --recipe preferences --out runs/dpo
 
 A right reply is preferred to a refusal, and a refusal to a wrong reply. The model's own replies are sampled and judged first; OUT keeps
-them in ``samples.jsonl``, which a second call reuses.
+them in ``samples.jsonl``. A second call reuses them and samples those that are missing; it refuses those of another model or judge, or
+that were sampled otherwise.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from trl import DPOConfig, DPOTrainer
 from agents.models.base import ChatModel
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.turn import IDK
-from evaluation.files.responses import rewrite
+from evaluation.files.responses import JsonLinesWriter, cut_tail, rewrite
 from evaluation.judge.judging import Judge, choose_judge
 from training.chat_examples import Example, TrainingDataError, Verdict, read_rows
 from training.collect import judge_replies, read_target, read_verdict, select_questions
@@ -34,6 +36,7 @@ from training.fit import (
     ADAPTER,
     compute_fingerprint,
     describe_run,
+    identify_model,
     load_base,
     make_arguments,
     make_common_options,
@@ -43,6 +46,19 @@ from training.fit import (
 from training.recipes import Recipe, list_recipes
 
 SAMPLES = "samples.jsonl"
+BATCH = 16
+"""Questions whose replies are sampled in one call and kept together: an interruption loses no more."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are sampled and judged, the first line of their file."""
+
+    model: str
+    judge: str
+    temperature: float
+    samples: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -93,21 +109,64 @@ def sample_replies(model: ChatModel, examples: Sequence[Example], judge: Judge, 
     return samples
 
 
-def write_samples(path: Path, samples: Iterable[SampledReplies]) -> None:
-    """Write one question a line."""
-    rewrite(path, [asdict(row) for row in samples])
+def write_samples(path: Path, sampling: Sampling, samples: Iterable[SampledReplies] = ()) -> None:
+    """Write how the replies were sampled, then one question a line."""
+    rewrite(path, [asdict(sampling), *map(asdict, samples)])
 
 
-def read_samples(path: Path) -> list[SampledReplies]:
+def read_samples(path: Path, sampling: Sampling) -> list[SampledReplies]:
     """Read what ``write_samples`` wrote.
 
     Raises:
-        TrainingDataError: The file is missing or malformed.
+        TrainingDataError: The file is missing or malformed, or its replies were sampled otherwise.
     """
     try:
-        return read_rows(path, TypeAdapter(SampledReplies).validate_python, "sampled replies")
+        rows = read_rows(path, _parse_line, "sampled replies")
+        earlier = [row for row in rows if isinstance(row, Sampling)]
+        if earlier != [sampling]:
+            raise TrainingDataError(f"{path} holds replies that were sampled otherwise ({_compare(earlier, sampling)})")
     except TrainingDataError as error:
         raise TrainingDataError(f"{error}; remove the file, and replies are sampled again") from error
+    return [row for row in rows if isinstance(row, SampledReplies)]
+
+
+def _parse_line(values: dict[str, Any]) -> Sampling | SampledReplies:
+    kind: type[Sampling | SampledReplies] = SampledReplies if "key" in values else Sampling
+    return TypeAdapter(kind).validate_python(values)
+
+
+def _compare(earlier: Sequence[Sampling], sampling: Sampling) -> str:
+    if len(earlier) != 1:
+        return "it does not say how"
+    now = asdict(sampling)
+    return ", ".join(
+        f"{name}: {then} then, {now[name]} now" for name, then in asdict(earlier[0]).items() if then != now[name]
+    )
+
+
+def complete_samples(
+    path: Path,
+    sampling: Sampling,
+    questions: Sequence[Example],
+    sample: Callable[[Sequence[Example]], Iterable[SampledReplies]],
+) -> dict[tuple[str, str, str, str], SampledReplies]:
+    """Sample the replies that a file lacks and append them, a batch at a time; return all of the file by their keys.
+
+    Raises:
+        TrainingDataError: See ``read_samples``.
+    """
+    if not path.is_file():
+        write_samples(path, sampling)
+    cut_tail(path)  # a line that a killed call began
+    sampled = {row.key: row for row in read_samples(path, sampling)}
+    missing = list({key: row for row in questions if (key := make_key(row)) not in sampled}.values())
+    with JsonLinesWriter(path) as file:
+        for start in range(0, len(missing), BATCH):
+            for row in sample(missing[start : start + BATCH]):
+                sampled[row.key] = row
+                file.write(asdict(row))
+            file.sync()
+    return sampled
 
 
 def build_pairs(example: Example, sampled: SampledReplies) -> list[Pair]:
@@ -184,16 +243,23 @@ def run(options: DpoOptions) -> None:
     checkpoint = load_base(options.model, run.recipe, run.device)
     chat, encoder = TransformersChat(checkpoint, Path(options.model).name), SampleEncoder(checkpoint)
 
-    def make_pairs(rows: Sequence[Example], path: Path) -> list[Pair]:
-        if not path.is_file():
-            write_samples(path, sample_replies(chat, rows, judge, run.recipe))
-        sampled = {row.key: row for row in read_samples(path)}
-        sampled_rows = [row for row in select_questions(rows) if make_key(row) in sampled]
-        pairs = [pair for row in sampled_rows for pair in build_pairs(row, sampled[make_key(row)])]
+    sampling = Sampling(
+        identify_model(run.model),
+        judge.name,
+        run.recipe.dpo.temperature,
+        run.recipe.dpo.samples,
+        run.recipe.training.seed,
+    )
+    sample = partial(sample_replies, chat, judge=judge, recipe=run.recipe)
+
+    def make_pairs(questions: Sequence[Example], path: Path) -> list[Pair]:
+        sampled = complete_samples(path, sampling, questions, sample)
+        pairs = [pair for row in questions for pair in build_pairs(row, sampled[make_key(row)])]
         return select_fitting(pairs, encoder, run.recipe.training.max_tokens)
 
-    pairs = make_pairs(examples, run.out / SAMPLES)
-    other = make_pairs(held_out, run.out / f"held_out_{SAMPLES}")
+    questions, held_out_questions = select_questions(examples), select_questions(held_out)
+    pairs = make_pairs(questions, run.out / SAMPLES)
+    other = make_pairs(held_out_questions, run.out / f"held_out_{SAMPLES}")
     if not pairs:
         raise TrainingDataError(
             "all replies to each question are equally good; sample more (dpo.samples) or at a higher temperature"
@@ -228,7 +294,9 @@ def run(options: DpoOptions) -> None:
     about = {
         "recipe": run.recipe.model_dump(),
         "model": str(options.model),
+        "questions": len(questions),
         "pairs": len(pairs),
+        "held_out_questions": len(held_out_questions),
         "held_out_pairs": len(other),
         "steps": trainer.state.global_step,
         "margin": {"first": margins[0], "last": margins[-1]} if margins else None,

@@ -3,7 +3,8 @@
 import json
 import shutil
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from evaluation.records import Verdict as Judgement
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import dpo, grpo
-from training.chat_examples import TrainingDataError, Verdict
+from training.chat_examples import Example, TrainingDataError, Verdict
 from training.collect import select_questions
 from training.dpo import (
     PairCollator,
     SampledReplies,
+    Sampling,
     build_pairs,
+    complete_samples,
     make_key,
     read_samples,
     sample_replies,
@@ -32,6 +35,7 @@ from training.dpo import (
     write_samples,
 )
 from training.encoding import IGNORED, SampleEncoder, append_replies
+from training.fit import identify_model
 from training.grpo import build_curriculum, make_reward, make_trainer, split_by_difficulty
 from training.recipes import load_recipe
 
@@ -39,6 +43,10 @@ RIGHT, WRONG = "It is 330 metres tall.", "It is 12 metres tall."
 UNCLEAR = "It is 330 or 12 metres tall."
 END = 2
 """Id of a token that ends replies."""
+
+
+SAMPLING = Sampling("llama", "rule", temperature=1.0, samples=8, seed=0)
+"""As recipe ``preferences`` samples."""
 
 
 def make_sampled_replies(*replies: str) -> SampledReplies:
@@ -74,8 +82,56 @@ def test_replies_are_sampled_in_one_call_and_judged(tmp_path: Path) -> None:
     assert model.batches == [4] and {request.temperature for request in model.requests} == {0.7}
     assert len({request.seed for request in model.requests[:2]}) == 2
     assert [row.verdicts for row in samples] == [("correct", "hallucination"), ("miss", "correct")]
-    write_samples(tmp_path / "samples.jsonl", samples)
-    assert read_samples(tmp_path / "samples.jsonl") == samples
+    write_samples(tmp_path / "samples.jsonl", SAMPLING, samples)
+    assert read_samples(tmp_path / "samples.jsonl", SAMPLING) == samples
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "another"}, "model: another then, llama now"),
+        ({"judge": "gpt-4o-mini"}, "judge: gpt-4o-mini then, rule now"),
+        ({"temperature": 0.7}, r"temperature: 0\.7 then, 1\.0 now"),
+        ({"samples": 2}, "samples: 2 then, 8 now"),
+        ({"seed": 1}, "seed: 1 then, 0 now"),
+    ],
+)
+def test_replies_that_were_sampled_otherwise_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / dpo.SAMPLES
+    write_samples(path, replace(SAMPLING, **change), [make_sampled_replies(RIGHT)])
+    with pytest.raises(TrainingDataError, match=rf"{message}\); remove the file, and replies are sampled again"):
+        complete_samples(path, SAMPLING, [example(0)], lambda _: [])
+
+
+def test_replies_that_do_not_say_how_they_were_sampled_are_refused(tmp_path: Path) -> None:
+    """As those of an older version."""
+    (tmp_path / dpo.SAMPLES).write_text(json.dumps(asdict(make_sampled_replies(RIGHT))) + "\n")
+    with pytest.raises(TrainingDataError, match=r"it does not say how.*; remove the file"):
+        complete_samples(tmp_path / dpo.SAMPLES, SAMPLING, [example(0)], lambda _: [])
+
+
+def test_only_missing_replies_are_sampled_and_an_interruption_keeps_those_before(tmp_path: Path) -> None:
+    path, batches = tmp_path / dpo.SAMPLES, list[int]()
+    questions = [example(n) for n in range(dpo.BATCH + 2)]
+
+    def sample(rows: Sequence[Example]) -> list[SampledReplies]:
+        batches.append(len(rows))
+        return [SampledReplies(make_key(row), (RIGHT,), ("correct",)) for row in rows]
+
+    def sample_one_batch(rows: Sequence[Example]) -> list[SampledReplies]:
+        if batches:
+            raise KeyboardInterrupt
+        return sample(rows)
+
+    with pytest.raises(KeyboardInterrupt):
+        complete_samples(path, SAMPLING, questions, sample_one_batch)
+    with path.open("a") as file:
+        file.write('{"key": ["s16", "s16')  # killed while it was written
+    complete_samples(path, SAMPLING, questions[:-1], sample)
+    sampled = complete_samples(path, SAMPLING, [*questions, questions[-1]], sample)
+    assert batches == [dpo.BATCH, 1, 1]
+    assert list(sampled) == [make_key(row) for row in questions]
+    assert read_samples(path, SAMPLING) == list(sampled.values())
 
 
 def test_a_cut_sample_is_the_text_that_the_agent_gives_of_it() -> None:
@@ -98,16 +154,15 @@ def test_each_request_of_a_turn_is_trained_on_its_own_samples(tmp_path: Path) ->
     assert len({*map(make_key, rows), make_key(replace(first, reply="x"))}) == 4
     pictured = [replace(first, messages=(system, replace(user, images=(name,)))) for name in "ab"]
     assert len({*map(make_key, pictured)}) == 2
-    write_samples(
-        tmp_path / dpo.SAMPLES, [SampledReplies(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
-    )
-    samples_by_key = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES)}
+    samples = [SampledReplies(make_key(row), (f"{n}",), ("correct",)) for n, row in enumerate(rows)]
+    write_samples(tmp_path / dpo.SAMPLES, SAMPLING, samples)
+    samples_by_key = {row.key: row for row in read_samples(tmp_path / dpo.SAMPLES, SAMPLING)}
     assert [build_pairs(row, samples_by_key[make_key(row)])[0].chosen for row in rows] == ["0", "1", "2", "3"]
     (tmp_path / dpo.SAMPLES).write_text(
         '{"key": ["s0", "s0-0", "answer"], "replies": ["0"], "verdicts": ["correct"]}\n'
     )
     with pytest.raises(TrainingDataError, match="remove the file, and replies are sampled again"):
-        read_samples(tmp_path / dpo.SAMPLES)
+        read_samples(tmp_path / dpo.SAMPLES, SAMPLING)
 
 
 def test_the_stages_are_easy_then_one_to_one_then_one_to_two() -> None:
@@ -217,14 +272,12 @@ def test_dpo_widens_the_margin(kind: str, tmp_path: Path) -> None:
     images = ("a",) if kind != "llama" else ()
     rows = [example(n, images=images if n % 2 else ()) for n in range(4)]
     data = save_examples(tmp_path / "data", rows, [])
-    write_samples(
-        out / dpo.SAMPLES, [SampledReplies(make_key(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
-    )
-    write_samples(out / f"held_out_{dpo.SAMPLES}", [])
+    samples = [SampledReplies(make_key(row), (RIGHT, WRONG), ("correct", "hallucination")) for row in rows]
+    write_samples(out / dpo.SAMPLES, replace(SAMPLING, model=identify_model(str(model))), samples)
     arguments = options(data, model, out, **{"training.learning_rate": 0.005, "training.accumulation": 4})
     assert dpo.main([*arguments, "--max-steps", "6"]) == 0
     about: dict[str, Any] = json.loads((out / "about.json").read_text())
-    assert about["pairs"] == 12
+    assert (about["questions"], about["pairs"], about["held_out_questions"]) == (4, 12, 0)
     assert about["margin"]["last"] > about["margin"]["first"] == 0.0
     assert (out / "adapter" / "adapter_model.safetensors").is_file()
 
@@ -235,9 +288,10 @@ def test_dpo_samples_by_itself_and_tells_when_nothing_is_better(tmp_path: Path) 
     arguments = options(data, model, out, **{"dpo.samples": 8})
     # Of a random model's replies some end by themselves and are wrong: refusal over wrong.
     assert dpo.main([*arguments, "--max-steps", "1"]) == 0
-    (row,) = read_samples(out / dpo.SAMPLES)
+    sampling = replace(SAMPLING, model=identify_model(str(model)))
+    (row,) = read_samples(out / dpo.SAMPLES, sampling)
     assert len(row.replies) == 8
-    write_samples(out / dpo.SAMPLES, [])
+    write_samples(out / dpo.SAMPLES, sampling, [replace(row, verdicts=("miss",) * 8)])
     assert dpo.main([*arguments, "--max-steps", "1"]) == 2
 
 
@@ -300,9 +354,9 @@ def test_what_a_trainer_does_not_take_is_told(
     command: Any, changes: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = SAVE["llama"](tmp_path / "llama")
-    data = save_examples(tmp_path / "data", [example(n) for n in range(3)], [])
-    write_samples(tmp_path / "out" / dpo.SAMPLES, [make_sampled_replies(RIGHT, WRONG)])
-    write_samples(tmp_path / "out" / f"held_out_{dpo.SAMPLES}", [])
+    data = save_examples(tmp_path / "data", [example(0)], [])
+    sampling = replace(SAMPLING, model=identify_model(str(model)))
+    write_samples(tmp_path / "out" / dpo.SAMPLES, sampling, [make_sampled_replies(RIGHT, WRONG)])
     assert command.main(options(data, model, tmp_path / "out", **changes)) == 2
     assert message in (output := capsys.readouterr().err) and "use --set" in output
 
@@ -378,4 +432,4 @@ def test_questions_are_the_examples_that_answer() -> None:
     ]
     assert [row.form for row in select_questions(examples)] == ["answer", "brief answer"]
     with pytest.raises(TrainingDataError, match="no sampled replies"):
-        read_samples(Path("nowhere.jsonl"))
+        read_samples(Path("nowhere.jsonl"), SAMPLING)
