@@ -25,13 +25,13 @@ class InactivityTimer:
         self._patience, self._sign = patience, sign
         self._lock = threading.Lock()
         self._waiting = self._unanswered = 0
-        self._since: float | None = None
-        self._last_sign = 0.0
+        self._since = self._spent = self._last_sign = 0.0  # ``_since`` holds while a request is pending, ``_spent`` while none is
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first request without a reply, or since the last reply; 0 if nothing is pending."""
-        return time.monotonic() - self._since if self._since is not None else 0.0
+        """Seconds since the last reply, or since the first request, during which a request was pending."""
+        with self._lock:
+            return time.monotonic() - self._since if self._waiting else self._spent
 
     @property
     def seconds_left(self) -> float:
@@ -48,9 +48,10 @@ class InactivityTimer:
     def start_request(self) -> threading.Event:
         """Record a request, and warn of a silent server until the returned event is set."""
         with self._lock:
+            if not self._waiting:
+                self._last_sign = time.monotonic()
+                self._since = self._last_sign - self._spent
             self._waiting += 1
-            if self._since is None:
-                self._since = self._last_sign = time.monotonic()
         over = threading.Event()
         threading.Thread(target=self._warn_while_pending, args=(over,), daemon=True).start()
         return over
@@ -60,10 +61,10 @@ class InactivityTimer:
         with self._lock:
             self._waiting -= 1
             self._unanswered = 0 if replied else self._unanswered + 1
+            now = time.monotonic()
             if replied:
-                self._since = self._last_sign = time.monotonic()
-                if not self._waiting:
-                    self._since = None
+                self._since = self._last_sign = now
+            self._spent = now - self._since
 
     def _warn_while_pending(self, over: threading.Event) -> None:
         while not over.wait(self._sign):
@@ -78,7 +79,7 @@ class InactivityTimer:
         """Return whether a warning is due; if so the next one is due after the interval."""
         with self._lock:
             now = time.monotonic()
-            due = self._since is not None and now - self._last_sign >= self._sign and now - self._since < self._patience
+            due = self._waiting > 0 and now - self._last_sign >= self._sign and now - self._since < self._patience
             if due:
                 self._last_sign = now
             return due

@@ -302,6 +302,31 @@ def test_patience_begins_with_a_question_that_is_not_answered(
     assert all(result.correct for result in judge_turns(make_answers(20), judge, workers=1))
 
 
+def test_only_time_with_a_question_pending_counts_as_silence(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two data sets the agent answers, for longer than the judge's server may be silent."""
+    clock = [0.0]
+    monkeypatch.setattr(inactivity, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def fail_slowly(_: Request) -> Response:
+        clock[0] += 100.0
+        return _error(503)
+
+    failed = [fail_slowly] * SERVER_TRIES
+    server = Server(httpserver, *failed, '{"accuracy": true}', *failed, *failed, '{"accuracy": true}')
+    judge = server.judge(patience=1000.0)
+
+    def is_judged() -> bool:
+        clock[0] += 5000.0
+        return not judge.judge(ITEM).failed
+
+    assert [is_judged() for _ in range(4)] == [False, True, False, False]
+    requests = len(server.requests)
+    assert "not asked: the judge's server has not replied for 1200 s" in judge.judge(ITEM).reason
+    assert len(server.requests) == requests == 3 * SERVER_TRIES + 1
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
