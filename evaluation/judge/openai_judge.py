@@ -64,7 +64,8 @@ class OpenAIJudge:
         if theirs is not None and style not in (None, theirs.style):
             raise JudgeError(f"--organiser {organiser}: its judge is {theirs.style}, not {style}")
         self.style: JudgeStyle = theirs.style if theirs is not None else style or choose_style(model)
-        self.name = f"{model} ({self.style}; {theirs.words if theirs is not None else 'our words'})"
+        words = theirs.words if theirs is not None else "our words"
+        self.name = f"{model} ({'; '.join(filter(None, (self.style, words, judge_server.address)))})"
         self._ask = Ask(self.style, FORMS[self.style])
         own: dict[str, Template] = {self.style: theirs} if theirs is not None else {}
         self._prompts: Templates = own or judge_prompts()

@@ -21,6 +21,9 @@ TIMEOUT_SECONDS = 60.0
 
 FIRST_PAUSE, MAX_PAUSE = 2.0, 60.0
 
+OPENAI_ADDRESS = "https://api.openai.com/v1"
+"""Address that a client asks unless it is given another one."""
+
 
 class JudgeServer:
     """``ChatModel`` that stops at its cost limit and gives up a silent server; for several threads.
@@ -34,6 +37,10 @@ class JudgeServer:
         patience: Seconds without any reply after which the server is given up.
         sign: Seconds of silence between warnings.
         first_pause: See ``OpenAIChat.first_wait``.
+
+    Attributes:
+        address: Root of the server's API, as messages show it; "" for OpenAI's own.
+        fingerprint: Identity of the model in a reply cache. "" for one of OpenAI's own server: its name is its identity.
 
     Raises:
         JudgeError: There is no key for OpenAI's own server.
@@ -64,6 +71,9 @@ class JudgeServer:
             first_wait=first_pause,
             try_seconds=timeout,
         )
+        is_openai = base_url is None or base_url.rstrip("/") == OPENAI_ADDRESS
+        self.address = "" if is_openai else self._model.address
+        self.fingerprint = "" if is_openai else self._model.fingerprint
         self._spending = spending or Spending()
         self._timer = InactivityTimer(patience, sign)
 

@@ -488,7 +488,8 @@ def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFi
         assert all(setting in text for setting in OPEN)
 
 
-SERVED = "gpt-4o-mini (structured; our words)"
+SERVER = "http://127.0.0.1:9/v1"
+SERVED = f"gpt-4o-mini (structured; our words; {SERVER})"
 
 
 @pytest.mark.parametrize(
@@ -497,13 +498,14 @@ SERVED = "gpt-4o-mini (structured; our words)"
         ("rule", "ours", None),
         ("rule", None, None),
         (SERVED, "ours", None),
-        ("gpt-4o (explained; our words)", "research-release", None),
-        ("gpt-4o-mini (explained; our words)", "research-release", None),
+        (f"gpt-4o (explained; our words; {SERVER})", "research-release", None),
+        (f"gpt-4o-mini (explained; our words; {SERVER})", "research-release", None),
         ("none (exact answers alone)", "starter-kit", None),
         ("none (exact answers alone)", "ours", "its name alone gives 'rule'"),
-        ("gpt-4o-mini (explained; our words)", "ours", f"its name alone gives {SERVED!r}"),
+        (f"gpt-4o-mini (explained; our words; {SERVER})", "ours", f"its name alone gives {SERVED!r}"),
+        ("gpt-4o-mini (structured; our words)", "ours", f"its name alone gives {SERVED!r}"),
         ("gpt-4o-mini (structured; the starter kit's words)", "ours", f"its name alone gives {SERVED!r}"),
-        ("my own judge", "ours", "its name alone gives 'my own judge (structured; our words)'"),
+        ("my own judge", "ours", f"its name alone gives 'my own judge (structured; our words; {SERVER})'"),
         ("local:gone (a model; right from P(yes) 0.5 on)", "ours", "which cannot be asked again"),
         ("", "ours", "does not say who judged"),
     ],
@@ -511,7 +513,7 @@ SERVED = "gpt-4o-mini (structured; our words)"
 def test_what_was_held_back_is_judged_as_the_run_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: str, rules: str | None, fault: str | None
 ) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", SERVER)
     (tmp_path / SCORES).write_text(json.dumps({"about": {"judge": noted, "rules": rules}}))
     command = ["--runs", str(tmp_path), "--preset", "best", "--cache", str(tmp_path)]
     if fault is None:

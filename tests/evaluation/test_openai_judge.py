@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,9 @@ from pytest_httpserver import HTTPServer
 from rich.console import Console
 from werkzeug import Request, Response
 
+from agents.models.base import ChatReply, ChatRequest
+from agents.models.chat.openai_chat import OpenAIChat
+from agents.models.reply_cache import request_key
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge import inactivity
 from evaluation.judge.inactivity import GIVE_UP_AFTER, PATIENCE_SECONDS
@@ -434,6 +437,36 @@ def make_answers(number: int) -> list[AnsweredTurn]:
     ]
 
 
+def test_a_model_of_the_same_name_on_another_server_is_another_judge(httpserver: HTTPServer, tmp_path: Path) -> None:
+    lenient = Server(httpserver, '{"accuracy": true}')
+    assert lenient.judge(cache=tmp_path).judge(ITEM).correct
+    with HTTPServer() as another:
+        strict = Server(another, '{"accuracy": false}')
+        assert not strict.judge(cache=tmp_path).judge(ITEM).correct
+        assert strict.judge(cache=tmp_path).name != lenient.judge(cache=tmp_path).name
+    assert lenient.judge(cache=tmp_path).judge(ITEM).correct
+    assert len(lenient.requests) == len(strict.requests) == 1
+
+
+@pytest.mark.parametrize("address", [None, "https://api.openai.com/v1", "https://api.openai.com/v1/"])
+def test_kept_judgements_of_openais_server_are_found_by_the_models_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | None
+) -> None:
+    """They were paid for, and kept before other servers were told apart."""
+    asked: list[ChatRequest] = []
+
+    def reply(_: OpenAIChat, requests: Sequence[ChatRequest], *__: object) -> list[ChatReply]:
+        asked.extend(requests)
+        return [ChatReply('{"accuracy": true}', "stop") for _ in requests]
+
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setattr(OpenAIChat, "chat", reply)
+    judge = OpenAIJudge("gpt-4o-mini", base_url=address, cache=tmp_path)
+    assert judge.judge(ITEM).correct
+    assert list_judgements(tmp_path) == [request_key("gpt-4o-mini ", asked[0])]
+    assert judge.name == "gpt-4o-mini (structured; our words)"
+
+
 def test_what_a_judge_costs_is_told(httpserver: HTTPServer, tmp_path: Path) -> None:
     server = Server(httpserver, lambda _: _completion('{"accuracy": true}', (1000, 10)))
     judge = server.judge(cache=tmp_path)
@@ -549,7 +582,10 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert choose_judge("gpt-4o", cache=tmp_path).name == "gpt-4o (explained; our words)"
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    assert choose_judge("local-model", cache=tmp_path).name == "local-model (structured; our words)"
+    named = choose_judge("local-model", cache=tmp_path).name
+    assert named == "local-model (structured; our words; http://127.0.0.1:1/v1)"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1")
+    assert "secret" not in choose_judge("local-model", cache=tmp_path).name
 
 
 def test_which_judge_a_run_gets_by_the_rules_of_a_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -609,7 +645,7 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     status, output = evaluate()
     assert status == 0 and "1 answers are not judged" in output and "--resume" in output
     about = json.loads((tmp_path / "out" / "scores_dictionary.json").read_text())["about"]
-    assert about["judge_failures"] == 1 and about["judge"] == "gpt-4o-mini (structured; our words)"
+    assert about["judge_failures"] == 1 and about["judge"] == f"gpt-4o-mini (structured; our words; {server.url})"
     assert about["judge_cost"]["dollars_of_kept_judgements"] == pytest.approx(2 * 0.000156)
     assert [turn.judge_failed for turn in read_turn_table(tmp_path / "out")] == [False, True, False, False]
     assert "Not judged, counted as wrong" in (tmp_path / "out" / "report.html").read_text()
