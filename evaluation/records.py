@@ -152,13 +152,11 @@ def index_questions(sessions: Iterable[Session]) -> dict[Key, AnsweredTurn]:
 
 
 def place_turn(turn: AnsweredTurn, question: AnsweredTurn) -> AnsweredTurn:
-    """Give a saved answer the place of its question in the dialog.
+    """Give a saved answer the place of its question in the dialog, and its kind of picture, which rules decide.
 
-    Answers without labels are in any order, and "not egocentric" is only their default, so that is taken from the question too.
+    Answers without labels are in any order, and "not egocentric" is only their default.
     """
-    is_bare = not any(getattr(turn, name) for name in LABELS)
-    is_ego = question.is_ego if is_bare else turn.is_ego
-    return replace(turn, is_ego=is_ego, turn_idx=question.turn_idx, total_turn_count=question.total_turn_count)
+    return replace(turn, is_ego=question.is_ego, turn_idx=question.turn_idx, total_turn_count=question.total_turn_count)
 
 
 _DECLINED = frozenset(cause.value for cause in Unanswered if not cause.is_error)

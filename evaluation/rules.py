@@ -115,3 +115,13 @@ RESEARCH_RELEASE = Rules(
 
 RULES: Mapping[str, Rules] = {rules.name: rules for rules in (OURS, STARTER_KIT, RESEARCH_RELEASE)}
 """Rules by the value of ``--rules``."""
+
+
+def explain_ego_source(rules: Rules) -> str:
+    """Say that answers judged without their data set bring their own ``is_ego``; "" by our rules."""
+    if rules.blank_address_is_ego:
+        return ""
+    return (
+        f"without --dataset the ego scores follow is_ego of the file; where a run by our rules wrote it, more pictures are egocentric than "
+        f"by those of the {rules.name}"
+    )

@@ -57,6 +57,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, read_responses
+    from evaluation.rules import explain_ego_source
     from evaluation.run import phases
 
     judging = _judging(options, bars)
@@ -68,7 +69,10 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         answered += turns
         local = options.dataset is not None or options.own_questions is not None
         dataset = load(kind, options) if local else None
-        for mismatch in phases.find_mismatches(turns, dataset):
+        mismatches = phases.find_mismatches(turns, dataset)
+        if dataset is None and (note := explain_ego_source(options.rules)):
+            mismatches.append(note)
+        for mismatch in mismatches:
             console.print(mismatch, style="yellow", markup=False, soft_wrap=True)
         name = f"{len(turns)} answers of {path.name}"
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))

@@ -34,7 +34,7 @@ from evaluation.records import (
     place_turn,
 )
 from evaluation.report.run_card import make_card
-from evaluation.rules import OURS, Rules
+from evaluation.rules import OURS, Rules, explain_ego_source
 from evaluation.run.launching import make_local_judge
 from evaluation.scores.scoring import select_counted
 from evaluation.studies.figures import list_failing_stages, mark_failing
@@ -164,9 +164,10 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     double = sorted({label for label in labels if labels.count(label) > 1})
     if double:
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
-    sets = load_labels(options)
+    sets, rules = load_labels(options), options.rules
     saved = add_labels(saved, sets)
-    rules = options.rules
+    if not sets and (note := explain_ego_source(rules)):
+        console.print(note, style="yellow", markup=False, soft_wrap=True)
     if options.eval_model is None and (own_entries := read_own_verdicts(saved, rules)) is not None:
         return own_entries
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
@@ -232,7 +233,7 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
     place = (options.split, options.revision, options.dataset, options.cache)
     for kind in get_args(crag_dataset.DatasetType):
         try:
-            datasets.append(own_dataset.load(kind, *place))
+            datasets.append(own_dataset.load(kind, *place, rules=options.rules))
         except EvaluationError as error:
             reasons.append(str(error))
     if not datasets:
@@ -243,13 +244,23 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
 def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
     """Add missing labels to the answers, from the data sets or from an entry that has them.
 
-    Answers of another agent may be saved without labels, or with labels as their numbers in the data set.
+    Answers of another agent may be saved without labels, or with labels as their numbers in the data set. A data set says which pictures
+    are egocentric by its rules. Another entry may follow other rules, and says it only of answers without any label.
     """
     saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
-    turns_by_key = {turn.key: turn for turn in saying}
-    turns_by_key |= index_questions(session for each in sets for session in each.sessions)
-    turn_lists = [tuple(_add_labels(turn, turns_by_key.get(turn.key, turn)) for turn in each.turns) for each in saved]
-    return [replace(each, turns=turns) for each, turns in zip(saved, turn_lists, strict=True)]
+    labelled = {turn.key: turn for turn in saying}
+    questions = index_questions(session for each in sets for session in each.sessions)
+
+    def complete(turn: AnsweredTurn) -> AnsweredTurn:
+        question = questions.get(turn.key)
+        if question is not None:
+            return place_turn(_add_labels(turn, question), question)
+        source = labelled.get(turn.key, turn)
+        is_bare = not any(getattr(turn, name) for name in LABELS)
+        placed = place_turn(_add_labels(turn, source), source)
+        return placed if is_bare else replace(placed, is_ego=turn.is_ego)
+
+    return [replace(each, turns=tuple(map(complete, each.turns))) for each in saved]
 
 
 def _add_labels(turn: AnsweredTurn, source: AnsweredTurn) -> AnsweredTurn:
@@ -258,7 +269,7 @@ def _add_labels(turn: AnsweredTurn, source: AnsweredTurn) -> AnsweredTurn:
         for name in LABELS
         if getattr(source, name) and (not getattr(turn, name) or _is_number(getattr(turn, name)))
     }
-    return replace(place_turn(turn, source), **lacking)
+    return replace(turn, **lacking)
 
 
 def _is_number(label: str) -> bool:

@@ -18,15 +18,15 @@ from evaluation.files.outputs import write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.judge import judging, server
 from evaluation.judge.openai_judge import OpenAIJudge
-from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine, index_questions
 from evaluation.run.options import RunOptions
 from evaluation.scores.slices import count_groups, mean_points, summarise_group, weighted_total
 from evaluation.studies import judged_entries, leaderboard
-from evaluation.studies.judged_entries import Entry, Saved, add_labels, distinguish_labels, find_saved
+from evaluation.studies.judged_entries import Entry, Saved, add_labels, distinguish_labels, find_saved, load_labels
 from evaluation.studies.leaderboard import BOTH, build_boards
 from evaluation.studies.paired_tests import adjust_p_values, compare_runs, pair_turns, permutation_p
 from tests.agent.scripted import ScriptedChat
-from tests.evaluation.worlds import judged
+from tests.evaluation.worlds import judged, picture, row, write_dataset
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
 
@@ -242,6 +242,21 @@ def test_labels_that_a_file_has_are_kept_and_egocentric_is_not_guessed() -> None
     first, second = filled[0].turns[0], filled[1].turns[0]
     assert (first.domain, first.dynamism, first.is_ego) == ("pets", "static", True)
     assert (second.domain, second.dynamism, second.is_ego) == ("pets", "real-time", False)
+
+
+@pytest.mark.parametrize(("rules", "egocentric"), [("ours", {True}), ("starter-kit", {False})])
+def test_egocentric_is_what_the_rules_say_of_the_data_set(
+    tmp_path: Path, run: Callable[..., tuple[int, str]], rules: str, egocentric: set[bool]
+) -> None:
+    """A photo whose address is an empty text is egocentric by our rules alone, whatever the file says."""
+    write_dataset(tmp_path, [row("b", 2, "v0.1.2", picture(), "")], "v0.1.2")
+    command = ["a.jsonl", "--rules", rules, "--cache", str(tmp_path / "cache"), "--dataset", str(tmp_path)]
+    sets = load_labels(leaderboard.LeaderboardOptions.parse(command))
+    questions = index_questions(session for each in sets for session in each.sessions).values()
+    saved = Saved("a", (), tuple(replace(turn, is_ego=not turn.is_ego) for turn in questions))
+    assert {turn.is_ego for turn in add_labels([saved], sets)[0].turns} == egocentric
+    path = save(tmp_path / "a.jsonl", answers(["cm"]))
+    assert ("is_ego of the file" in run(path, "--rules", rules)[1]) is (rules != "ours")
 
 
 def test_the_base_is_the_best_or_the_one_that_is_named() -> None:

@@ -368,6 +368,24 @@ def test_labels_of_saved_answers_are_named_by_the_data_set(world: Path) -> None:
     assert set(_scores(world)["by_domain"]) == {"animal", "food", "vehicle"}
 
 
+@pytest.mark.parametrize("asked_by", ["ours", "starter-kit", "research-release"])
+def test_egocentric_is_what_the_rules_of_the_judgement_say(
+    world: Path, asked_by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By ours the photos of dialogs a and b are, 3 and 2 turns; by a release that of a alone. Without the data set the file says it."""
+    assert _main(world, "--rules", asked_by, "--mode", "generate") == 0
+    saved, again = str(world / "out" / "response.jsonl"), ("--output-dir", str(world / "again"))
+    expected = {"ours": 5, "starter-kit": 3, "research-release": 3}
+    for rules, number in expected.items():
+        judge = ("--mode", "evaluate", "--rules", rules, "--eval-model", "rule", "--no-report")
+        assert _main(world, *judge, "--input-file", saved, *again) == 0
+        assert json.loads((world / "again" / SCORES).read_text())["ego"]["total"] == number
+        assert "is_ego of the file" not in capsys.readouterr().out
+        assert local_evaluation.main([*judge, "--input-file", saved, *again, "--no_progress"]) == 0
+        assert json.loads((world / "again" / SCORES).read_text())["ego"]["total"] == expected[asked_by]
+        assert ("is_ego of the file" in " ".join(capsys.readouterr().out.split())) is (rules != "ours")
+
+
 def test_defaults_follow_the_rules() -> None:
     options_by_rules = {name: parse(["--rules", name]) for name in ("ours", "starter-kit", "research-release")}
     assert {name: (options.workers, options.displayed) for name, options in options_by_rules.items()} == {
