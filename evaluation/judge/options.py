@@ -63,7 +63,7 @@ class JudgeOptions(Options):
         gt=0,
         allow_inf_nan=False,
         description="stop when the judge has cost this in this command, or in one run of a comparison; every judgement is "
-        "kept, and the same command goes on from there",
+        "kept, and the same command goes on from there, a run with --resume",
     )
     judge_price: Annotated[GivenPrice | None, Flag(metavar="READ,WRITTEN")] = Field(
         None,

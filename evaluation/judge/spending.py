@@ -74,7 +74,7 @@ class Spending:
         if self.limit is not None and self.dollars >= self.limit:
             raise JudgeError(
                 f"the judge has cost ${self.dollars:.4f}, and --max-cost is ${self.limit:g}; every judgement is kept: "
-                "the same command goes on from here"
+                "the same command goes on from here, a run with --resume"
             )
 
     def add(self, tokens: tuple[int, int] | None) -> None:

@@ -641,6 +641,7 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
 
     status, output = evaluate("--max-cost", "0.0003")
     assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in output
+    assert "goes on from here, a run with --resume" in " ".join(output.split())
     assert not (tmp_path / "out" / "scores_dictionary.json").exists()  # scores of a part would mislead
     status, output = evaluate()
     assert status == 0 and "1 answers are not judged" in output and "--resume" in output
