@@ -198,6 +198,15 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     return turns
 
 
+def find_records(answers: Path) -> Path | None:
+    """Return the folder whose run.json, run log and traces are of these answers.
+
+    Returns:
+        None for a file of another name than a run gives its answers, beside which the records of another run may lie.
+    """
+    return answers.parent if answers.name == RESPONSES else None
+
+
 def refuse_repeated(turns: Mapping[Path, Iterable[AnsweredTurn]]) -> None:
     """Check that the files, or folders, of one run share no turn.
 

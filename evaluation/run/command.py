@@ -56,7 +56,7 @@ def evaluate(options: RunOptions, console: Console, build: BuildAgent | None = N
 def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
-    from evaluation.files.responses import RESPONSES, read_responses
+    from evaluation.files.responses import RESPONSES, find_records, read_responses
     from evaluation.rules import explain_ego_source
     from evaluation.run import phases
 
@@ -75,8 +75,9 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         for mismatch in mismatches:
             console.print(mismatch, style="yellow", markup=False, soft_wrap=True)
         name = f"{len(turns)} answers of {path.name}"
-        parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=path.parent))
-        about = read_manifest(path.parent)
+        records = find_records(path)
+        parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=records))
+        about = {} if records is None else read_manifest(records)
     _report(options, parts, about, console)
     return _check_errors(options, answered, console)
 
@@ -84,6 +85,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
 def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:
     """Build the agent once, let it answer each data set, and judge the answers if asked to."""
     from evaluation.files.manifest import read_manifest
+    from evaluation.files.run_log import read_run_log
     from evaluation.files.traces import TRACE, read_traces
     from evaluation.run import launching
 
@@ -118,9 +120,10 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
                 return INTERRUPTED
             answered += generation.turns
             if options.mode == "both":
-                parts.append(phases.judge_answers(generation.turns, judging, folder, console, dataset, dataset.name))
+                turns, name = generation.turns, dataset.name
+                parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=folder))
             else:
-                phases.print_missing_pictures(console, generation.turns, folder)
+                phases.print_missing_pictures(console, generation.turns, read_run_log(folder))
                 phases.print_errors(console, generation.turns, read_traces(folder / TRACE))
             noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)

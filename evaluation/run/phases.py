@@ -22,7 +22,16 @@ from evaluation.files.traces import TRACE, find_failing_stages, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import LABELS, MAX_ANSWER_TOKENS, AnsweredTurn, Key, Session, index_questions, place_turn
+from evaluation.records import (
+    LABELS,
+    MAX_ANSWER_TOKENS,
+    AnsweredTurn,
+    Key,
+    RunLogLine,
+    Session,
+    index_questions,
+    place_turn,
+)
 from evaluation.report.console_tables import print_conversations, print_latency, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
@@ -98,9 +107,9 @@ def answer_sessions(
     return generation
 
 
-def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], run: Path) -> None:
+def print_missing_pictures(console: Console, turns: Sequence[AnsweredTurn], costs: Mapping[Key, RunLogLine]) -> None:
     """Print how many of these turns were asked without their picture, if any."""
-    missing = count_missing_pictures(turns, read_run_log(run))
+    missing = count_missing_pictures(turns, costs)
     if missing is not None:
         console.print(str(missing), style="red", markup=False, soft_wrap=True)
 
@@ -158,7 +167,7 @@ def judge_answers(
         console: Gets the scores.
         dataset: Source of accept forms, facts and labels of turns, and photos.
         name: Title of the scores.
-        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); None: ``output_dir``.
+        answers_dir: Folder of the run that made the answers (run.json, run_log.jsonl, trace.jsonl); None: no such records.
 
     Returns:
         The judged turns, ready for a report.
@@ -166,15 +175,17 @@ def judge_answers(
     Raises:
         JudgeError: The judge is not available.
     """
-    source = answers_dir or output_dir
     dataset_facts: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
         turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **dataset_facts,
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
-    costs, photos = read_run_log(source), make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
-    about = {**read_manifest(source), "judge": judging.judge.name, "rules": judging.rules.name}
-    part = ReportPart(name, judged, photos, read_traces(source / TRACE), costs, judging.rules, dict(about))
+    costs = {} if answers_dir is None else read_run_log(answers_dir)
+    traces = {} if answers_dir is None else read_traces(answers_dir / TRACE)
+    made_with = {} if answers_dir is None else read_manifest(answers_dir)
+    about = {**made_with, "judge": judging.judge.name, "rules": judging.rules.name}
+    photos = make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
+    part = ReportPart(name, judged, photos, traces, costs, judging.rules, dict(about))
     about.pop(WITHOUT_PICTURE, None)  # this counts all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)
@@ -198,7 +209,7 @@ def judge_answers(
         console.print(f"judge: {judging.judge.spending}", markup=False, highlight=False)
     if part.latency is not None:
         print_latency(console, part.latency)
-    print_missing_pictures(console, turns, source)
+    print_missing_pictures(console, turns, costs)
     cut_short = sum(trace.was_cut_short for trace in part.matched.values())
     if cut_short:
         console.print(f"[red]{cut_short} turns went without some of their stages, because the time was up[/]")

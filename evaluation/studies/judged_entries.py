@@ -17,7 +17,7 @@ from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_about, read_turn_table
-from evaluation.files.responses import RESPONSES, read_responses, refuse_repeated
+from evaluation.files.responses import RESPONSES, find_records, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.options import JudgeOptions
@@ -332,8 +332,7 @@ def judge_entry(
 
 
 def _make_entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    # A log beside a file of another name belongs to another run.
-    folders = tuple(file.parent for file in saved.files if file.name == RESPONSES)
+    folders = tuple(folder for file in saved.files if (folder := find_records(file)) is not None)
     about: dict[str, Any] = {}
     for folder in folders:
         about |= read_manifest(folder)

@@ -152,6 +152,22 @@ def test_turns_without_their_picture_are_counted_whatever_the_mode(
     assert "without_picture" not in _scores(world)["about"]
 
 
+def test_records_of_another_run_are_not_taken_for_those_of_the_answers(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of another name beside a run, such as the answers of the run before, may be anybody's."""
+    assert _main(world) == 0
+    earlier, again = world / "out" / "response.previous.jsonl", world / "again"
+    earlier.write_bytes((world / "out" / "response.jsonl").read_bytes())
+    capsys.readouterr()
+    assert _main(world, "--mode", "evaluate", "--input-file", str(earlier), "--output-dir", str(again)) == 0
+    about = json.loads((again / SCORES).read_text())["about"]
+    assert about == {"judge": "rule", "rules": "ours"}
+    printed = capsys.readouterr().out
+    assert "s a turn on average" not in printed and "without their picture" not in printed
+    assert "embedded" not in (again / "report.html").read_text().split("<article")[0]
+
+
 def test_where_every_picture_is_there_nothing_is_said_of_it(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(world, "--num-conversations", "2") == 0
     assert "without" not in capsys.readouterr().out

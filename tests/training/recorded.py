@@ -101,5 +101,5 @@ def recorded_run(data: Path, out: Path, agent: CragAgent) -> Path:
     console = Console(file=io.StringIO())
     launched = LaunchedAgent(agent, listen=partial(agent.trace_to, None))
     result = answer_sessions(launched, dataset, out, console, about={"preset": "test"}, progress=False)
-    judge_answers(result.turns, Judging(RuleJudge()), out, console, dataset)
+    judge_answers(result.turns, Judging(RuleJudge()), out, console, dataset, answers_dir=out)
     return out
