@@ -32,7 +32,7 @@ from agents.texts.replies import was_cut
 from agents.turn import IDK
 from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
-from evaluation.files.outputs import read_turn_table
+from evaluation.files.outputs import read_own_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
@@ -114,13 +114,13 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
 
     Raises:
         TrainingDataError: The run is not recorded, or holds a question of ``test``.
-        EvaluationError: The run is not judged.
+        EvaluationError: The run is not judged, or its table is of other answers.
     """
     records = read_traces(run / TRACE, is_required=True)
     exchanges = [exchange for record in records.values() for exchange in record.exchanges]
     if not exchanges or not all(exchange.messages for exchange in exchanges):
         raise TrainingDataError(f"{run / TRACE} holds no requests: make the run with --record-requests")
-    judged = {turn.turn.key: turn for turn in read_turn_table(run)}
+    judged = {turn.turn.key: turn for turn in read_own_table(run)}
     test_records = (each for each in records.values() if test and test.holds(each.key, each.query, each.photo))
     if tested := {record.query for record in test_records}:
         raise TrainingDataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import pandas as pd
 from agents.base.files import write_whole
 from evaluation.commands import summarise_error
 from evaluation.files.manifest import read_json, write_json
-from evaluation.files.responses import parse_turn
+from evaluation.files.responses import RESPONSES, parse_turn, read_responses
 from evaluation.files.run_log import read_run_log
-from evaluation.records import EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
+from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key, RunLogLine, TurnFacts
 from evaluation.rules import OURS, Rules
 from evaluation.scores.scoring import scores_dictionary, select_ego
 
@@ -127,6 +127,31 @@ def read_turn_table(run: Path) -> list[JudgedTurn]:
     except _MALFORMED as error:
         raise EvaluationError(f"{path} is no table of judged turns: {summarise_error(error)}") from error
     return turns if "error_cause" in table else _add_causes(turns, read_run_log(run))
+
+
+def read_own_table(run: Path) -> list[JudgedTurn]:
+    """Read the judged turns of the run in a folder, which have to be its answers as they are now.
+
+    Raises:
+        EvaluationError: See ``read_turn_table``; or the answers were judged as other ones, or never.
+    """
+    turns, answers = read_turn_table(run), run / RESPONSES
+    if answers.is_file() and not is_table_of(turns, read_responses(answers)):
+        raise EvaluationError(
+            f"{run / ALL_TURNS} is a table of other answers than those of {RESPONSES} beside it; judge these again with "
+            f"local_evaluation.py --mode evaluate --output-dir {run}"
+        )
+    return turns
+
+
+def is_table_of(table: Iterable[JudgedTurn], answers: Iterable[AnsweredTurn]) -> bool:
+    """Return whether each of the answers was judged as it is now, with its question and truth."""
+    seen = {judged.turn.key: _list_judged_texts(judged.turn) for judged in table}
+    return all(seen.get(turn.key) == _list_judged_texts(turn) for turn in answers)
+
+
+def _list_judged_texts(turn: AnsweredTurn) -> tuple[str, str, str]:
+    return turn.query, turn.ground_truth, turn.agent_response
 
 
 def _add_causes(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine]) -> list[JudgedTurn]:

@@ -14,6 +14,8 @@ from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from evaluation.data.crag_dataset import CragDataset, DatasetType
     from evaluation.data.sampling import Sample
     from evaluation.records import AnsweredTurn
@@ -66,6 +68,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     for kind, folder in options.folders:
         path = options.input_file or folder / RESPONSES
         turns = read_responses(path)
+        _refuse_other_run(folder / RESPONSES, path)
         answered += turns
         local = options.dataset is not None or options.own_questions is not None
         dataset = load(kind, options) if local else None
@@ -80,6 +83,20 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         about = {} if records is None else read_manifest(records)
     _report(options, parts, about, console)
     return _check_errors(options, answered, console)
+
+
+def _refuse_other_run(own: Path, saved: Path) -> None:
+    """Raise an error if judging saved answers would replace the tables of another run, whose answers are ``own``.
+
+    Raises:
+        EvaluationError: There are such answers, in another file.
+    """
+    from evaluation.records import EvaluationError
+
+    if own.is_file() and not own.samefile(saved):
+        raise EvaluationError(
+            f"{own.parent} holds another run, whose tables those of {saved} would replace: name another --output-dir"
+        )
 
 
 def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bars: MakeBar) -> int:

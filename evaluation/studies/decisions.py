@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.record import Decision as Told
 from agents.record import Signal
-from evaluation.files.outputs import ALL_TURNS, read_turn_table
+from evaluation.files.outputs import ALL_TURNS, read_own_table, read_turn_table
 from evaluation.files.responses import refuse_repeated
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -147,10 +147,11 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
     failed on.
 
     Raises:
-        EvaluationError: The folder holds no judged run, or its traces are of another version or hold no candidates.
+        EvaluationError: The folder holds no judged run, or a table of other answers; or its traces are of another version or hold no
+            candidates.
         JudgeError: The judge is not available.
     """
-    turns = read_turn_table(run)
+    turns = read_own_table(run)
     records = read_traces(run / TRACE, is_required=True)
     traced = [(judged, record) for judged in turns if (record := records.get(judged.turn.key)) is not None]
     decided_turns = [

@@ -16,7 +16,7 @@ from rich.console import Console
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
-from evaluation.files.outputs import read_about, read_turn_table
+from evaluation.files.outputs import is_table_of, read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, find_records, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
@@ -294,8 +294,7 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
                 verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
             except EvaluationError:
                 return None
-        seen = {key: _list_judged_texts(judged.turn) for key, judged in verdicts.items()}
-        if any(seen.get(turn.key) != _list_judged_texts(turn) for turn in each.turns):
+        if not is_table_of(verdicts.values(), each.turns):
             return None  # they were changed after they were judged
         entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
     judge = judges.pop()
@@ -303,10 +302,6 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
         return None
     description = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
     return Entries(tuple(entries), judge, rules.name, description)
-
-
-def _list_judged_texts(turn: AnsweredTurn) -> tuple[str, str, str]:
-    return turn.query, turn.ground_truth, turn.agent_response
 
 
 def judge_entry(

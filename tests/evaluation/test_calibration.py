@@ -20,6 +20,7 @@ from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
 from evaluation.files.outputs import SCORES, build_turn_table, read_turn_table, write_outputs
+from evaluation.files.responses import RESPONSES, rewrite
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Verdict
 from evaluation.scores.scoring import risk_coverage
@@ -415,6 +416,18 @@ def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog:
     held_back = sum(turn.miss for turn in turns)
     assert held_back and len(read_decisions(tmp_path / "run", Silent())) == 23 - held_back
     assert f"{held_back + 1} turns are left out, because the judge gave no usable reply" in caplog.text
+
+
+def test_a_table_of_other_answers_is_refused(tmp_path: Path) -> None:
+    _write_run(tmp_path / "run")
+    answers = [judged_turn.turn for judged_turn in read_turn_table(tmp_path / "run")]
+    rewrite(tmp_path / "run" / RESPONSES, [turn.to_line() for turn in answers])
+    assert len(read_decisions(tmp_path / "run", RuleJudge())) == 24
+    rewrite(tmp_path / "run" / RESPONSES, [replace(turn, agent_response="another").to_line() for turn in answers])
+    with pytest.raises(
+        EvaluationError, match=r"a table of other answers than those of response.jsonl .*judge these again"
+    ):
+        read_decisions(tmp_path / "run", RuleJudge())
 
 
 class _Lenient(RuleJudge):

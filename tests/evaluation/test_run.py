@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,22 @@ def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeyp
     assert local_evaluation.main(other) == 0  # without the data set
     assert json.loads((world / "again" / SCORES).read_text())["all"] == _scores(world)["all"]
     assert not (world / "again" / "report.html").exists()
+
+
+def test_a_replay_does_not_replace_the_tables_of_another_run(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(world) == 0
+    files = {path: path.read_bytes() for path in (world / "out").iterdir()}
+    other = world / "other" / "response.jsonl"
+    other.parent.mkdir()
+    other.write_bytes((world / "out" / "response.jsonl").read_bytes())
+    capsys.readouterr()
+    assert _main(world, "--mode", "evaluate", "--input-file", str(other)) == 2
+    error = " ".join(capsys.readouterr().out.split())
+    assert "out holds another run" in error and "name another --output-dir" in error
+    assert {path: path.read_bytes() for path in (world / "out").iterdir()} == files
+    own = world / "out" / ".." / "out" / "response.jsonl"
+    assert _main(world, "--mode", "evaluate", "--input-file", str(own)) == 0, "its own may be judged again"
+    assert _main(world, "--mode", "evaluate", "--input-file", str(other), "--output-dir", str(other.parent)) == 0
 
 
 WITHOUT = "2 of 7 turns (1 photo) were asked without their picture; such as: session c: image http://x.example/c.png is not in"
@@ -714,6 +731,7 @@ def test_saved_answers_that_do_not_fit_the_data_set_are_told(
     lines = [json.loads(line) for line in (world / "out" / "response.jsonl").read_text().splitlines()]
     saved.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
     capsys.readouterr()
+    shutil.rmtree(world / "out")
     assert _main(world, "--mode", "evaluate", "--input-file", str(saved)) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert ("answers are to" in output or "have no answer" in output or "another question" in output) is (

@@ -18,6 +18,7 @@ from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.record import REQUEST_IMAGES
 from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import ALL_TURNS, build_turn_table, read_turn_table
+from evaluation.files.responses import RESPONSES, read_responses, rewrite
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import Verdict
@@ -475,3 +476,14 @@ def test_what_the_judge_failed_on_is_not_taught_as_wrong(
     answers = [row for row in rows if row.form == "answer"]
     assert answers and {row.reply_verdict for row in answers} == {None}
     assert select_samples(answers, DataTable()) == []
+
+
+def test_a_table_of_other_answers_is_not_learned_from(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(run, tmp_path / "run")
+    answers = read_responses(other / RESPONSES)
+    rewrite(other / RESPONSES, [replace(turn, agent_response="another").to_line() for turn in answers])
+    assert collect.main([str(other), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]) == 2
+    assert "a table of other answers" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
