@@ -16,6 +16,9 @@ from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
 
+DATA_SET_FOLDERS = ("single-turn", "multi-turn")
+"""Folders of a run over both data sets."""
+
 
 class JsonLinesWriter:
     """Writer that appends JSON objects to a file; flushed lines survive a kill of process or machine.
@@ -196,6 +199,20 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     if not turns:
         raise EvaluationError(f"{path} contains no answers; run local_evaluation.py first")
     return turns
+
+
+def find_run_files(run: Path, name: str) -> list[Path]:
+    """Find the file of a run by its name: in the folder itself, else in those below it, one for each data set.
+
+    Raises:
+        EvaluationError: The folder has one of its own, and those of a run over both data sets.
+    """
+    own, below = run / name, sorted(run.glob(f"*/{name}"))
+    both = [path for path in below if path.parent.name in DATA_SET_FOLDERS]
+    if own.is_file() and both:
+        named = ", ".join(map(shorten_name, (own, *both)))
+        raise EvaluationError(f"{shorten_name(run)} holds two runs; name one of {named}")
+    return [own] if own.is_file() else below
 
 
 def find_records(answers: Path) -> Path | None:

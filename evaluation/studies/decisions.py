@@ -13,7 +13,7 @@ import numpy.typing as npt
 from agents.record import Decision as Told
 from agents.record import Signal
 from evaluation.files.outputs import ALL_TURNS, read_own_table, read_turn_table
-from evaluation.files.responses import refuse_repeated
+from evaluation.files.responses import find_run_files, refuse_repeated
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError
@@ -123,14 +123,16 @@ class Turns:
 def run_folders(places: Sequence[Path]) -> list[Path]:
     """Find the folders of judged runs: those given, or their sub-folders.
 
-    Sub-folders are those of the data sets (``single-turn``, ``multi-turn``).
+    Sub-folders are those of the data sets (``single-turn``, ``multi-turn``). A place may also be the table of one run, in a folder that
+    holds two.
 
     Raises:
-        EvaluationError: A place holds no judged run, or several over the same turns.
+        EvaluationError: A place holds no judged run, or several over the same turns, or one beside a run over both data sets.
     """
     folders: list[Path] = []
     for place in places:
-        inside = sorted(path.parent for path in [*place.glob(ALL_TURNS)] or place.glob(f"*/{ALL_TURNS}"))
+        tables = [place] if place.name == ALL_TURNS else find_run_files(place, ALL_TURNS)
+        inside = [table.parent for table in tables]
         if not inside:
             raise EvaluationError(f"{place} contains no judged run ({ALL_TURNS}); judge it with local_evaluation.py")
         if len(inside) > 1:

@@ -17,7 +17,7 @@ from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import is_table_of, read_about, read_turn_table
-from evaluation.files.responses import RESPONSES, find_records, read_responses, refuse_repeated
+from evaluation.files.responses import RESPONSES, find_records, find_run_files, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
 from evaluation.judge.options import JudgeOptions
@@ -185,13 +185,12 @@ def find_saved(spec: str) -> Saved:
     The path is a JSON-lines file, a run's folder, or one with a folder for each data set.
 
     Raises:
-        EvaluationError: There are no answers, they are malformed, or a turn stands in two folders.
+        EvaluationError: There are no answers, they are malformed, a turn stands in two folders, or the folder holds two runs.
     """
     label, equals, rest = spec.partition("=")
     named = bool(equals) and not Path(spec).exists()
     path = Path(rest if named else spec)
-    here = path / RESPONSES
-    files = [path] if not path.is_dir() else [here] if here.is_file() else sorted(path.glob(f"*/{RESPONSES}"))
+    files = find_run_files(path, RESPONSES) if path.is_dir() else [path]
     if not files:
         raise EvaluationError(f"{path} contains no answers ({RESPONSES}); name the folder of a run")
     place = None

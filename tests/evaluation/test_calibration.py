@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
-from evaluation.files.outputs import SCORES, build_turn_table, read_turn_table, write_outputs
+from evaluation.files.outputs import ALL_TURNS, SCORES, build_turn_table, read_turn_table, write_outputs
 from evaluation.files.responses import RESPONSES, rewrite
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Verdict
@@ -397,6 +398,16 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
         run_folders([tmp_path])
     several = [tmp_path / "run", tmp_path / "again"]
     assert run_folders(several) == several, "asked in two ways, each named"
+
+
+def test_runs_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
+    _write_run(tmp_path / "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "run" / "single-turn")
+    tables = [tmp_path / "run" / ALL_TURNS, tmp_path / "run" / "single-turn" / ALL_TURNS]
+    with pytest.raises(EvaluationError, match="run holds two runs; name one of") as error:
+        run_folders([tmp_path / "run"])
+    assert all(str(table) in str(error.value) for table in tables)
+    assert run_folders(tables) == [table.parent for table in tables]
 
 
 def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -202,6 +202,23 @@ def test_an_entry_is_a_file_a_run_or_a_run_over_both_sets(tmp_path: Path) -> Non
     assert find_saved(f"x={strange}").label == "x"
 
 
+def test_a_run_over_both_sets_beside_another_run_is_not_passed_over(
+    tmp_path: Path, run: Callable[..., tuple[int, str]]
+) -> None:
+    """As two commands with the same --output-dir leave them. Which of them is meant has to be said."""
+    place = tmp_path / "results"
+    files = [save(place / name / "response.jsonl", answers(["c"])) for name in ("", "single-turn", "multi-turn")]
+    save(place / "mine" / "response.jsonl", answers(["c"]))
+    status, output = run(place)
+    assert status == 2 and "results holds two runs; name one of" in output
+    assert all(str(file) in output.replace("\n", "") for file in files) and "mine" not in output
+    for file in files:
+        assert find_saved(str(file)).files == (file,)
+    for file in files[1:]:
+        file.unlink()
+    assert find_saved(str(place)).files == (files[0],), "a run of another name below it is not of it"
+
+
 @pytest.mark.parametrize("names", [("run_a", "run_b"), ("1", "2", "open"), ("single-turn", "multi-turn")])
 def test_a_folder_of_several_runs_is_no_entry(
     tmp_path: Path, run: Callable[..., tuple[int, str]], names: Sequence[str]
