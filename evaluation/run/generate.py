@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from agents.base.files import one_line, well_formed
 from agents.base_agent import BaseAgent, Message
 from agents.record import Unanswered
 from evaluation.data.dataset_images import ImageSource
+from evaluation.files.manifest import MANIFEST
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG, read_run_log
 from evaluation.files.traces import TRACE, append_records
@@ -72,7 +74,8 @@ def generate(
     resume: bool = False,
     progress: bool = True,
     bars: MakeBar = turn_bar,
-    warm_up: Callable[[], object] | None = None,
+    warm_up: Callable[[], object] = lambda: None,
+    begin: Callable[[], object] = lambda: None,
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
     listen: Listen | None = None,
@@ -96,10 +99,12 @@ def generate(
             ended (``schedule_by_queue``).
         rules: In which order turns are asked.
         resume: Continue the run in ``output_dir``. Errors are asked again, with the later turns of their dialogs, whose histories hold
-            them. Otherwise an earlier file is set aside as ``response.previous.jsonl``.
+            them. Otherwise the files of an earlier run are set aside, its answers as ``response.previous.jsonl``.
         progress: Whether there is a progress bar.
         bars: Makes the progress bar.
-        warm_up: Called before the first question, unless every question is answered already.
+        warm_up: Called before the first question, unless every question is answered already. Until it returns, the files of an earlier
+            run stay as they are.
+        begin: Called then, before the first answer is written.
         replies: Returns the counts of the reply cache; called before and after each call of an agent of this process.
         evidence: Searches for each turn and passes the evidence with the call; None: the agent searches.
         listen: Makes an agent of this process pass its records, which go to trace.jsonl.
@@ -123,16 +128,18 @@ def generate(
         for slot in batch
     }
     responses, trace = output_dir / RESPONSES, output_dir / TRACE
-    if resume:
-        answers = _repair_files(output_dir, {line.key: line for line in unanswered.values()})
-    else:
-        _set_files_aside(output_dir)
-        answers = {}
+    answers = _repair_files(output_dir, {line.key: line for line in unanswered.values()}) if resume else {}
     errors: dict[Key, str] = {}
     interrupted = False
     backlog: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
+    if still:
+        warm_up()
+    if not resume:
+        _set_files_aside(output_dir)
+    if still or not resume:
+        begin()
     with (
         bars(ANSWERS, len(unanswered), len(answers), is_visible=progress) as bar,
         _note_kept_answers(),
@@ -152,8 +159,6 @@ def generate(
             out.sync()
 
         try:
-            if warm_up is not None and still:
-                warm_up()
             results = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(results):
                 lines = [unanswered[slot] for slot in call.slots]
@@ -196,13 +201,25 @@ def _repair_files(output_dir: Path, questions: Mapping[Key, AnsweredTurn]) -> di
 
 
 def _set_files_aside(output_dir: Path) -> None:
-    """Rename the answers of an earlier run, and remove its costs and records."""
+    """Rename the files of an earlier run that has answers; remove the costs and records of one without."""
     responses = output_dir / RESPONSES
-    if responses.is_file() and responses.stat().st_size > 0:
-        responses.replace(responses.with_name("response.previous.jsonl"))
-        log.warning("%s held answers of an earlier run; they are now in response.previous.jsonl", responses)
-    (output_dir / RUN_LOG).unlink(missing_ok=True)
-    (output_dir / TRACE).unlink(missing_ok=True)
+    if not responses.is_file() or not responses.stat().st_size:
+        (output_dir / RUN_LOG).unlink(missing_ok=True)
+        (output_dir / TRACE).unlink(missing_ok=True)
+        return
+    names = (RUN_LOG, TRACE, RESPONSES, MANIFEST)
+    renamed = ({name: output_dir / _name_previous(name, number) for name in names} for number in itertools.count(1))
+    previous = next(paths for paths in renamed if not any(path.exists() for path in paths.values()))
+    for name in names:
+        if (output_dir / name).exists():
+            (output_dir / name).rename(previous[name])
+    log.warning("%s held answers of an earlier run; they are now in %s", responses, previous[RESPONSES].name)
+
+
+def _name_previous(name: str, number: int) -> str:
+    """Return the name under which the ``number``-th earlier run of a folder keeps a file."""
+    stem, suffix = name.rsplit(".", 1)
+    return f"{stem}.previous.{suffix}" if number == 1 else f"{stem}.previous.{number}.{suffix}"
 
 
 @contextmanager

@@ -84,17 +84,19 @@ def answer_sessions(
     made_with = {**about, "dataset": dataset.name, "tokenizer": truncator.name, "rules": rules.name}
     if sample is not None:
         made_with["sample"] = sample.description
-    write_manifest(output_dir, made_with, resume)
+    if resume:  # other settings are refused before anything is loaded
+        write_manifest(output_dir, made_with, resume)
 
     def begin() -> None:
+        if not resume:
+            write_manifest(output_dir, made_with, resume)
         record_start(output_dir)
-        launched.warm_up()
 
     sessions = dataset.sessions if sample is None else sample.sessions
     listen = None if launched.listen is None else partial(launched.listen, pictures=output_dir / REQUEST_IMAGES)
     generation = generate(
         launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
-        resume=resume, progress=progress, bars=bars, warm_up=begin, replies=launched.replies,
+        resume=resume, progress=progress, bars=bars, warm_up=launched.warm_up, begin=begin, replies=launched.replies,
         evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
+from evaluation.files.manifest import MANIFEST
 from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG, read_run_log, summarise_latency
+from evaluation.files.traces import TRACE
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.calls import Call, CallResult, MakeCall, ask
@@ -145,6 +147,39 @@ def test_a_new_run_sets_earlier_answers_aside(tmp_path: Path, whole: bytes) -> N
     _run(ScriptedAgent(), tmp_path)
     assert (tmp_path / RESPONSES).read_bytes() == whole
     assert (tmp_path / "response.previous.jsonl").read_bytes() == b"earlier\n"
+
+
+def test_every_earlier_run_of_a_folder_is_kept_with_its_records(tmp_path: Path) -> None:
+    """Whatever was kept before; a run without an answer leaves nothing to keep."""
+    names = (RESPONSES, RUN_LOG, TRACE, MANIFEST)
+
+    def run(number: int) -> dict[str, bytes]:
+        _run(ScriptedAgent(lambda query, _: f"{query} {number}"), tmp_path, sessions([1]))
+        for name in (TRACE, MANIFEST):
+            (tmp_path / name).write_text(f"{name} {number}")
+        return {name: (tmp_path / name).read_bytes() for name in names}
+
+    runs = [run(number) for number in range(3)]
+    for _ in range(2):
+        generate(ScriptedAgent(), [], OneColour(), PLAIN, tmp_path, progress=False)
+    for number, files in zip(("", ".2", ".3"), runs, strict=True):
+        kept = {name: tmp_path / f".previous{number}.".join(name.rsplit(".", 1)) for name in names}
+        assert {name: path.read_bytes() for name, path in kept.items()} == files
+    assert len([*tmp_path.glob("*.previous*")]) == 3 * len(names)
+
+
+@pytest.mark.parametrize("end", [EvaluationError("the models cannot be used"), KeyboardInterrupt()])
+def test_a_run_that_asks_nothing_leaves_the_earlier_run_as_it_was(tmp_path: Path, end: BaseException) -> None:
+    _run(ScriptedAgent(), tmp_path)
+    (tmp_path / TRACE).write_text("a trace")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fail() -> None:
+        raise end
+
+    with pytest.raises(type(end)):
+        generate(ScriptedAgent(), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, warm_up=fail)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_an_answer_that_is_no_unicode_does_not_end_the_run(tmp_path: Path) -> None:

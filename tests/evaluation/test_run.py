@@ -16,7 +16,7 @@ from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
 from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.record import TurnRecord
-from agents.runner.start_up import StartUp
+from agents.runner.start_up import StartUp, Step
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files import manifest
@@ -667,6 +667,24 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
     assert len(warmed) == 1
     assert _main(world, "--resume") == 0
     assert len(warmed) == 1
+
+
+def test_a_run_whose_models_are_missing_leaves_the_earlier_run_as_it_was(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
+    assert _main(world) == 0
+    (world / "out" / "trace.jsonl").write_text("{}\n")
+    before = {path: path.read_bytes() for path in (world / "out").iterdir()}
+    failed = StartUp((Step("chat", 0.0, "no weights", "chat"),), 0.0)
+    with monkeypatch.context() as without:
+        without.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
+        assert _main(world, "--set", "answer.k=3") == 2
+    assert "no weights" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in (world / "out").iterdir()} == before
+    assert _main(world, "--set", "answer.k=3") == 0
+    earlier = manifest.read_json(world / "out" / "run.previous.json")
+    assert earlier == json.loads(before[world / "out" / "run.json"]) != manifest.read_manifest(world / "out")
 
 
 @pytest.mark.parametrize(
