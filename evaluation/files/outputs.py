@@ -95,6 +95,7 @@ def write_outputs(
     Returns:
         The content of scores_dictionary.json.
     """
+    (output_dir / SCORES).unlink(missing_ok=True)  # it names the judge of the tables, which is about to change
     for name, some in ((ALL_TURNS, turns), (EGO_TURNS, select_ego(turns))):
         write_whole(output_dir / name, build_turn_table(some, costs, rules).to_csv(index=False), durable=True)
     scores = scores_dictionary(turns, about, rules)

@@ -20,11 +20,12 @@ import pytest
 
 from agents.base.files import write_whole
 from evaluation.files.manifest import MANIFEST
-from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES
+from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_about, write_outputs
 from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG
 from evaluation.studies import flips, leaderboard
 from tests.evaluation.runs_of_scripts import TURNS, run_it, scripted_world
+from tests.evaluation.worlds import judged
 from tests.property.fuzzing import THOROUGH
 
 FORK = multiprocessing.get_context("fork")
@@ -147,6 +148,26 @@ def test_a_file_that_cannot_be_written_is_told(
     refusing = False
     assert run_it(world, out, "--resume") == 0
     assert (out / RESPONSES).read_bytes() == (world / "saved" / RESPONSES).read_bytes()
+
+
+@pytest.mark.parametrize("name", [ALL_TURNS, EGO_TURNS, SCORES])
+def test_verdicts_do_not_pass_to_the_judge_before(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full between table and scores leaves the new verdicts without a judge, never under the old one's name."""
+    write_outputs(tmp_path, judged("cc"), {"judge": "one"})
+    real = Path.replace
+
+    def refuse(path: Path, target: Path) -> Path:
+        if target == tmp_path / name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_outputs(tmp_path, judged("hh"), {"judge": "another"})
+    assert read_about(tmp_path) == {}
+    monkeypatch.undo()
+    write_outputs(tmp_path, judged("hh"), {"judge": "another"})
+    assert read_about(tmp_path)["judge"] == "another"
 
 
 def _a_file(path: Path) -> None:
