@@ -151,6 +151,11 @@ def index_questions(sessions: Iterable[Session]) -> dict[Key, AnsweredTurn]:
     return {turn.key: turn for turn in turns}
 
 
+def has_question(turn: AnsweredTurn, question: AnsweredTurn | None) -> bool:
+    """Return whether a saved answer has the words and the truth of a data set's question, if there is one."""
+    return question is not None and (turn.query, turn.ground_truth) == (question.query, question.ground_truth)
+
+
 def place_turn(turn: AnsweredTurn, question: AnsweredTurn) -> AnsweredTurn:
     """Give a saved answer the place of its question in the dialog, and its kind of picture, which rules decide.
 

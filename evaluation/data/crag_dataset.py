@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,15 @@ from pydantic import TypeAdapter, ValidationError
 from agents.base.files import first_fault
 from evaluation.data.dataset_images import EGO_IMAGES, ImageCache, LoadedImage, decode_cell
 from evaluation.data.rows import find_label_features, to_session
-from evaluation.records import DEFAULT_REVISION, EvaluationError, Session, TurnFacts
+from evaluation.records import (
+    DEFAULT_REVISION,
+    AnsweredTurn,
+    EvaluationError,
+    Session,
+    TurnFacts,
+    has_question,
+    index_questions,
+)
 from evaluation.rules import OURS, Rules
 
 _Value = TypeVar("_Value")
@@ -146,6 +154,19 @@ class CragDataset:
         if loaded.image is None:
             return LoadedImage(None, f"session {session.session_id}: {loaded.note}")
         return loaded
+
+    def select_accept(self, turns: Iterable[AnsweredTurn]) -> dict[str, Sequence[str]]:
+        """Return the accept forms of those turns whose question and truth are this data set's, by interaction_id."""
+        return self._select(self.accept, turns)
+
+    def select_facts(self, turns: Iterable[AnsweredTurn]) -> dict[str, TurnFacts]:
+        """Return the facts about those turns whose question and truth are this data set's, by interaction_id."""
+        return self._select(self.facts, turns)
+
+    def _select(self, values: Mapping[str, _Value], turns: Iterable[AnsweredTurn]) -> dict[str, _Value]:
+        questions = index_questions(self.sessions)
+        own = {turn.interaction_id for turn in turns if has_question(turn, questions.get(turn.key))}
+        return {key: value for key, value in values.items() if key in own}
 
     def _load_image(self, session: Session) -> LoadedImage:
         loaded = self.load_original(session)

@@ -29,6 +29,7 @@ from evaluation.records import (
     Key,
     RunLogLine,
     Session,
+    has_question,
     index_questions,
     place_turn,
 )
@@ -177,9 +178,10 @@ def judge_answers(
     Raises:
         JudgeError: The judge is not available.
     """
-    dataset_facts: dict[str, Any] = {} if dataset is None else {"accept": dataset.accept, "facts": dataset.facts}
     judged = judge_turns(
-        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, **dataset_facts,
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge,
+        accept=None if dataset is None else dataset.select_accept(turns),
+        facts=None if dataset is None else dataset.select_facts(turns),
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs = {} if answers_dir is None else read_run_log(answers_dir)
@@ -255,8 +257,7 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
                 f"{num_strange} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
                 "--revision and --dataset-type"
             )
-        pairs = [(turn, questions[turn.key]) for turn in turns if turn.key in questions]
-        changed = sum((one.query, one.ground_truth) != (other.query, other.ground_truth) for one, other in pairs)
+        changed = sum(turn.key in questions and not has_question(turn, questions[turn.key]) for turn in turns)
         if changed:
             mismatches.append(
                 f"{changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"

@@ -315,8 +315,8 @@ def judge_entry(
     judged = judge_turns(
         saved.turns,
         judge,
-        accept={key: forms for each in sets for key, forms in each.accept.items()},
-        facts={key: turn_facts for each in sets for key, turn_facts in each.facts.items()},
+        accept={key: forms for each in sets for key, forms in each.select_accept(saved.turns).items()},
+        facts={key: turn_facts for each in sets for key, turn_facts in each.select_facts(saved.turns).items()},
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,

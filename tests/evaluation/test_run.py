@@ -25,6 +25,8 @@ from evaluation.files.responses import read_responses
 from evaluation.records import EvaluationError
 from evaluation.run.launching import prepare
 from evaluation.run.options import RunOptions, parse, parse_conversations
+from evaluation.studies.judged_entries import read_entries
+from evaluation.studies.leaderboard import LeaderboardOptions
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import ScriptedAgent, ScriptedCragAgent, picture, row, write_dataset, write_records
 
@@ -330,6 +332,26 @@ def test_groups_of_turns_are_scored_apart_where_the_data_set_knows_them(
     turns = read_turn_table(world / "out")
     assert [turn.facts.same_photo for turn in turns if turn.turn.session_id == "b"] == [False, False]
     assert {turn.turn.session_id: turn.facts.one_attribute for turn in turns} == {"a": True, "b": False, "c": None}
+
+
+def test_answers_to_another_question_or_truth_get_neither_accept_forms_nor_facts(world: Path) -> None:
+    """In a replay and in a leaderboard. The first has other words, the second another truth than the data set."""
+    assert _main(world, "--mode", "generate") == 0
+    lines = [json.loads(line) for line in (world / "out" / "response.jsonl").read_text().splitlines()]
+    lines = [line | {"agent_response": "a zebra"} for line in lines]
+    changed = [lines[0] | {"query": "Which animal?"}, lines[1] | {"ground_truth": "A lion."}, *lines[2:]]
+    (world / "accept.json").write_text(json.dumps({line["interaction_id"]: ["zebra"] for line in lines}))
+    _facts(world, {line["interaction_id"]: {"same_photo": True} for line in lines})
+    saved, again = world / "saved.jsonl", world / "again"
+    saved.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    replay = ("--mode", "evaluate", "--input-file", str(saved), "--output-dir", str(again), "--eval-model", "rule")
+    assert _main(world, *replay, "--no-report") == 0
+    options = ["--dataset", str(world), "--cache", str(world / "cache"), "--eval-model", "rule", "--no-progress"]
+    (entry,) = read_entries([str(saved)], LeaderboardOptions.parse([str(saved), *options]), make_console()).entries
+    for turns in (read_turn_table(again), entry.turns):
+        verdicts = {turn.turn.interaction_id: (turn.correct, turn.facts.same_photo) for turn in turns}
+        others = {line["interaction_id"]: (True, True) for line in changed[2:]}
+        assert verdicts == {line["interaction_id"]: (False, None) for line in changed[:2]} | others
 
 
 @pytest.mark.parametrize("facts", [[], {"x": 3}, {"x": {"same_photo": "yes"}}])
