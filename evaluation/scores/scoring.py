@@ -179,16 +179,6 @@ def mean_conversation_score(turns: Iterable[JudgedTurn], rules: Rules = OURS) ->
     return float(np.mean([conversation_score(dialog) for _, dialog in dialogs])) if dialogs else rules.rate_of_none
 
 
-def weight_by_domain(points: Mapping[str, Sequence[float]]) -> float:
-    """Return the leaderboard's average of points by domain, 0 for no points.
-
-    It is the mean of each domain, weighted by its number of turns.
-    """
-    judged = [values for values in points.values() if values]
-    total = sum(map(len, judged))
-    return sum(fmean(values) * len(values) for values in judged) / total if total else 0.0
-
-
 def truthfulness_points(turn: JudgedTurn) -> float:
     """Return a turn's points, whose mean is the truthfulness.
 
@@ -350,7 +340,6 @@ def scores_dictionary(
         rules: Rules of the scores.
     """
     ego, totals = select_ego(turns), select_counted(turns, rules)
-    domains = group_turns(totals, lambda judged: judged.turn.domain)
     intervals: dict[str, Any] = {"all": bootstrap_intervals(turns, rules), "ego": bootstrap_intervals(ego, rules)}
     groups: dict[str, Any] = {}
     for name in ("query_category", "domain", "dynamism"):
@@ -374,9 +363,6 @@ def scores_dictionary(
         },
         "unjudged": {"all": count_unjudged(turns), "ego": count_unjudged(ego)},
         "intervals_95": intervals,
-        "domain_weighted_truthfulness": weight_by_domain(
-            {name: [*map(truthfulness_points, group)] for name, group in domains.items()}
-        ),
         **groups,
         "about": dict(about or {}),
     }

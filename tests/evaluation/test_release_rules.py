@@ -236,13 +236,19 @@ def test_a_right_i_dont_know_by_hand() -> None:
     """Correct and a miss in both releases: two points, one hallucination less than none, and a dialog that is not stopped."""
     turns = _make_answers(("I don't know", "I don't know"), ("x", "x"))
     for rules in (STARTER_KIT, RESEARCH_RELEASE):
-        score_groups = _scores(turns, rules)
-        scores = score_groups["all"]
+        scores = _scores(turns, rules)["all"]
         assert (scores["correct"], scores["miss"], scores["hallucination"]) == (2, 1, -1)
-        assert scores["truthfulness_score"] == score_groups["domain_weighted_truthfulness"] == 1.5
+        assert scores["truthfulness_score"] == 1.5
         assert scores["mean_multi_turn_conversation_score"] == 1.0
     ours = _scores(turns, OURS)["all"]
     assert (ours["correct"], ours["miss"], ours["hallucination"], ours["truthfulness_score"]) == (1, 1, 0, 0.5)
+
+
+@pytest.mark.parametrize(("rules", "points"), [(STARTER_KIT, 1.0), (RESEARCH_RELEASE, 1.0), (OURS, 0.0)])
+def test_whether_a_right_i_dont_know_counts_towards_the_early_stop(rules: Rules, points: float) -> None:
+    """Of two of them and a right answer: by ours the answer is missing too (docs/rules.md)."""
+    turns = _make_answers(("I don't know", "I don't know"), ("I don't know", "I don't know"), ("x", "x"))
+    assert _scores(turns, rules)["all"]["mean_multi_turn_conversation_score"] == points
 
 
 def test_intervals_and_groups_follow_the_totals() -> None:

@@ -16,7 +16,6 @@ from evaluation.scores.scoring import (
     select_ego,
     stop_early,
     truthfulness_points,
-    weight_by_domain,
 )
 from tests.evaluation.worlds import judged
 
@@ -106,12 +105,6 @@ def test_ego_scores_are_those_of_egocentric_turns() -> None:
     dictionary = scores_dictionary(turns)
     assert dictionary["ego"]["total"] == 2
     assert dictionary["all"]["total"] == 4
-
-
-def test_the_leaderboards_average_weighs_by_the_size_of_the_domain() -> None:
-    points = {"food": [1.0, 1.0], "vehicle": [-1.0]}
-    assert weight_by_domain(points) == pytest.approx(1 / 3)
-    assert weight_by_domain({}) == 0.0
 
 
 def test_groups_are_scored_apart() -> None:
