@@ -22,6 +22,8 @@ from evaluation.scores.scoring import scores_dictionary, select_ego
 ALL_TURNS = "turn_evaluation_results_all.csv"
 EGO_TURNS = "turn_evaluation_results_ego.csv"
 SCORES = "scores_dictionary.json"
+ACCEPTED = "accepted_answers"
+"""Key under ``about`` in the scores: the number of turns whose accepted answers the judge knew."""
 
 JUDGE_FAILED = "judge_failed"
 ORGANISER_COLUMNS = (

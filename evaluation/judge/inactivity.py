@@ -25,7 +25,9 @@ class InactivityTimer:
         self._patience, self._sign = patience, sign
         self._lock = threading.Lock()
         self._waiting = self._unanswered = 0
-        self._since = self._spent = self._last_sign = 0.0  # ``_since`` holds while a request is pending, ``_spent`` while none is
+        self._since = self._spent = self._last_sign = (
+            0.0  # ``_since`` holds while a request is pending, ``_spent`` while none is
+        )
 
     @property
     def seconds(self) -> float:

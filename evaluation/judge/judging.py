@@ -205,6 +205,13 @@ def choose_judge(
     return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
 
 
+def explain_strictness(judge: str) -> str:
+    """Say what the rule judge lacks without a data set; "" for judges of another name."""
+    if judge != RuleJudge.name:
+        return ""
+    return "without --dataset the rule judge knows no accepted answers, and takes more right answers for wrong"
+
+
 def _build_local_judge(local: LocalJudges | None, profile: str, cache: Path) -> Judge:
     if local is None:
         raise JudgeError(f"--eval-model {LOCAL} is for local_evaluation.py and evaluation.studies; judge there")

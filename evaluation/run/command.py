@@ -59,6 +59,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     """Judge saved answers; no agent is built."""
     from evaluation.files.manifest import read_manifest
     from evaluation.files.responses import RESPONSES, find_records, read_responses
+    from evaluation.judge.judging import explain_strictness
     from evaluation.rules import explain_ego_source
     from evaluation.run import phases
 
@@ -73,8 +74,9 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         local = options.dataset is not None or options.own_questions is not None
         dataset = load(kind, options) if local else None
         mismatches = phases.find_mismatches(turns, dataset)
-        if dataset is None and (note := explain_ego_source(options.rules)):
-            mismatches.append(note)
+        if dataset is None:
+            notes = (explain_ego_source(options.rules), explain_strictness(judging.judge.name))
+            mismatches += filter(None, notes)
         for mismatch in mismatches:
             console.print(mismatch, style="yellow", markup=False, soft_wrap=True)
         name = f"{len(turns)} answers of {path.name}"

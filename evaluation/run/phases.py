@@ -16,7 +16,7 @@ from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.data.sampling import Sample
 from evaluation.files.manifest import WITHOUT_PICTURE, add_to_manifest, read_manifest, record_start, write_manifest
-from evaluation.files.outputs import write_outputs
+from evaluation.files.outputs import ACCEPTED, write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, find_failing_stages, read_traces
 from evaluation.judge.judging import Judge, judge_turns
@@ -178,16 +178,16 @@ def judge_answers(
     Raises:
         JudgeError: The judge is not available.
     """
+    accept = {} if dataset is None else dataset.select_accept(turns)
     judged = judge_turns(
-        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge,
-        accept=None if dataset is None else dataset.select_accept(turns),
+        turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, accept=accept,
         facts=None if dataset is None else dataset.select_facts(turns),
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
     )  # fmt: skip
     costs = {} if answers_dir is None else read_run_log(answers_dir)
     traces = {} if answers_dir is None else read_traces(answers_dir / TRACE)
     made_with = {} if answers_dir is None else read_manifest(answers_dir)
-    about = {**made_with, "judge": judging.judge.name, "rules": judging.rules.name}
+    about = {**made_with, "judge": judging.judge.name, ACCEPTED: len(accept), "rules": judging.rules.name}
     photos = make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
     part = ReportPart(name, judged, photos, traces, costs, judging.rules, dict(about))
     about.pop(WITHOUT_PICTURE, None)  # this counts all turns of the run

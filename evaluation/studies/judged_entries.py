@@ -16,10 +16,10 @@ from rich.console import Console
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
-from evaluation.files.outputs import is_table_of, read_about, read_turn_table
+from evaluation.files.outputs import ACCEPTED, is_table_of, read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, find_records, find_run_files, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
-from evaluation.judge.judging import JUDGING, Judge, count_to_judge, judge_turns
+from evaluation.judge.judging import JUDGING, Judge, count_to_judge, explain_strictness, judge_turns
 from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
@@ -171,6 +171,8 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     if options.eval_model is None and (own_entries := read_own_verdicts(saved, rules)) is not None:
         return own_entries
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
+    if not sets and (note := explain_strictness(judge.name)):
+        console.print(note, style="yellow", markup=False, soft_wrap=True)
     shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
     with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
         entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
@@ -281,14 +283,14 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
     Returns:
         None unless each run has a table of the same answers, and the same judge made all of them by these rules.
     """
-    entries, judges = [], set()
+    entries, judges = [], set[tuple[str, bool]]()
     for each in saved:
         verdicts: dict[Key, JudgedTurn] = {}
         for file in each.files:
             about = read_about(file.parent)
             if about.get("rules", OURS.name) != rules.name:
                 return None
-            judges.add(str(about.get("judge", "")))
+            judges.add(_identify_judge(about))
             try:
                 verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
             except EvaluationError:
@@ -296,11 +298,17 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
         if not is_table_of(verdicts.values(), each.turns):
             return None  # they were changed after they were judged
         entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
-    judge = judges.pop()
+    judge, _ = judges.pop()
     if judges or not judge:
         return None
     description = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
     return Entries(tuple(entries), judge, rules.name, description)
+
+
+def _identify_judge(about: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the name of a run's judge, and whether it knew accepted answers if its verdicts depend on them."""
+    name = str(about.get("judge", ""))
+    return name, bool(explain_strictness(name)) and bool(about.get(ACCEPTED))
 
 
 def judge_entry(

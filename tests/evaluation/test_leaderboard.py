@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from agents.models.base import ChatReply
-from evaluation.files.outputs import write_outputs
+from evaluation.files.outputs import ACCEPTED, write_outputs
 from evaluation.files.run_log import RUN_LOG
 from evaluation.judge import judging, server
 from evaluation.judge.openai_judge import OpenAIJudge
@@ -120,6 +120,20 @@ def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_diff
     write_outputs(runs[1], turns, {"judge": "another person"})
     save(runs[1] / "response.jsonl", [turn.turn for turn in turns])
     assert "judged now by rule" in run(*runs)[1]
+
+
+def test_tables_of_the_rule_judge_with_and_without_accepted_answers_are_not_compared(
+    tmp_path: Path, run: Callable[..., tuple[int, str]]
+) -> None:
+    turns = judged("h")
+    for name in ("one", "two"):
+        write_outputs(tmp_path / name, turns, {"judge": "rule", ACCEPTED: len(turns)})
+        save(tmp_path / name / "response.jsonl", [turn.turn for turn in turns])
+    runs = [tmp_path / "one", tmp_path / "two"]
+    assert "those of the runs' own tables, judged by rule" in run(*runs)[1]
+    write_outputs(runs[1], turns, {"judge": "rule", ACCEPTED: 0})
+    output = run(*runs)[1]
+    assert "judged now by rule" in output and "the rule judge knows no accepted answers" in output
 
 
 def test_the_rules_of_a_release_score_as_it_does(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:

@@ -181,7 +181,7 @@ def test_records_of_another_run_are_not_taken_for_those_of_the_answers(
     capsys.readouterr()
     assert _main(world, "--mode", "evaluate", "--input-file", str(earlier), "--output-dir", str(again)) == 0
     about = json.loads((again / SCORES).read_text())["about"]
-    assert about == {"judge": "rule", "rules": "ours"}
+    assert about == {"judge": "rule", "accepted_answers": 0, "rules": "ours"}
     printed = capsys.readouterr().out
     assert "s a turn on average" not in printed and "without their picture" not in printed
     assert "embedded" not in (again / "report.html").read_text().split("<article")[0]
