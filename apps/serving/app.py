@@ -93,9 +93,9 @@ class Server:
         self._model_entry = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "crag-mm-agent"}
         self._metrics = Metrics(lambda: self._batcher.inside, lambda: self._photos.inside)
         self._photos = PhotoReader(limits.pixels, limits.decode_seconds, self._metrics.record_decoding)
-        calls = answerer.size if isinstance(answerer, ReplicaPool) else 1
+        calls, cancel = (answerer.size, None) if isinstance(answerer, ReplicaPool) else (1, answerer.cancel)
         self._batcher = Batcher(
-            answerer.answer, answerer.batch_size, limits.questions, self._metrics.record_call, calls
+            answerer.answer, answerer.batch_size, limits.questions, self._metrics.record_call, calls, cancel
         )
         self._failures = 0  # questions in a row without an answer because something failed
         self._rate = MovingWindowRateLimiter(MemoryStorage())
@@ -299,6 +299,7 @@ class Server:
             "status": "stuck" if stuck else "degraded" if degraded else "ok",
             "model": self._model,
             "questions": self._batcher.inside,
+            "calls": self._batcher.running,
             "photos": self._photos.inside,
             "failures": self._failures,
         }

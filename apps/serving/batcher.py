@@ -4,15 +4,15 @@ import asyncio
 import contextlib
 import logging
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
-from apps.answering import Question
+from apps.answering import CancelledError, Question
 from apps.outcome import Outcome
 from apps.serving.protocol import ProtocolError
 
@@ -42,6 +42,7 @@ class Batcher:
         limit: Maximum number of questions waiting or being answered; more are refused.
         observe: Called with size and seconds of each call.
         calls: Maximum number of simultaneous calls.
+        cancel: Ends the running call early, when nobody waits for its answers any more; None: calls run to their end.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Batcher:
         limit: int,
         observe: Callable[[int, float], None],
         calls: int = 1,
+        cancel: Callable[[], object] | None = None,
     ) -> None:
         self._answer, self._batch_size, self._limit, self._observe = answer, batch_size, limit, observe
+        self._cancel = cancel or (lambda: None)
         self._waiting: deque[_Waiting] = deque()
         self._arrived = asyncio.Event()
         self.inside = 0
@@ -77,6 +80,11 @@ class Batcher:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def running(self) -> int:
+        """Number of calls in progress, with those that nobody waits for any more."""
+        return len(self._running)
 
     @property
     def running_since(self) -> float | None:
@@ -140,16 +148,13 @@ class Batcher:
         began = time.monotonic()
         call = asyncio.current_task()
         try:
-            questions = [waiting.question for waiting in batch]
-            loop = asyncio.get_running_loop()
-            listeners = [waiting.tell for waiting in batch if waiting.tell is not None]
-            tell = partial(_tell_in_loop, loop, listeners) if listeners else None
-            outcomes = await loop.run_in_executor(self._threads, self._answer, questions, tell)
+            outcomes = await self._answer_unless_left(batch)
             for waiting, outcome in zip(batch, outcomes, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(outcome)
         except Exception as error:  # noqa: BLE001 - the server goes on
-            _log.exception("the agent failed")
+            if not isinstance(error, CancelledError):
+                _log.exception("the agent failed")
             for waiting in batch:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
@@ -160,6 +165,38 @@ class Batcher:
             seconds = time.monotonic() - began
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
             self._observe(len(batch), seconds)
+
+    async def _answer_unless_left(self, batch: Sequence[_Waiting]) -> list[Outcome]:
+        """Return the agent's outcomes; cancel its call once nobody waits for one, or the server ends.
+
+        Raises:
+            CancelledError: The agent ended the cancelled call.
+        """
+        loop = asyncio.get_running_loop()
+        listeners = [waiting.tell for waiting in batch if waiting.tell is not None]
+        given_up = threading.Event()
+
+        def give_up() -> None:
+            given_up.set()
+            self._cancel()
+
+        def tell(words: str) -> None:
+            if given_up.is_set():  # perhaps before the agent's call had begun, when there was nothing to cancel
+                self._cancel()
+            _tell_in_loop(loop, listeners, words)
+
+        def give_up_if_left(_: object) -> None:
+            if not work.done() and all(waiting.answer.done() for waiting in batch):
+                give_up()
+
+        work = loop.run_in_executor(self._threads, self._answer, [waiting.question for waiting in batch], tell)
+        for waiting in batch:
+            waiting.answer.add_done_callback(give_up_if_left)
+        try:
+            return await work
+        except asyncio.CancelledError:  # the server ends
+            give_up()
+            raise
 
 
 def _tell_in_loop(loop: asyncio.AbstractEventLoop, listeners: Sequence[Tell], words: str) -> None:

@@ -89,11 +89,12 @@ class CompletionReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether the agent answers, how many questions and photos are inside, and how many questions in a row failed."""
+    """Whether the agent answers, what is inside, and how many questions in a row failed."""
 
     status: Literal["ok", "degraded", "stuck"]
     model: str
     questions: int
+    calls: int
     photos: int
     failures: int
 

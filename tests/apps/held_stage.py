@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from agents.crag_agent import CragAgent
+from agents.profiles.profile import Limits
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from tests.apps.conftest import crag_agent
@@ -27,7 +28,7 @@ class Held(Stage):
             pass
 
 
-def held() -> tuple[CragAgent, Held]:
-    agent, stage = crag_agent(), Held()
+def held(limits: Limits | None = None) -> tuple[CragAgent, Held]:
+    agent, stage = crag_agent(limits=limits), Held()
     agent.pipeline.stages.insert(1, stage)
     return agent, stage

@@ -18,12 +18,24 @@ import openai
 import pytest
 from PIL import Image
 
+from agents.profiles.profile import Limits
 from apps import http_server
-from apps.answering import Answerer, Question
+from apps.answering import Answerer, CancelledError, Question
 from apps.outcome import Outcome, ShownEvidence
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
-from tests.apps.conftest import KEY, PHOTO, ScriptedAgent, crag_agent, data_url, listening, make_message, serving
+from tests.apps.conftest import (
+    KEY,
+    PHOTO,
+    ScriptedAgent,
+    crag_agent,
+    data_url,
+    listening,
+    make_message,
+    serving,
+    unanswered,
+    within_a_minute,
+)
 from tests.apps.held_stage import held
 
 MODEL = "crag-mm-test"
@@ -384,6 +396,73 @@ def test_agents_side_by_side_share_what_waits() -> None:
 
     assert asyncio.run(answers()) == [f"answer to {number}" for number in range(7)]
     assert sorted(sizes) == [3, 4]
+
+
+async def until_no_call_runs(batcher: Batcher) -> None:
+    async with asyncio.timeout(60):
+        while batcher.running:
+            await asyncio.sleep(0)
+
+
+def test_a_call_is_cancelled_when_the_last_of_its_clients_has_left(caplog: pytest.LogCaptureFixture) -> None:
+    entered, cancelled = threading.Event(), threading.Event()
+
+    def answer(questions: Sequence[Question], _: object) -> list[Outcome]:
+        assert len(questions) == 2
+        entered.set()
+        assert cancelled.wait(60)
+        raise CancelledError
+
+    async def leave() -> None:
+        async with Batcher(answer, 4, 8, lambda *_: None, cancel=cancelled.set) as batcher:
+            first, last = (asyncio.create_task(batcher.ask(Question(text))) for text in ("first", "last"))
+            assert await asyncio.to_thread(entered.wait, 60)
+            first.cancel()
+            await asyncio.wait([first])
+            assert not cancelled.is_set() and batcher.running == 1
+            last.cancel()
+            await until_no_call_runs(batcher)
+            assert cancelled.is_set()
+
+    asyncio.run(leave())
+    assert "the agent failed" not in caplog.text
+
+
+def test_a_call_that_began_only_after_its_clients_had_left_is_cancelled_at_its_first_stage() -> None:
+    entered, begin, cancelled = threading.Event(), threading.Event(), threading.Semaphore(0)
+
+    def answer(_: Sequence[Question], tell: Any) -> list[Outcome]:
+        entered.set()
+        assert begin.wait(60) and cancelled.acquire(timeout=60)
+        tell("searching")
+        assert cancelled.acquire(timeout=60)
+        raise CancelledError
+
+    async def leave() -> None:
+        async with Batcher(answer, 4, 8, lambda *_: None, cancel=cancelled.release) as batcher:
+            asking = asyncio.create_task(batcher.ask(Question("first")))
+            assert await asyncio.to_thread(entered.wait, 60)
+            asking.cancel()
+            await asyncio.wait([asking])
+            begin.set()
+            await until_no_call_runs(batcher)
+
+    asyncio.run(leave())
+    assert not cancelled.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_next_question_does_not_wait_for_an_answer_whose_client_left(stream: bool) -> None:
+    agent, stage = held(Limits(seconds_per_turn=300.0, seconds_per_dialog=300.0))
+    with serving(agent, key=None) as url:
+        body = {"model": MODEL, "messages": [make_message("How tall is this?", data_url(PHOTO))], "stream": stream}
+        with unanswered(url, "/v1/chat/completions", json.dumps(body).encode()):
+            assert stage.entered.wait(30)
+            assert httpx.get(f"{url}/health").json()["calls"] == 1
+        inside(url, 0)
+        assert within_a_minute(lambda: httpx.get(f"{url}/health").json()["calls"] == 0)
+        agent.pipeline.stages.remove(stage)
+        assert complete(url, make_message("How tall is this?", data_url(PHOTO))).choices[0].message.content == "300 m"
 
 
 def test_under_load_it_batches_refuses_politely_and_answers_all_it_took(agent: ScriptedAgent) -> None:
