@@ -5,7 +5,9 @@ The middlewares know no route. Time limits belong to the protocol below them, wh
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+import signal
+import socket
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.base.command_options import Flag, Options
+from apps.answering import CannotStartError
 from apps.serving.protocol import ProtocolError
 
 T = TypeVar("T")
@@ -168,16 +171,14 @@ def protect(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), or
     inner: ASGIApp = CrossOriginProtection(app, origins)
     if origins:
         inner = CORSMiddleware(inner, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=["*"])
-    named = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host else host,)
+    named = () if host in _EVERYWHERE else (_bracket(host),)
     return HeaderRules(TrustedHostMiddleware(inner, [*_LOOPBACK, *named, *hosts], www_redirect=False))
 
 
-def configure(app: ASGIApp, host: str = "127.0.0.1", port: int = 0, proxies: Sequence[str] = ()) -> uvicorn.Config:
+def configure(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Config:
     """Configure the web server of an application; ``X-Forwarded-For`` is believed from ``proxies`` alone."""
     return uvicorn.Config(
         app,
-        host=host,
-        port=port,
         http=TimedProtocol,
         ws="none",
         log_level="warning",
@@ -195,7 +196,7 @@ class HttpOptions(Options):
     """Options of where to listen and whom to trust, the same for page and server."""
 
     host: str = Field("127.0.0.1", description="address to listen on; 127.0.0.1: this machine alone")
-    port: int = Field(8000, description="port to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0: any free one")
     allowed_hosts: Annotated[tuple[str, ...], Flag(metavar="NAME")] = Field(
         (), description="host names to accept, besides --host and those of loopback"
     )
@@ -207,15 +208,64 @@ class HttpOptions(Options):
     )
 
 
-def run(app: ASGIApp, options: HttpOptions) -> None:
-    """Serve an application until Ctrl-C or SIGTERM.
+@contextlib.contextmanager
+def listen(options: HttpOptions) -> Iterator[socket.socket]:
+    """Bind the socket of a server, so that a wrong address is reported before models are loaded. Ctrl-C or SIGTERM ends the block.
+
+    Clients are refused until ``run`` is called with the socket.
 
     Raises:
-        SystemExit: The port is taken (raised by uvicorn).
+        CannotStartError: The address cannot be listened on.
+    """
+    with contextlib.suppress(KeyboardInterrupt), _sigterm_as_ctrl_c(), _bind(options.host, options.port) as listener:
+        yield listener
+
+
+def get_url(listener: socket.socket) -> str:
+    """Return the URL of the address that a socket is bound to."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{_bracket(host)}:{port}"
+
+
+def run(app: ASGIApp, options: HttpOptions, listener: socket.socket) -> None:
+    """Serve an application on a socket of ``listen``.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C or SIGTERM stopped it.
     """
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(configure(inside, options.host, options.port, options.forwarded_allow_ips)).run()
+    with _sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
+        uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM, which by default ends a process without ``finally`` and ``atexit``."""
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    is_ipv6 = ":" in host
+    listener = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_ipv6:  # "::" must not take IPv4 as well, whose clients would have other addresses than proxies are named by
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        message = f"cannot listen on port {port} of {host}: {error.strerror}; choose another with --port or --host"
+        raise CannotStartError(message) from error
+    return listener
+
+
+def _bracket(host: str) -> str:
+    """Write a host as URLs do: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:

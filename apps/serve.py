@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +18,10 @@ from agents.base.command_options import Flag
 from agents.base.named import parse_name
 from agents.base.secrets import keep_out_of_logs, remember
 from apps.answering import Answerer, AnswererOptions, CannotStartError, open_search, start
-from apps.http_server import HttpOptions, run
+from apps.http_server import HttpOptions, get_url, listen, run
 
 if TYPE_CHECKING:
+    from apps.serving.app import Server
     from apps.serving.replica_pool import ReplicaPool
 
 KEY_VARIABLE = "CRAG_API_KEY"
@@ -60,28 +61,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C or SIGTERM.
 
     Returns:
-        0, or 2 if the agent cannot be put together.
+        0, or 2 if the address cannot be listened on or the agent cannot be put together.
     """
     options = ServeOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep_out_of_logs()
-    with ExitStack() as stack:
-        try:
-            answerer = start(options) if options.replicas is None else stack.enter_context(_start_replicas(options))
-        except (CannotStartError, ClusterError) as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        return _serve(answerer, options)
+    try:
+        with listen(options) as listener, _open_answerer(options) as answerer:
+            model = f"crag-mm-{parse_name(options.preset)}"
+            server = _build_server(answerer, model, options)
+            print(f"{get_url(listener)}/v1 answers as {model}", file=sys.stderr)
+            run(server.app, options, listener)
+    except (CannotStartError, ClusterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
-def _start_replicas(options: ServeOptions) -> AbstractContextManager[ReplicaPool]:
+def _open_answerer(options: ServeOptions) -> AbstractContextManager[Answerer | ReplicaPool]:
+    """Start the agent in this process, or replicas of it that end with the block."""
+    if options.replicas is None:
+        return nullcontext(start(options))
     from apps.serving.replica_pool import open_pool
 
     search = None if options.no_web and options.no_images else partial(open_search, options)
-    return open_pool(partial(start, options), search, options.replicas or 1, options.ray_address)
+    return open_pool(partial(start, options), search, options.replicas, options.ray_address)
 
 
-def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
+def _build_server(answerer: Answerer | ReplicaPool, model: str, options: ServeOptions) -> Server:
     from apps.serving.app import Server, ServerLimits
 
     key = None if options.no_key else read_or_make_key()
@@ -92,10 +99,7 @@ def _serve(answerer: Answerer | ReplicaPool, options: ServeOptions) -> int:
         questions=options.questions,
         http_pictures=options.allow_http_images,
     )
-    server = Server(answerer, model=f"crag-mm-{parse_name(options.preset)}", key=key, limits=limits)
-    print(f"http://{options.host}:{options.port}/v1 answers as crag-mm-{parse_name(options.preset)}", file=sys.stderr)
-    run(server.app, options)
-    return 0
+    return Server(answerer, model=model, key=key, limits=limits)
 
 
 def read_or_make_key() -> str:

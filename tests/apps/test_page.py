@@ -234,7 +234,7 @@ def test_the_command_begins_with_the_questions_of_a_collection(monkeypatch: pyte
     monkeypatch.setattr(web, "start", lambda _: Answerer(ScriptedAgent()))
     monkeypatch.setattr(web, "run", lambda *_: None)
     monkeypatch.setattr(page, "build_page_app", lambda _, examples: begun.extend(examples))
-    assert web.main([str(ROOT / "examples" / "museum")]) == 0
+    assert web.main([str(ROOT / "examples" / "museum"), "--port", "0"]) == 0
     assert begun[0].question == "Who made this?" and [each.answerable for each in begun] == [True] * 5 + [False]
 
 

@@ -150,11 +150,13 @@ def test_requests_that_are_still_arriving_take_no_place(agent: ScriptedAgent) ->
 SERVER = """
     import sys
     from apps.answering import Answerer
-    from apps.http_server import HttpOptions, run
+    from apps.http_server import HttpOptions, listen, run
     from apps.serving.app import Server
     from tests.apps.conftest import KEY, ScriptedAgent
 
-    run(Server(Answerer(ScriptedAgent()), model="crag-mm-test", key=KEY).app, HttpOptions(port=int(sys.argv[1])))
+    options = HttpOptions(port=int(sys.argv[1]))
+    with listen(options) as listener:
+        run(Server(Answerer(ScriptedAgent()), model="crag-mm-test", key=KEY).app, options, listener)
 """
 
 
