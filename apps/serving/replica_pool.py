@@ -112,9 +112,9 @@ class ReplicaPool:
                 raise AgentError(f"the agent failed ({type(error.cause).__name__})") from error
             except errors.RayError as error:  # not of actors alone: a process out of memory, a full object store
                 _log.warning("a replica died; its questions are asked on another: %s", error)
-                self._ray.kill(actor)  # one that is only out of reach must not keep its GPU
                 self._alive.remove(actor)
-                self._starting.submit(self._replace)
+                self._starting.submit(self._replace)  # before the kill, which fails if the head of the cluster is gone
+                self._ray.kill(actor)  # one that is only out of reach must not keep its GPU
             except BaseException:  # such as questions that cannot be sent: the replica is as it was
                 self._free.put(actor)
                 raise
@@ -124,23 +124,38 @@ class ReplicaPool:
         raise AgentError(f"the agent failed ({MAX_DEATHS} replicas died of a call)")
 
     def close(self) -> None:
-        """End the replicas."""
+        """End the replicas, and the calls that wait for one."""
         self._closed.set()
+        self._free.put(None)
         self._starting.shutdown(wait=False, cancel_futures=True)
         end_actors(self._ray, self._alive)
 
     def _replace(self) -> None:
-        for _ in range(MAX_DEATHS):
-            if self._closed.is_set():
-                return
-            try:
-                actor = self._start()
-            except CannotStartError as error:
-                _log.error("%s", error)
+        """Start a replica in place of one that died, or count it as lost: no call may wait for one that never comes."""
+        actor = None
+        try:
+            actor = self._start_repeatedly()
+        finally:
+            if actor is None:
+                self._count_loss()
             else:
                 self._alive.append(actor)
                 self._free.put(actor)
-                return
+
+    def _start_repeatedly(self) -> Any:
+        """Start a replica in at most ``MAX_DEATHS`` attempts; return None if all fail or the pool is closed."""
+        for _ in range(MAX_DEATHS):
+            if self._closed.is_set():
+                break
+            try:
+                return self._start()
+            except CannotStartError as error:
+                _log.error("%s", error)
+            except Exception:  # noqa: BLE001 - such as Ray's own errors when the head of its cluster is gone
+                _log.exception("a replica cannot be started")
+        return None
+
+    def _count_loss(self) -> None:
         with self._counting:
             self._num_left -= 1
             if self._num_left == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agents.base.cluster import MAX_DEATHS
 from agents.search.hits import Results, SearchError, WebHit
 from agents.search.shared_search import SharedSearch
 from apps.answering import AgentError, CancelledError, Question
@@ -68,7 +70,7 @@ class Method:
         return self
 
 
-def raised(error: Exception) -> Any:
+def raised(error: BaseException) -> Any:
     raise error
 
 
@@ -101,6 +103,55 @@ def test_a_replica_that_ray_lost_is_replaced_whatever_the_error_is(error: RayErr
     replicas, placed = pool(ray, [lambda: raised(error) if at_once else error])
     assert answered(replicas) == [Outcome("300 m")]
     assert ray.killed == placed[:1] and len(placed) == 2
+
+
+NO_RAY_ERROR = ConnectionError("the head of the cluster is gone")
+
+
+@pytest.mark.parametrize(
+    "error", [NO_RAY_ERROR, GetTimeoutError("late"), SystemExit(1)], ids=lambda error: type(error).__name__
+)
+def test_a_replica_that_cannot_be_started_again_is_counted_as_lost_whatever_is_raised(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas, placed = pool(Ray(), [lambda: raised(RayActorError("died"))])
+
+    def place() -> Any:
+        placed.append(None)
+        raise error
+
+    monkeypatch.setattr(replicas, "_place", place)
+    with pytest.raises(AgentError, match="no replica is left"):
+        answered(replicas)
+    assert len(placed) == 1 + (MAX_DEATHS if isinstance(error, Exception) else 1)
+
+
+def test_a_replica_that_cannot_be_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = Ray()
+    replicas, placed = pool(ray, [lambda: raised(RayActorError("died"))])
+    monkeypatch.setattr(ray, "kill", lambda _: raised(NO_RAY_ERROR))
+    with pytest.raises(ConnectionError):
+        replicas.answer([Question("q")])
+    assert answered(replicas) == [Outcome("300 m")] and len(placed) == 2
+
+
+def test_a_call_that_waits_for_a_replica_ends_with_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    replicas, _ = pool(Ray(), [lambda: raised(RayActorError("died"))])
+    starting, ended = threading.Event(), threading.Event()
+
+    def place() -> Any:
+        starting.set()
+        assert ended.wait(60)
+        raise NO_RAY_ERROR
+
+    monkeypatch.setattr(replicas, "_place", place)
+    with ThreadPoolExecutor(1) as thread:
+        call = thread.submit(replicas.answer, [Question("q")])
+        assert starting.wait(60)
+        replicas.close()
+        with pytest.raises(AgentError, match="no replica is left"):
+            call.result(20)
+        ended.set()
 
 
 @pytest.mark.parametrize(
