@@ -5,6 +5,7 @@ Without a question, a dialog begins. Without a photo, pages alone are asked.
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,7 +93,7 @@ def _sort_words(values: dict[str, Any]) -> dict[str, Any]:
         ValueError: There are three words, and the first is no folder; or two collections are named.
     """
     words = [str(word) for name in _WORDS if (word := values.pop(name, None)) is not None]
-    if words and Path(words[0]).is_dir():
+    if words and os.path.isdir(words[0]):  # noqa: PTH112 - Path.is_dir raises on a question longer than file names may be
         if values.get("knowledge") is not None:
             raise ValueError(f"{words[0]} and --knowledge name two collections: give one of them")
         values["knowledge"] = words.pop(0)
@@ -104,7 +105,9 @@ def _sort_words(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reads_like_question(word: str) -> bool:
-    return not Path(word).is_file() and (len(word.split()) > 1 or word.rstrip().endswith("?") or not word.isascii())
+    if os.path.isfile(word):  # noqa: PTH113 - as above
+        return False
+    return len(word.split()) > 1 or word.rstrip().endswith("?") or not word.isascii()
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:

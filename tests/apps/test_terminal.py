@@ -222,6 +222,9 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert sorted_words(str(photo), question) == (None, photo, question)
     assert sorted_words(str(museum), str(photo), question) == (museum, photo, question)
     assert sorted_words(str(museum), question) == (museum, None, question)
+    assert sorted_words(str(museum), long := question * 20) == (museum, None, long), "too long to be a file's name"
+    assert sorted_words(str(photo), long) == (None, photo, long)
+    assert sorted_words("--knowledge", str(museum), long) == (museum, None, long)
     assert sorted_words(str(museum), "入場料はいくらですか") == (museum, None, "入場料はいくらですか")
     assert sorted_words(str(museum)) == (museum, None, None)
     assert sorted_words("--knowledge", str(museum), str(photo), question) == (museum, photo, question)
