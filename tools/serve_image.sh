@@ -1,12 +1,14 @@
 #!/bin/sh
 # What the images of Dockerfile.cpu and Dockerfile.current run: build the indices, unless they are there, then serve.
 # All arguments are those of `crag serve`. KNOWLEDGE is a folder with photos/, animals.csv (or TABLE) and pages/, the example's zoo if unset.
-# PROFILE is embedded, whose language model is fetched first, or one that fetches its model from the hub by itself.
+# PROFILE is embedded or embedded_batch, whose language model is fetched first, or one that fetches its model from the hub by itself.
 set -eu
 knowledge=${KNOWLEDGE:-examples/zoo}
-if [ "${PROFILE:-embedded}" = embedded ]; then
+case "${PROFILE:-embedded}" in
+embedded | embedded_batch)
     python -m agents.models.chat.gguf --cache "$CRAG_CACHE"
-fi
+    ;;
+esac
 crag index --images "$knowledge/photos" --table "$knowledge/${TABLE:-animals.csv}" --documents "$knowledge/pages" \
     --split "${SPLIT:-zoo}" --no-progress
 exec crag serve --host 0.0.0.0 --port 8000 --profile "${PROFILE:-embedded}" --split "${SPLIT:-zoo}" "$@"

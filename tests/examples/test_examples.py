@@ -196,3 +196,28 @@ def test_the_image_copies_and_starts_what_there_is(image: str) -> None:
     assert GgufOptions.parse(next(words[3:] for words in commands if words[:1] == ["python"]))
     (health,) = (rest for word, rest in steps if word == "HEALTHCHECK")
     assert "http://127.0.0.1:8000/health" in health and ServeOptions.parse(named["serve"][:-1]).port == 8000
+
+
+@pytest.mark.parametrize(
+    ("profile", "fetches"),
+    [(None, True), ("embedded", True), ("embedded_batch", True), ("gpu_current", False), ("laptop", False)],
+)
+def test_the_image_fetches_the_model_of_the_profiles_that_have_it(
+    profile: str | None, fetches: bool, tmp_path: Path
+) -> None:
+    """The script with programs in place of python and crag that write down their arguments."""
+    for name in ("python", "crag"):
+        program = tmp_path / name
+        program.write_text('#!/bin/sh\necho "${0##*/} $*"\n')
+        program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "CRAG_CACHE": "/cache"}
+    if profile is not None:
+        environment["PROFILE"] = profile
+    command = [str(ROOT / "tools" / "serve_image.sh"), "--no-key"]
+    stdout = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    *fetching, indexing, serving = stdout.splitlines()
+    assert fetching == (["python -m agents.models.chat.gguf --cache /cache"] if fetches else [])
+    assert indexing.startswith("crag index --images examples/zoo/photos ")
+    assert serving.startswith("crag serve ") and serving.endswith(
+        f" --profile {profile or 'embedded'} --split zoo --no-key"
+    )
