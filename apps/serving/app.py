@@ -138,8 +138,9 @@ class Server:
         try:
             self._admit(request)
             response = await self._answer_until_stopped(request, began)
-        except ProtocolError as error:
-            self._metrics.requests.labels(error.status, error.code or "").inc()
+        except Exception as error:
+            refusal = error if isinstance(error, ProtocolError) else _build_fault(error)
+            self._metrics.requests.labels(refusal.status, refusal.code or "").inc()
             raise
         if not isinstance(response, StreamingResponse):
             self._metrics.requests.labels(200, "").inc()
@@ -274,6 +275,9 @@ class Server:
             yield DONE
         except ProtocolError as error:
             yield ending.write(error)
+        except Exception as error:  # noqa: BLE001 - the status is sent already, so no handler can answer
+            _log.exception("a stream failed")
+            yield ending.write(_build_fault(error))
         finally:
             asking.cancel()  # where the client has left
 
@@ -420,6 +424,8 @@ async def _send_no_route(request: Request, error: Exception) -> Response:
 
 
 async def _send_fault(request: Request, error: Exception) -> Response:
-    return await _send_refusal(
-        request, ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed")
-    )
+    return await _send_refusal(request, _build_fault(error))
+
+
+def _build_fault(error: Exception) -> ProtocolError:
+    return ProtocolError(500, f"the server failed ({type(error).__name__})", "server_failed")

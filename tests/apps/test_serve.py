@@ -22,6 +22,7 @@ from agents.profiles.profile import Limits
 from apps import http_server
 from apps.answering import Answerer, CancelledError, Question
 from apps.outcome import Outcome, ShownEvidence
+from apps.serving import app
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
 from tests.apps.conftest import (
@@ -576,6 +577,25 @@ def test_an_answer_that_outlasts_the_grace_is_a_503(stream: bool, monkeypatch: p
     assert (reply.status_code, error["code"]) == (200 if stream else 503, "server_stopping")
     assert "ask again" in error["message"] and reply.headers["X-Content-Type-Options"] == "nosniff"
     assert 'crag_requests_total{code="server_stopping",status="503"} 1.0' in asyncio.run(fetch_metrics(server))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fault_of_the_server_itself_is_told_and_counted(
+    stream: bool, agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(app, "build_reply", fail)
+    body = {"model": MODEL, "messages": [make_message("?")], "stream": stream}
+    with serving(agent, key=None) as url:
+        reply = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+        metrics = httpx.get(f"{url}/metrics").text
+    assert reply.status_code == (200 if stream else 500)
+    error = json.loads(reply.text.removeprefix("data: "))["error"]
+    assert (error["code"], error["message"]) == ("server_failed", "the server failed (RuntimeError)")
+    assert 'crag_requests_total{code="server_failed",status="500"} 1.0' in metrics
+    assert metrics.count("crag_requests_total{") == 1
 
 
 async def fetch_metrics(server: Server) -> str:
