@@ -217,7 +217,7 @@ def listen(options: HttpOptions) -> Iterator[socket.socket]:
     Raises:
         CannotStartError: The address cannot be listened on.
     """
-    with contextlib.suppress(KeyboardInterrupt), _sigterm_as_ctrl_c(), _bind(options.host, options.port) as listener:
+    with contextlib.suppress(KeyboardInterrupt), _sigterm_as_ctrl_c(), _bind(options) as listener:
         yield listener
 
 
@@ -232,7 +232,10 @@ def run(app: ASGIApp, options: HttpOptions, listener: socket.socket) -> None:
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM stopped it.
+        CannotStartError: Another process has begun to listen on the address meanwhile.
     """
+    with _explain_port(options):
+        listener.listen()
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
     with _sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
         uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])
@@ -248,19 +251,28 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    is_ipv6 = ":" in host
+def _bind(options: HttpOptions) -> socket.socket:
+    is_ipv6 = ":" in options.host
     listener = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if is_ipv6:  # "::" must not take IPv4 as well, whose clients would have other addresses than proxies are named by
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     try:
-        listener.bind((host, port))
-    except OSError as error:
+        with _explain_port(options):
+            listener.bind((options.host, options.port))
+    except CannotStartError:
         listener.close()
-        message = f"cannot listen on port {port} of {host}: {error.strerror}; choose another with --port or --host"
-        raise CannotStartError(message) from error
+        raise
     return listener
+
+
+@contextlib.contextmanager
+def _explain_port(options: HttpOptions) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot listen on port {options.port} of {options.host}: {error.strerror}; choose another with --port or --host"
+        raise CannotStartError(message) from error
 
 
 def _bracket(host: str) -> str:

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from agents.profiles.profile import ROOT
 from apps import serve
-from apps.answering import Answerer, AnswererOptions
+from apps.answering import Answerer, AnswererOptions, CannotStartError
+from apps.http_server import HttpOptions, listen, run
 from tests.apps.conftest import PHOTO, ScriptedAgent, data_url, make_message
 
 PROGRAM = """
@@ -178,3 +180,15 @@ def test_an_address_that_cannot_be_listened_on_is_told_before_models_are_loaded(
             assert line.startswith(f"error: cannot listen on port {port} of {host}: ") and words in line
             assert line.endswith("; choose another with --port or --host")
     assert not started
+
+
+def test_a_port_that_another_server_took_while_models_were_loaded_is_told() -> None:
+    options = HttpOptions(port=0)
+    with listen(options) as other:
+        taken = HttpOptions(port=other.getsockname()[1])
+        with (
+            pytest.raises(CannotStartError, match=f"cannot listen on port {taken.port} of 127.0.0.1: "),
+            listen(taken) as late,
+        ):
+            other.listen()
+            run(Starlette(), taken, late)
