@@ -23,10 +23,9 @@ from transformers.trainer_callback import TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from agents.base.files import write_whole
-from agents.base.revisions import split_revision
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from agents.models.pixels import pixels_digest
-from agents.models.weights import digest_weights, locate_weights
+from agents.models.weights import digest_weights
 from training.chat_examples import TrainingDataError
 from training.command_line import Run
 from training.recipes import Recipe
@@ -164,8 +163,9 @@ def make_arguments(kind: type[Arguments], recipe: Recipe, **options: Any) -> Arg
 
 
 def identify_model(model: str) -> str:
-    """Return the name of a checkpoint with a digest of its files, which may be trained anew under the same name."""
-    return Path(model).name + digest_weights(locate_weights(*split_revision(model)))
+    """Return a model id of a hub as it is, and the name of a folder with a digest of its files, which may be trained anew."""
+    folder = Path(model)  # a model id has no files until it is loaded for the first time
+    return folder.name + digest_weights([folder]) if folder.exists() else model
 
 
 def compute_fingerprint(*parts: Any) -> str:
@@ -198,10 +198,15 @@ def claim_folder(folder: Path, fingerprint: str, *, resume: bool) -> None:
     noted = folder / FINGERPRINT
     if not resume and folder.is_dir():
         shutil.rmtree(folder)
-    earlier = noted.read_text(encoding="utf-8") if noted.is_file() else ""
+    earlier = noted.read_text(encoding="utf-8") if noted.is_file() else None
     if earlier != fingerprint and any(folder.glob("*")):
+        why = (
+            "does not say what it was made from"
+            if earlier is None
+            else "was made from other data, another recipe, model or judge, or another --max-steps"
+        )
         raise TrainingDataError(
-            f"{folder} was made from other data, another recipe or another model; name another --out, or leave out --resume"
+            f"{folder} {why}; name another --out, or start again without --resume, which removes what is there"
         )
     write_whole(noted, fingerprint)
 

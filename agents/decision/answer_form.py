@@ -11,6 +11,8 @@ from agents.methods.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
 _OR = re.compile(r"\bor\b(?! (?:what|who|whom)\b)", re.IGNORECASE)  # "who or what" leaves no choice
+_CHOICE = re.compile(r"\b(?:this|these|that|those|it)\b[^?]*\bor\b|\bor (?:this|these|that|those|it)\b", re.IGNORECASE)
+"""Words that offer what is shown beside something else, so that its name may be the answer: "this tower or Big Ben"."""
 _START = r"\W*(?:(?:in|on|at|of|by|to|for|from|with) )?"
 _ASKS = re.compile(rf"{_START}(?:who|whom|whose|which|what|where|when|why|how)\b", re.IGNORECASE)
 _ASKS_NAME = re.compile(rf"{_START}(?:who|whom|whose|which of)\b", re.IGNORECASE)
@@ -92,17 +94,16 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "the question asks for a name, and the answer is a figure"
     if is_about_several(question):
         return None
-    offers_choice = _OR.search(question) is not None  # the name of one of them is the answer
     question_words = _list_words(question)
     new_words = _list_words(answer) - _SMALL - _OF_PHOTOS - question_words
-    if not offers_choice and not new_words:
+    if not _OR.search(question) and not new_words:
         return "the answer says no more than the question"
     if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
     if _DESCRIBES.match(answer):
         return "the answer describes the photo"
     named = _list_words(entity or "") - _SMALL - question_words
-    if not offers_choice and named and named == new_words and not _SCIENTIFIC.search(question):
+    if named and named == new_words and not _SCIENTIFIC.search(question) and not _CHOICE.search(question):
         return "the answer is the name of what was recognised"
     return None
 

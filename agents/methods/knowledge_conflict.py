@@ -16,6 +16,8 @@ YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
 )
 """The beginning of an answer that says yes or no."""
 
+_NAMES_MORE = re.compile(r"\d|\s[A-Z]")
+
 _ARTICLES = frozenset({"a", "an", "the"})
 _TURNS = frozenset(
     "not no never neither nor none without except unlike cannot isn wasn aren weren don doesn didn or instead rather formerly false "
@@ -80,12 +82,18 @@ def says_something(answer: str | None) -> bool:
 def is_same_answer(first: str, second: str) -> bool:
     """Return whether two short answers agree: both say yes or both no, or one contains the words of the other.
 
+    Where both name something or a number after a yes or no ("No, it is by Koch"), that has to agree too.
     "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other, adds an alternative or makes
     another number of it ("not Italy", "Italy or France", "10 million" for "10").
     """
     claims = [YES_OR_NO.match(answer) for answer in (first, second)]
     if claims[0] and claims[1]:
-        return claims[0]["claim"].lower() == claims[1]["claim"].lower()
+        if claims[0]["claim"].lower() != claims[1]["claim"].lower():
+            return False
+        if not (
+            _NAMES_MORE.search(first, claims[0].end("claim")) and _NAMES_MORE.search(second, claims[1].end("claim"))
+        ):
+            return True
     shorter, longer = sorted(map(_split_without_claim, (first, second)), key=len)
     if not shorter:
         return not longer

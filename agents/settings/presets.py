@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ENVIRONMENT = "CRAG_"
-_OF_VARIABLE = "environment variable "  # how a message begins whose cause is one
 """Environment variables of settings begin so; ``__`` takes the place of the dot: ``CRAG_LIMITS__SECONDS_PER_TURN``."""
+_OF_VARIABLE = "environment variable "  # how a message begins whose cause is one
 
 VARIABLES = frozenset(
     {
@@ -380,7 +380,7 @@ def unknown_variables(settings: Settings, preset: str, profile: Profile) -> list
     variables, stages, messages = {*VARIABLES, *profile.variables}, settings.stage_classes, []
     others = [each.removeprefix(ENVIRONMENT) for each in sorted(variables)]
     for variable in sorted(os.environ):
-        key = _key_of_variable(variable)
+        key = _parse_variable_key(variable)
         if not key or variable in variables or _is_setting(key, stages):
             continue
         near = [ENVIRONMENT + each.replace(".", "__").upper() for each in _near(key, stages)]
@@ -528,10 +528,10 @@ def _format_validation_error(error: ValidationError, schema: type[Settings], ove
 def _find_variables(key: str) -> list[str]:
     """Return the environment variable that sets a dotted key, or the table above it, as ``NAME=VALUE``."""
     prefixes = {".".join(key.split(".")[:number]) for number in range(1, key.count(".") + 2)}
-    return [f"{name}={value}" for name, value in sorted(os.environ.items()) if _key_of_variable(name) in prefixes]
+    return [f"{name}={value}" for name, value in sorted(os.environ.items()) if _parse_variable_key(name) in prefixes]
 
 
-def _key_of_variable(name: str) -> str:
+def _parse_variable_key(name: str) -> str:
     """Return the dotted key that an environment variable would set, "" if it is none of ours."""
     own = name.upper().startswith(ENVIRONMENT)
     return name.upper().removeprefix(ENVIRONMENT).replace("__", ".").lower() if own else ""

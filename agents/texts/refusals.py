@@ -80,7 +80,7 @@ _REFUSALS = (
     r"|,? (?:from|based on|given|in|what|which|who|where|when|how|whether|if)\b(?! .*\bscien))",
     # The provided evidence does not say. The search results contain no date.
     rf"{_GIVEN}{_SOURCE} {_ASIDE}(?:{_NOT} |(?:is|are) (?:not |in)sufficient|is not enough|fails? to |contains? no |"
-    rf"gives? no |provides? no |(?:mention|list|state|name|include)s? no |says? nothing|lacks? )",
+    rf"gives? no |provides? no |(?:mention|list|state|name|include)s? no (?:\w+ )?(?:{_FACT}|{_SOURCE}|answer)\b|says? nothing|lacks? )",
     # Neither the photo nor the evidence says this. None of the sources mention the price.
     rf"(?:neither {_GIVEN}(?:{_SOURCE}|{_PICTURE}) nor {_GIVEN}(?:{_SOURCE}|{_PICTURE})|none of {_GIVEN}{_SOURCE}) {_TELLS}\b",
     # The image does not show enough details. The photo gives no indication of its age.
@@ -114,7 +114,7 @@ _REFUSALS = (
     rf"given) {_GIVEN}(?:{_SOURCE}|{_PICTURE})\b",
     # The year it was built is not mentioned. No price is listed.
     rf"(?:(?:the|its|their|his|her) (?:\w+ )?{_FACT}(?: (?:of|for|that|when|it|he|she|they|this) [^.,;]{{1,60}})? (?:is|are|was|were) not|"
-    rf"no (?:\w+ )?{_FACT} (?:is|are|was|were)) (?:\w+ )?{_TOLD}(?:$|[.,;!]| in {_GIVEN}{_SOURCE}\b)",
+    rf"no (?:\w+ )?{_FACT} (?:is|are|was|were)) (?:\w+ )?{_TOLD}(?:\W*$| in {_GIVEN}{_SOURCE}\b)",
     # Please provide the name.
     r"please (?:provide|share|upload|give)\b",
 )

@@ -43,6 +43,10 @@ from tests.agent.scripted import context, run, turn
         ("How tall is it?", "A tower in the parties' capital.", None),
         ("Who was the first to breed this kind of rabbit?", "Californian rabbit", "Californian rabbit"),
         ("Who or what made this?", "Yes", None),
+        ("Who designed or built this tower?", "Eiffel Tower", "Eiffel Tower"),
+        ("Which architect or engineer designed this bridge?", "Tower Bridge", "Tower Bridge"),
+        ("What company or brand makes this car?", "BMW 320", "BMW 320"),
+        ("Which museum or gallery holds this painting?", "The Starry Night", "The Starry Night"),
     ],
 )
 def test_an_answer_to_something_else_is_a_misfit(question: str, answer: str, entity: str | None) -> None:

@@ -104,7 +104,9 @@ def test_a_cut_reply_loses_its_torn_line() -> None:
     [("B", 1), ("Reference D.", 3), ("[Reference C]", 2), ("A", 0), ("(e)", 4), ("The best one is C", 2), ("F", None),
      ("It is a plane", None), ("none", None), ("A plane, so Reference C", 2), ("", None), ("b", 1), ("(b)", 1), ("a.", 0),
      ("B - a tower", 1), ("A: a lighthouse", 0), ("A is the most relevant", 0), ("Reference A is the most relevant", 0), ("I think C", 2),
-     ("A lighthouse stands there", None), ("A-frame house", None), ("The reference a tower", None), ("e.g. the tower", None),
+     ("A\nB shows another bridge.", 0), ("A\nBecause it shows the tower.", 0), ("A and B both match", 0), ("[A] Eiffel Tower", 0),
+    ("**A**: it", 0), ("A (the Eiffel Tower)", 0), ("A because it matches", 0), ("A — the same", 0),
+    ("A lighthouse stands there", None), ("A-frame house", None), ("The reference a tower", None), ("e.g. the tower", None),
      ("D'Artagnan", None)],
 )  # fmt: skip
 def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
@@ -132,6 +134,7 @@ def test_answers_are_compared_by_their_words() -> None:
     [
         ("No", "No, it is not poisonous."), ("Yes", "Yes it is."), ("Yes, Italy.", "It belongs to Italy."),
         ("No, it is not poisonous.", "It is not poisonous."), ("No. 10", "No. 10 Downing Street"),
+        ("No, it is by Koch", "No"), ("Yes, 5 m", "Yes, it is 5 m high."),
         ("three", "3"), ("One", "1"), ("It has twenty-five legs.", "25"), ("ten million", "10 million people"),
         ("Three Gorges Dam", "The Three Gorges Dam of 1994"), ("four", "It has 4 legs."),
         ("July 4, 1776", "4 July 1776"), ("It was signed on July 4th, 1776.", "1776-07-04"), ("1776", "July 4, 1776"),
@@ -151,7 +154,7 @@ def test_two_spellings_of_one_claim_are_the_same_answer(first: str, second: str)
         ("10", "10 million"), ("in 10", "in 10 thousand years"), ("-5", "5"), ("5", "minus 5 degrees"), ("5", "5%"), ("5", "5 per cent"),
         ("1889", "1889 BC"), ("18", "the 18th century"), ("1990", "the 1990s"), ("1", "the one on the left"), ("20", "twenty-five"),
         ("2", "2 to 3"), ("3", "2-3"), ("1889", "1887–1889"), ("2", "between 2 and 3"), ("3 m", "2 to 3 m"),
-        ("July 4, 1776", "July 5, 1776"), ("4", "July 4, 1776"),
+        ("July 4, 1776", "July 5, 1776"), ("4", "July 4, 1776"), ("No, it is by Koch", "No, it is by Bauer"), ("Yes, 5 m", "Yes, 10 m"),
     ],
 )  # fmt: skip
 def test_claims_that_share_a_word_may_differ(first: str, second: str) -> None:

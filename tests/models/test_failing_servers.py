@@ -55,6 +55,7 @@ SILENT = {
     "error with 200": "The server sends an error: upstream is down",
     "error in the stream": "The server sends an error: upstream is down",
     "busy in the stream": "The server answers 529: Provider is overloaded",
+    "no code in the stream": "The server sends an error: overloaded",
 }
 
 
@@ -235,7 +236,7 @@ def test_an_error_within_a_stream_is_read_like_one_with_a_status(httpserver: HTT
     assert (reply.text, len(bodies)) == ("yes", 2) and reply.prompt_cut > 500
 
 
-@pytest.mark.parametrize("code", [401, "401"])
+@pytest.mark.parametrize("code", [401, "401", "invalid_api_key"])
 def test_a_wrong_key_told_within_a_stream_ends_the_call(httpserver: HTTPServer, code: int | str) -> None:
     bodies = serve_chat(httpserver, lambda _: error_in_stream("Invalid API key", code))
     with pytest.raises(ModelError, match="refuses the key: set the environment variable OPENAI_API_KEY"):

@@ -84,6 +84,7 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
     "bad JSON": lambda _: Response('{"choices": [', content_type="application/json"),
     "error with 200": lambda _: Response('{"error": {"message": "upstream is down"}}', content_type="application/json"),
     "error in the stream": lambda _: error_in_stream("upstream is down"),
+    "no code in the stream": lambda _: error_in_stream("overloaded", 0),
     "busy in the stream": lambda _: error_in_stream("Provider is overloaded", 529),
     "too long": lambda _: error(
         400,

@@ -81,6 +81,9 @@ ANSWERS = [
     "No name is given to the cubs before the third month.", "The date is not given as a fruit.", "The name is not given to him alone.",
     "The species is not listed in the Red Data Book.", "The height is not limited.", "The year of his birth is not known.",
     "None of the texts is signed.", "None of the pictures mentioned is by Vermeer.", "Neither the picture nor the text is by him.",
+    "The text states no smoking.", "The description lists no known predators.", "The article states no fee is charged.",
+    "The text lists no fatalities.", "The information includes no added sugar.", "No number is given; the house is called Rose Cottage.",
+    "The title is not given, it is called Guernica.", "Its name is not mentioned. It is Rex.",
     "The lion is not in the picture.", "The text says no dogs.", "The article mentions nobody but Darwin.", "Found in Africa.",
     "The information is not in French.", "I lack nothing, says the sign.",
 ]  # fmt: skip

@@ -266,7 +266,10 @@ def test_a_training_is_resumed_only_from_checkpoints_of_the_same(
     ):
         capsys.readouterr()
         assert sft.main([*arguments, "--resume"]) == 2
-        assert "was made from other data, another recipe or another model" in capsys.readouterr().err
+        assert (
+            "was made from other data, another recipe, model or judge, or another --max-steps; name"
+            in capsys.readouterr().err
+        )
     assert (out / "adapter" / "adapter_model.safetensors").read_bytes() == adapter
 
     run_sft(other_data, model, out, "--max-steps", "2")
@@ -287,7 +290,7 @@ def test_a_training_from_the_beginning_leaves_no_checkpoint_of_an_earlier_one(tm
 
 def test_checkpoints_that_do_not_say_of_what_they_are_made_are_not_resumed(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-3").mkdir()
-    with pytest.raises(TrainingDataError, match="name another --out, or leave out --resume"):
+    with pytest.raises(TrainingDataError, match="does not say what it was made from; name another --out, or start again without --resume"):
         claim_folder(tmp_path, "later", resume=True)
     claim_folder(tmp_path / "new", "later", resume=True)
 

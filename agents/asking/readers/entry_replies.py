@@ -18,7 +18,8 @@ LABELS = ("own answer", "reference", "reference answer", "final answer")  # what
 
 _NAMED = re.compile(r"\b(?i:reference|context|entry)\W{1,3}([A-P])\b")
 _FIRST = re.compile(  # neither "A lighthouse" nor "A-frame" nor "e.g."
-    r"\W{0,4}([A-P])(?=\W*$|[):,;]|\.(?!\w)|\s*[-–]\s| (?:is|shows|matches|fits)\b)", re.IGNORECASE
+    r"\W{0,4}([A-P])(?=\W*$|[\])\"*:,;]|\.(?!\w)|\s*[-–—]\s|\s*\n| \(| (?:is|shows|matches|fits|because|and|or)\b)",
+    re.IGNORECASE,
 )
 _ANYWHERE = re.compile(r"\b([B-P])\b(?!')")
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")

@@ -37,6 +37,8 @@ _ROLES = re.compile(
 _OUT_OF_TOKENS = re.compile(r"could not finish the message because max_tokens|output limit was reached", re.IGNORECASE)
 """How OpenAI's server says, with 400, that a model that reasons has no token left for its reply."""
 _BUSY = (408, 409, 429)
+_STATUSES = {"invalid_api_key": 401, "model_not_found": 404, "insufficient_quota": 429, "rate_limit_exceeded": 429}
+"""Statuses that OpenAI's codes of errors come with."""
 
 
 class TransientError(Exception):
@@ -134,7 +136,9 @@ def _find_status(error: openai.APIError) -> int | None:
         return error.status_code
     body = error.body if isinstance(error.body, dict) else {}
     for text in (str(body.get("code")), str(body.get("status"))):
-        if text.isdecimal():
+        if text in _STATUSES:
+            return _STATUSES[text]
+        if text.isdecimal() and int(text) >= 400:
             return int(text)
     refuses = any(pattern.search(str(error)) for pattern in (_TAKES_NONE, _TOO_MANY_TOKENS, _ROLES))
     return 400 if refuses else None
