@@ -12,7 +12,7 @@ from PIL import Image, ImageEnhance, ImageFilter
 from agents.models.base import Box
 from agents.models.vision import same_picture
 from agents.models.vision.same_picture import Features, PictureFeatures, extract_features, match
-from mini_crag_mm.loader import SET
+from mini_crag_mm.loader import SET, read_index_image, read_kg, read_scenes
 
 
 def photo(name: str) -> Image.Image:
@@ -50,6 +50,23 @@ def test_what_is_the_same_lies_in_its_own_box() -> None:
     matches = match(extract_features(scene(first)), extract_features(first))
     assert matches.inliers(Box(600, 100, 960, 720)) >= 20
     assert matches.inliers(Box(0, 0, 580, 720)) < 10
+
+
+def test_a_large_picture_is_known_as_well_as_a_small_one() -> None:
+    """Altered copies are bent a little, so that their features lie some pixels off; those pixels are of the size of the comparison."""
+    entities = {str(entity["image"]): entity for entity in read_kg("validation")}
+    (scene, thing, picture) = next(
+        (scene, thing, picture)
+        for scene in read_scenes("validation")
+        for thing in scene.things
+        for url, entity in entities.items()
+        if thing.same_photo and url.endswith(f"/{thing.entity}.webp") and max((picture := read_index_image(entity)).size) > 400
+    )
+    pictures = {"small": picture, "large": picture.resize((4 * picture.width, 4 * picture.height))}
+    features = PictureFeatures().get_features(pictures, lambda urls: {url: pictures[url] for url in urls})
+    photo_features, box = extract_features(scene.image), Box(*thing.box)
+    small, large = (match(photo_features, features[url]).inliers(box) for url in pictures)
+    assert small >= 10 and large >= 0.8 * small
 
 
 def test_places_are_in_pixels_of_the_image_itself() -> None:

@@ -29,7 +29,7 @@ _NO_PLACES: Floats = np.zeros((0, 2), np.float32)
 
 @dataclass(frozen=True)
 class Features:
-    """Where the features of a picture lie, in pixels of that picture, shape (n, 2), and how it looks there, shape (n, 128)."""
+    """Where the features of a picture lie, in its pixels, shape (n, 2), and how it looks there, shape (n, 128)."""
 
     places: Floats
     looks: npt.NDArray[np.uint8]
@@ -72,11 +72,7 @@ class PictureFeatures:
         ``read`` is asked for the unknown pictures alone. Those that it does not find are left out.
         """
         return self._pictures.get_all(
-            urls,
-            lambda unknown: {
-                url: extract_features(picture, PICTURE_SIDE, _PICTURE_FEATURES)
-                for url, picture in read(unknown).items()
-            },
+            urls, lambda unknown: {url: extract_picture_features(picture) for url, picture in read(unknown).items()}
         )
 
     def get_photo_features(self, photos: Mapping[str, Image.Image]) -> dict[str, Features]:
@@ -92,6 +88,17 @@ class PictureFeatures:
                 return dict(zip(unknown, threads.map(extract_features, (photos[key] for key in unknown)), strict=True))
 
         return self._photos.get_all(photos, compute)
+
+
+def extract_picture_features(picture: Image.Image) -> Features:
+    """Extract the features of a picture of the index, with places at the size of the comparison.
+
+    Five pixels are as large a part of every picture then; in those of a large picture no feature would lie near enough.
+
+    Raises:
+        ValueError: The picture cannot be decoded.
+    """
+    return extract_features(rgb_within(picture, PICTURE_SIDE), PICTURE_SIDE, _PICTURE_FEATURES)
 
 
 def extract_features(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
