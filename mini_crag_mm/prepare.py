@@ -35,8 +35,9 @@ def write_entry_pictures(split: Split, cache: Path) -> None:
     """Write the pictures of the image index under their URLs, for agents that look at retrieved pictures."""
     for row in read_kg(split):
         target = cache / "image_cache" / cache_name(row["image_url"])
-        if not target.exists():
-            write_whole(target, (SET.root / row["image"]).read_bytes())
+        picture = (SET.root / row["image"]).read_bytes()
+        if not target.exists() or target.read_bytes() != picture:  # it may have been replaced in the set
+            write_whole(target, picture)
 
 
 def write_full_pages(split: Split, cache: Path, background: int) -> None:

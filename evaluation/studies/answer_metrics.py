@@ -13,6 +13,7 @@ from rich.console import Console
 
 from agents.base.command_options import Flag
 from evaluation.commands import make_console, run_to_exit_status
+from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.folder_lock import lock_folders
 from evaluation.records import JudgedTurn, TurnFacts
 from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
@@ -115,16 +116,18 @@ def average_by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
     return {name: average(groups[name]) for name in MODALITIES}
 
 
-def build_content(entries: Entries, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the content of answer_metrics.json: rates are 0 to 1, None for no turns."""
+def build_content(entries: Entries, sets: Sequence[CragDataset]) -> dict[str, Any]:
+    """Return the content of answer_metrics.json: rates are 0 to 1, None for no turns; ``sets`` have accepted answers."""
     return {
         "judge": entries.judge,
         "verdicts": entries.verdicts,
-        "entries": [_entry_content(entry, accept) for entry in entries.entries],
+        "entries": [_entry_content(entry, sets) for entry in entries.entries],
     }
 
 
-def _entry_content(entry: Entry, accept: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _entry_content(entry: Entry, sets: Sequence[CragDataset]) -> dict[str, Any]:
+    turns = [judged.turn for judged in entry.turns]
+    accept = {key: forms for each in sets for key, forms in each.select_accept(turns).items()}
     figures = compute_figures(entry.turns, entry.folders)
     measured = [measure(judged, accept.get(judged.turn.interaction_id, ())) for judged in entry.turns]
     return {
@@ -207,8 +210,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 def _run(options: MetricsOptions, console: Console) -> None:
     entries = read_entries(options.answers, options, console)
-    accept = {key: forms for each in load_labels(options) for key, forms in each.accept.items()}
-    content = build_content(entries, accept)
+    content = build_content(entries, load_labels(options))
     place = options.out and options.out / "answer_metrics"
     title = f"Metrics of the papers (verdicts: {entries.verdicts})"
     show_and_publish(

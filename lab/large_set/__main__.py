@@ -5,7 +5,7 @@
     python local_evaluation.py --dataset-type single-turn --dataset .cache/large/datasets --split validation --output-dir results/large
 
 The folder has the organiser's schema and the split's own name, so a run searches the indices of that split. Questions are those of
-``lab.large_set.questions``; ``content/rule/single.yaml`` in the folder shows them. ``lab.large_set.three_numbers`` reports a run.
+``lab.large_set.questions``; ``content/rule/single.yaml`` in the folder shows them. ``lab.benchmarks.losses`` reports a run.
 """
 
 from __future__ import annotations

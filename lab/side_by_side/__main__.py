@@ -34,6 +34,7 @@ from agents.crag_agent import CragAgent
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console
 from evaluation.data.sampling import draw_balanced
+from evaluation.files.manifest import current_commit
 from evaluation.judge.judging import judge_turns
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_python
@@ -269,6 +270,8 @@ def _measure_row(options: SideBySideOptions, name: str, build: Build, model: str
         "seed": options.seed,
         "num_conversations": options.num_conversations,
         "model_name": options.model_name,
+        "base_url": str(options.base_url),
+        "commit": current_commit(),
     }
     if build is _build_kit_agent:
         assert options.kit is not None

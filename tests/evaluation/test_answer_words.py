@@ -146,10 +146,10 @@ def test_a_run_is_measured_with_the_verdicts_facts_and_short_answers_that_it_has
     turns = [
         replace(
             turn,
-            turn=replace(turn.turn, agent_response="short", ground_truth="a long truth"),
+            turn=replace(turn.turn, query=f"What is number {number}?", ground_truth=truth, agent_response="short"),
             facts=TurnFacts(source="kg"),
         )
-        for turn in judged("ch")
+        for number, (turn, truth) in enumerate(zip(judged("ch"), ("Number 0.", "another truth"), strict=True))
     ]
     write_outputs(run, turns, {"judge": "a person"})
     (run / "response.jsonl").write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in turns))
@@ -158,9 +158,9 @@ def test_a_run_is_measured_with_the_verdicts_facts_and_short_answers_that_it_has
     (entry,) = metrics["entries"]
     assert entry["accuracy"] == 0.5 and entry["overall"]["em"] == 0.0 and entry["single"]["turns"] == 2
 
-    interaction = turns[0].turn.interaction_id
     data = write_dataset(tmp_path / "data", [row("s", 2, "v0.1.2", picture(), None)], "v0.1.2")
-    (data / "accept.json").write_text(json.dumps({interaction: ["short"]}))
+    forms = {turn.turn.interaction_id: ["short"] for turn in turns}  # those of the second are of another truth
+    (data / "accept.json").write_text(json.dumps(forms))
     _, _, metrics = _run(tmp_path, str(run), "--dataset", str(data))
     assert metrics["entries"][0]["overall"]["em"] == 0.5
 

@@ -20,7 +20,7 @@ from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import Signal, StageRecord, TurnRecord, read_record
-from evaluation.files.outputs import ALL_TURNS, SCORES, build_turn_table, read_turn_table, write_outputs
+from evaluation.files.outputs import ACCEPTED, ALL_TURNS, SCORES, build_turn_table, read_turn_table, write_outputs
 from evaluation.files.responses import RESPONSES, rewrite
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Verdict
@@ -548,6 +548,16 @@ def test_what_was_held_back_is_judged_as_the_run_was(
         assert "--eval-model" in str(error.value)
     named = calibrate.CalibrateOptions.parse([*command, "--eval-model", "rule"])
     assert calibrate._choose_judge(tmp_path, named).name == "rule"
+
+
+def test_what_was_judged_with_accepted_answers_is_not_judged_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_outputs(tmp_path, judged("ch"), {"judge": "rule", "rules": "ours", ACCEPTED: 2})
+    about = {"preset": "best", "profile": "embedded", "dataset": "crag-mm-single-turn-public@v0.1.2/validation"}
+    (tmp_path / "run.json").write_text(json.dumps(about))
+    assert calibrate.main(["--runs", str(tmp_path), "--preset", "best", "--cache", str(tmp_path)]) == 2
+    assert "was judged with accepted answers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("wrong", [["--repeats", "0"], ["--repeats=-1"], ["--folds", "1"], ["--folds", "0"]])

@@ -60,7 +60,9 @@ def test_a_large_picture_is_known_as_well_as_a_small_one() -> None:
         for scene in read_scenes("validation")
         for thing in scene.things
         for url, entity in entities.items()
-        if thing.same_photo and url.endswith(f"/{thing.entity}.webp") and max((picture := read_index_image(entity)).size) > 400
+        if thing.same_photo
+        and url.endswith(f"/{thing.entity}.webp")
+        and max((picture := read_index_image(entity)).size) > 400
     )
     pictures = {"small": picture, "large": picture.resize((4 * picture.width, 4 * picture.height))}
     features = PictureFeatures().get_features(pictures, lambda urls: {url: pictures[url] for url in urls})

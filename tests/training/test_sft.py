@@ -290,7 +290,10 @@ def test_a_training_from_the_beginning_leaves_no_checkpoint_of_an_earlier_one(tm
 
 def test_checkpoints_that_do_not_say_of_what_they_are_made_are_not_resumed(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-3").mkdir()
-    with pytest.raises(TrainingDataError, match="does not say what it was made from; name another --out, or start again without --resume"):
+    with pytest.raises(
+        TrainingDataError,
+        match="does not say what it was made from; name another --out, or start again without --resume",
+    ):
         claim_folder(tmp_path, "later", resume=True)
     claim_folder(tmp_path / "new", "later", resume=True)
 
