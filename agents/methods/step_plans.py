@@ -26,8 +26,9 @@ _NUMBERS = frozenset({"sum", "difference", "product", "ratio"})  # operations th
 MAX_STEPS = 5
 MAX_LEVELS = 3  # of steps that need each other's answers: each is a search and a call to the model
 
-_LINE = re.compile(
-    r"^[^\w\n]{0,4}\d{0,2}[.)]?[^\S\n]*+\**(?P<kind>ask|compute)\**[^\S\n]*:\s*(?P<rest>.*)$",
+_BEFORE, _AFTER = r"[^\w\n]{0,4}\d{0,2}[.)]?[^\S\n]*+\**", r"\**[^\S\n]*:"  # of the word that a step begins with
+_LINE = re.compile(  # an empty step goes on in the next line, unless that is a step itself
+    rf"^{_BEFORE}(?P<kind>ask|compute){_AFTER}[^\S\n]*(?:\n\s*+(?!{_BEFORE}(?:ask|compute){_AFTER}))?(?P<rest>.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _REFERENCE = re.compile(r"\[(\d)\]")
@@ -159,10 +160,12 @@ class Plan:
 
     Attributes:
         is_partial: Whether a line of the model's plan is no step. Those that are left may answer another question.
+        has_lost_end: Whether that is the last line alone, and it computes.
     """
 
     steps: tuple[Step, ...]
     is_partial: bool = False
+    has_lost_end: bool = False
 
     @property
     def asks(self) -> tuple[AskStep, ...]:
@@ -212,7 +215,9 @@ def parse_plan(text: str) -> Plan:
         if step is not None and len(steps) < MAX_STEPS:
             steps.append(step)
             new_numbers[line_number] = len(steps)
-    return Plan(tuple(steps), is_partial=len(steps) < len(lines))
+    lost = [number for number in range(1, len(lines) + 1) if number not in new_numbers]
+    has_lost_end = lost == [len(lines)] and lines[-1]["kind"].lower() == "compute"
+    return Plan(tuple(steps), is_partial=bool(lost), has_lost_end=has_lost_end)
 
 
 def _step(kind: str, rest: str, new_numbers: dict[int, int]) -> Step | None:
@@ -281,10 +286,10 @@ def parse_calculation(text: str) -> str | None:
 def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """Return the completed plan, or None if one prompt does as well.
 
-    A plan is refused if it has a single step, lost a step, asks for what no later step needs, asks the same twice, points ("this", "the
-    left one"), names nothing, asks for a comparison instead of computing it, ranks single facts where the question compares a sum, a
-    multiple or a limit, or computes with a figure that neither the question nor the photo says. If the question counts more things than the
-    plan asks about, the plan asks about all of them.
+    A plan is refused if it has a single step, lost a step that code cannot supply, asks for what no later step needs, asks the same twice,
+    points ("this", "the left one"), names nothing, asks for a comparison instead of computing it, ranks single facts where the question
+    compares a sum, a multiple or a limit, or computes with a figure that neither the question nor the photo says. If the question counts
+    more things than the plan asks about, the plan asks about all of them.
 
     Args:
         plan: The plan as the model wrote it.
@@ -292,7 +297,9 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
         things: Names of the things in the photo.
         lines: Text in the photo.
     """
-    if plan.is_partial or not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
+    if plan.is_partial and not _lacks_comparison(plan, question):
+        return None
+    if not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
         return None
     if plan.steps and not plan.asks and lines:
         return plan if _needs_all(plan) else None
@@ -312,6 +319,16 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
     whole = _ask_of_all(compared, question, things)
     is_short = len(whole.asks) <= MAX_STEPS and len(whole.levels()) <= MAX_LEVELS
     return whole if len(whole.steps) > 1 and is_short and _needs_all(whole) else None
+
+
+def _lacks_comparison(plan: Plan, question: str) -> bool:
+    """Return whether a plan lost nothing but the comparison that the question asks for, which code adds."""
+    return plan.has_lost_end and _asks_alone(plan) and find_comparison(question) is not None
+
+
+def _asks_alone(plan: Plan) -> bool:
+    """Return whether a plan consists of several questions that do not need each other."""
+    return len(plan.steps) == len(plan.asks) > 1 and plan.independent
 
 
 def _needs_all(plan: Plan) -> bool:
@@ -356,7 +373,7 @@ def _add_comparison(plan: Plan, question: str) -> Plan | None:
     last = plan.steps[-1]
     if isinstance(last, ComputeStep) and last.operation in _NUMBERS:
         ranked = Plan((*plan.steps[:-1], replace(last, operation=comparison)))
-    elif len(plan.steps) == len(plan.asks) > 1 and plan.independent:
+    elif _asks_alone(plan):
         ranked = Plan((*plan.steps, ComputeStep(comparison, list_references(len(plan.steps)))))
     else:
         ranked = plan

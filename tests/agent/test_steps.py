@@ -61,6 +61,11 @@ def test_a_step_that_refers_to_nothing_is_left_out(line: str) -> None:
     assert parse_plan(f"1. ask: Who built the tower?\n2. {line}").steps == (AskStep("Who built the tower?"),)
 
 
+def test_an_empty_step_leaves_the_step_on_the_next_line() -> None:
+    assert parse_plan("1. compute:\n\n2. ask: How old is A?").steps == (AskStep("How old is A?"),)
+    assert parse_plan("1. ask:\nHow old is A?").steps == (AskStep("How old is A?"),)
+
+
 def test_numbers_follow_when_a_step_before_is_left_out() -> None:
     plan = parse_plan(
         "1. ask: How old is A?\n2. compute: larger [1]\n3. ask: How old is B?\n4. compute: larger [1] [3]"
@@ -114,6 +119,11 @@ HEIGHTS = "1. ask: How tall is the Eiffel Tower?\n2. ask: How tall is Big Ben?"
         ("What is the average height of these two?", "compute: average [1] [2]"),
         ("How many of these two are higher than 100 metres?", "compute: count [1] [2]"),
         ("What do these two measure together?", "compute:"),
+        ("Do these two measure more than Big Ben together?", "compute:"),
+        ("Is the Eiffel Tower more than twice as tall as Big Ben?", "compute: [1] > 2 [2]"),
+        ("Is the Eiffel Tower at least 50 m taller than Big Ben?", "compute: [1] > [2] + 50"),
+        ("Would both be higher than the Burj Khalifa?", "compute: larger [1] [3]"),
+        ("Which of these two is taller?", "ask:"),
         ("What do these two measure together?", "compute: sum [1] [4]"),
         ("What do these two measure together?", "sum of [1] and [2]"),
         ("What do these two measure together?", ""),
@@ -124,6 +134,20 @@ HEIGHTS = "1. ask: How tall is the Eiffel Tower?\n2. ask: How tall is Big Ben?"
 def test_a_plan_that_lost_its_computation_is_refused(question: str, last: str) -> None:
     plan = parse_plan(f"{HEIGHTS}\n3. {last}")
     assert complete_plan(plan, question, ["Eiffel Tower", "Big Ben"], ["2"]) is None
+
+
+@pytest.mark.parametrize("last", ["COMPUTE:", "COMPUTE: [1] > [2]", "compute: larger [1]"])
+def test_a_comparison_is_put_in_for_a_last_line_that_is_unreadable(last: str) -> None:
+    question, things = "Which is taller, the Eiffel Tower or Big Ben?", ["Eiffel Tower", "Big Ben"]
+    plan = complete_plan(parse_plan(f"{HEIGHTS}\n3. {last}"), question, things)
+    assert plan == parse_plan(f"{HEIGHTS}\n3. compute: larger [1] [2]")
+    for plan_text in (
+        f"{HEIGHTS}\n3. {last}\n4. {last}",
+        f"3. {last}\n{HEIGHTS}",
+        f"{HEIGHTS}\n3. compute: sum [1] [2]\n4. {last}",
+        f"1. ask: Who built Big Ben?\n2. ask: How tall is [1]?\n3. {last}",
+    ):
+        assert complete_plan(parse_plan(plan_text), question, things) is None
 
 
 def test_a_plan_of_more_steps_than_are_allowed_is_refused() -> None:
