@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
@@ -15,7 +15,7 @@ from typing import Literal
 import pint
 
 from agents.methods.dates import Day, Span, is_date, move, parse_day
-from agents.methods.number_forms import replace_number_words, rewrite_numbers
+from agents.methods.number_forms import SCORE, replace_number_words, rewrite_numbers
 from agents.methods.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
@@ -35,11 +35,12 @@ _UNIT = (
 _QUANTITY = re.compile(
     rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
     rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
-    rf"\s?(?P<unit>{_UNIT})?",
+    rf"\s?(?P<unit>{SCORE}|{_UNIT})?",
     re.IGNORECASE,
 )
 _UNREAD = re.compile(  # part of a number that says more than its figures
-    r"\)?\s?(?:[×⁄^]|[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b)", re.IGNORECASE
+    r"\)?\s?(?:[×⁄^]|(?:\d{1,2}\s?)?[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b)",
+    re.IGNORECASE,
 )
 _REST = re.compile(r"(?:,?\s(?:and\s)?)?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
 _UNIT_WORDS = {
@@ -60,6 +61,10 @@ _PINT_UNITS = tuple(
         (r"\bdegrees? f(?:ahrenheit)?\b", "degF"),
         (r"\bsq\.? ", "square "),
         (r"\bcu\.? ", "cubic "),
+        (r"\bmpg\b", "miles per gallon"),
+        (r"\bkmh\b", "km/h"),
+        (r"\bbhp\b", "hp"),
+        (r"\bkarats?\b", "carat"),
         (r" an? ", " per "),  # "kilometres an hour"
     )
 )
@@ -68,7 +73,10 @@ _NO_UNITS = frozenset(
     "per out".split()
 )
 _INCHES = re.compile(r"\s?(?:[.,;()]|$|(?:tall|long|wide|high|deep|thick|across|in diameter)\b)", re.IGNORECASE)
-_PEOPLE = frozenset(("people", "person", "inhabitant", "resident", "citizen"))  # words for the same
+_NOUNS = frozenset(
+    "cat cats count counts dot dots link links pin pins point points".split()
+)  # no units, as pint has it
+_RATE = re.compile(r"\s(?:per|an?)\s(?P<base>.+)", re.IGNORECASE)
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
 _CENTS = {
     **dict.fromkeys(("cent", "cents", "¢"), ""),  # of any currency
@@ -79,6 +87,7 @@ _WHOLE_MONEY = {
     **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
     **dict.fromkeys(("euro", "euros", "eur"), "€"),
 }
+_POUNDS = frozenset(("pound", "pounds"))  # money beside "£", else a weight
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
 _RANGE = re.compile(r"(\d)\s?(?:days|weeks|months|years)\s?(?:to|-|–)\s?(?=\d)", re.IGNORECASE)  # "28 days to 35 days"
 _ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
@@ -161,8 +170,11 @@ def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
 
 def _add_rest(first: Quantity, number: str, unit: str) -> Quantity:
     """Add the second part of a quantity in two units ("6 ft 4 in": 76 in), if so many of its unit make one of the first."""
+    one, other = Quantity(1, first.unit), Quantity(1, unit)
+    if not all(_is_money(each) or _is_unit(each.unit) for each in (one, other)):
+        return first
     try:
-        parts = _convert(Quantity(1, first.unit), Quantity(1, unit))
+        parts = _convert(one, other)
     except ComputationError:
         return first
     whole = first.value.is_integer() and math.isclose(parts, round(parts))
@@ -251,7 +263,7 @@ def select_facts(condition: Condition, facts: Sequence[str]) -> list[int]:
     """Return the indices of the facts that fulfil a condition.
 
     Raises:
-        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind.
+        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind or scale.
     """
     holds = {
         "before": _meets_date,
@@ -261,6 +273,8 @@ def select_facts(condition: Condition, facts: Sequence[str]) -> list[int]:
         "is": _meets_words,
     }
     test = holds.get(condition.test, _meets_number)
+    if test is _meets_number:
+        _parse_facts(facts)
     return [place for place, fact in enumerate(facts) if test(condition, fact)]
 
 
@@ -295,8 +309,10 @@ def _count_parts(day: Day) -> int:
 
 
 def _meets_number(condition: Condition, fact: str) -> bool:
-    limit = parse_quantity(condition.limit)
-    value = _convert(parse_quantity(fact), limit)
+    one, limit = parse_quantity(fact), parse_quantity(condition.limit)
+    if not _is_bare(limit):  # "more than 8" counts on the scale of the fact
+        one, limit = _parse_facts((fact, condition.limit))
+    value = _convert(one, limit)
     return {
         "more than": value > limit.value,
         "less than": value < limit.value,
@@ -315,13 +331,28 @@ def _meets_words(condition: Condition, fact: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(limit)}(?!\w)", fact.casefold()) is not None
 
 
+def _parse_facts(facts: Sequence[str], bound: Bound = "middle") -> list[Quantity]:
+    """Parse the quantities of facts that are computed with together; "pounds" beside "£" are money.
+
+    Raises:
+        ComputationError: A fact contains no number, or some facts are scores and not all are on one scale.
+    """
+    quantities = [parse_quantity(fact, bound) for fact in facts]
+    scales = {each.unit.lower() if re.fullmatch(SCORE, each.unit, re.IGNORECASE) else "" for each in quantities}
+    if len(scales) > 1:
+        raise ComputationError(f"{' and '.join(map(str, quantities))} are not on one scale")
+    if any(_is_money(each) and _get_currency(each) == "£" for each in quantities):
+        return [replace(each, unit="", money="£") if each.unit.lower() in _POUNDS else each for each in quantities]
+    return quantities
+
+
 def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
     """Compute the sum, difference, product or ratio of quantities, in the unit of the first one.
 
     Raises:
         ComputationError: A fact contains no number, the units do not match, or the divisor is zero.
     """
-    quantities = [parse_quantity(fact, bound) for fact in facts]
+    quantities = _parse_facts(facts, bound)
     first = quantities[0]
     money = next((each.money for each in quantities if each.money), "")
     if operation in ("sum", "difference"):
@@ -344,32 +375,45 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
 def _convert(one: Quantity, other: Quantity) -> float:
     """Convert a quantity to the unit of another one.
 
-    A number without a unit counts in that of the other one, and so does one with the same word, even if that is no unit ("eggs").
+    A number without a unit counts in that of the other one. Words that are no units ("eggs", "brown eggs") are counted together.
 
     Raises:
-        ComputationError: The units are of different kinds, or one of them is unknown.
+        ComputationError: The units are of different kinds, or one of them is known and the other is none ("443 m", "103 stories").
     """
+    error = ComputationError(f"{one} and {other} are not of one kind")
+    (one, rate), (other, other_rate) = _split_rate(one), _split_rate(other)
+    if rate and other_rate and rate != other_rate and any(map(_is_unit, (rate, other_rate))):  # a day and a week
+        raise error
     if _is_money(one) and _is_money(other):  # 25 cents and $0.25
         if len({_get_currency(one), _get_currency(other)} - {""}) > 1:
             raise ComputationError(f"{one} and {other} are not of one currency")
         return one.value * _worth(one) / _worth(other)
-    is_bare = any(not each.unit and not each.money for each in (one, other))
-    if is_bare or (one.unit, one.money) == (other.unit, other.money):
+    if _is_bare(one) or _is_bare(other) or (one.unit, one.money) == (other.unit, other.money):
         return one.value
+    if _is_money(one) or _is_money(other):
+        raise error
     unit, other_unit = _find_unit(one.unit), _find_unit(other.unit)
-    if unit is None and other_unit is None and _strip_plural(one.unit) == _strip_plural(other.unit):
+    if unit is None and other_unit is None:
         return one.value
-    if unit is None or other_unit is None or _is_money(one) or _is_money(other):
-        raise ComputationError(f"{one} and {other} are not of one kind")
+    if unit is None or other_unit is None:
+        raise error
     try:
         return float(_units().Quantity(one.value, unit).to(other_unit).magnitude)
-    except Exception as error:  # pint raises errors of a dozen kinds, of which an AssertionError is one
-        raise ComputationError(f"{one} and {other} are not of one kind") from error
+    except Exception as cause:  # pint raises errors of a dozen kinds, of which an AssertionError is one
+        raise error from cause
+
+
+def _split_rate(one: Quantity) -> tuple[Quantity, str]:
+    """Split "39 g per can" into 39 g and "can"; a rate that is a unit ("km per hour") stays whole."""
+    match = None if _is_unit(one.unit) else _RATE.search(one.unit)
+    return (one, "") if match is None else (replace(one, unit=one.unit[: match.start()]), match["base"].lower())
 
 
 @lru_cache(maxsize=256)
 def _find_unit(words: str) -> pint.Unit | None:
-    """Return the unit that pint knows by these words; None for other words ("eggs")."""
+    """Return the unit that pint knows by these words; None for other words ("eggs", "points")."""
+    if words.lower() in _NOUNS:
+        return None
     for pattern, name in _PINT_UNITS:
         words = pattern.sub(name, words)
     for name in (words, words.lower()):
@@ -380,10 +424,12 @@ def _find_unit(words: str) -> pint.Unit | None:
     return None
 
 
-def _strip_plural(words: str) -> str:
-    """Return a word in the form in which it is compared with others: "Eggs" is "egg"."""
-    singular = words.lower().removesuffix("s")
-    return "people" if singular in _PEOPLE else singular
+def _is_unit(words: str) -> bool:
+    return _find_unit(words) is not None
+
+
+def _is_bare(one: Quantity) -> bool:
+    return not one.unit and not one.money
 
 
 def _is_money(one: Quantity) -> bool:
@@ -410,7 +456,7 @@ def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
         days = [_parse_date(fact) for fact in facts]
         keys = [_parts(day)[: _count_parts(day)] for day in days]
     else:
-        quantities = [parse_quantity(fact) for fact in facts]
+        quantities = _parse_facts(facts)
         keys = [(_convert(each, quantities[0]),) for each in quantities]
     best, *rest = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
     if any(

@@ -32,9 +32,13 @@ _A_TIME = re.compile(
 
 _VULGAR = re.compile("[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
 _FRACTION = re.compile(
-    r"(?<![\w.,/])(?:(?P<whole>\d{1,3})(?:\s+|\s?-))?(?P<top>\d{1,2})\s?/\s?(?P<bottom>\d{1,2})(?![\w.,/]*\d)"
+    r"(?<![\w.,/])(?:(?P<whole>\d{1,3})(?:\s+|\s?-))?(?P<top>\d{1,2})\s?(?P<bar>[/⁄])\s?(?P<bottom>\d{1,2})(?![\w.,/]*\d)"
 )
-_LARGEST_BOTTOM = 64  # of the fractions of an inch; "45/90" is no fraction
+_BOTTOMS = frozenset((2, 3, 4, 8, 16, 32, 64))  # of a fraction that is written with "/"; "9/11" is a date
+SCORE = r"out of (?:5|10|20|100)\b(?![.,]\d)"
+_SCORE = re.compile(
+    r"(?<![\w.,/])(?<!\d\s)(?P<points>\d{1,3}(?:[.,]\d{1,2})?)\s?/\s?(?P<best>5|10|20|100)(?![\w.,/]*\d)"
+)
 _AND_A_HALF = re.compile(r"(?<![\w.,/])(?P<whole>\d+)[ -]and[ -]an?[ -](?P<part>half|quarter)\b", re.IGNORECASE)
 _POWER = re.compile(
     r"(?<![\w.,])(?:(?P<factor>\d+(?:[.,]\d+)*)\s?[×x·*]\s?)?10"
@@ -71,9 +75,9 @@ def parse_number_words(words: str) -> str | None:
 
 
 def rewrite_numbers(text: str) -> str:
-    """Rewrite powers of ten ("5.97×10^24"), fractions ("3 1/2", "3½") and feet and inches (5'11") in plain figures."""
-    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match.group()), text).replace("⁄", "/")
-    text = _AND_A_HALF.sub(_add_part, _FRACTION.sub(_divide, text))
+    """Rewrite powers of ten ("5.97×10^24"), fractions ("3½"), scores ("9/10") and feet and inches (5'11") in plain figures."""
+    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match.group()), text)
+    text = _SCORE.sub(_format_score, _AND_A_HALF.sub(_add_part, _FRACTION.sub(_divide, text)))
     text = _UNCERTAINTY.sub("", _POWER.sub(_raise, text))
     if "°" in text:  # minutes and seconds of an angle are written as feet and inches are
         return text
@@ -83,9 +87,16 @@ def rewrite_numbers(text: str) -> str:
 
 def _divide(match: re.Match[str]) -> str:
     top, bottom = int(match["top"]), int(match["bottom"])
-    if not 0 < top < bottom <= _LARGEST_BOTTOM:
+    is_read = bottom in _BOTTOMS or match["bar"] == "⁄"  # that of "⅗", which no date contains
+    if not is_read or not 0 < top < bottom:
         return match.group()
     return f"{int(match['whole'] or 0) + float(Fraction(top, bottom)):.10g}"
+
+
+def _format_score(match: re.Match[str]) -> str:
+    """Write "8.1/10" as "8.1 out of 10"; more points than the best score are none."""
+    points = DECIMAL_COMMA.sub(".", match["points"])
+    return f"{points} out of {match['best']}" if Decimal(points) <= int(match["best"]) else match.group()
 
 
 def _add_part(match: re.Match[str]) -> str:

@@ -340,6 +340,16 @@ def test_any_reply_makes_a_plan_whose_steps_need_earlier_ones_alone(reply: str) 
         ("one to three weeks", "high", 3, "weeks"),
         ("one year and three months", "middle", 15, "months"),
         ("one hundred eggs", "middle", 100, "eggs"),
+        ("8.1/10", "middle", 8.1, "out of 10"),
+        ("4.5 / 5 stars", "middle", 4.5, "out of 5"),
+        ("8-9/10", "high", 9, "out of 10"),
+        ("9 out of 10 on IMDb", "middle", 9, "out of 10"),
+        ("9 out of 12", "middle", 9, ""),
+        ("⅖ mile", "middle", 0.4, "mile"),
+        ("3 1⁄5 miles", "middle", 3.2, "miles"),
+        ("2 goals and 0 assists", "middle", 2, "goals"),
+        ("39 g per can and 5 mg", "middle", 39, "g per can"),
+        ("2 dollars and 25 cents", "middle", 225, "cents"),
     ],
 )
 def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: str) -> None:
@@ -354,7 +364,12 @@ def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: 
         "5.97×1024 kg",
         "3 x 10 cm",
         "24/7",
-        "4.5/5 stars",
+        "the price of 9/11",
+        "7/12",
+        "11/10",
+        "9/10/2020",
+        "3 5/6 in",
+        "3 2/5",
         "1 hour and a half",
         "a year and a half",
     ],
@@ -362,6 +377,31 @@ def test_quantities_of_short_answers(text: str, bound: Any, value: float, unit: 
 def test_a_number_that_is_read_in_part_is_none(text: str) -> None:
     with pytest.raises(ComputationError):
         parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("operation", "facts", "answer"),
+    [
+        ("ratio", ["500 g", "50 g per serving"], "10"),
+        ("ratio", ["1 kg", "50 g per serving"], "20"),
+        ("ratio", ["300 pages", "30 pages a day"], "10"),
+        ("ratio", ["120 tablets", "2 tablets per day"], "60"),
+        ("ratio", ["20 dollars", "4 dollars a bottle"], "5"),
+        ("difference", ["3 children", "1 child"], "2 children"),
+        ("sum", ["£5", "4 pounds"], "£9.00"),
+        ("sum", ["4 pounds", "50 pence"], "£4.50"),
+        ("difference", ["4 metric tons", "2,300 kg"], "1.7 metric tons"),
+        ("difference", ["8.1/10", "7.9/10"], "0.2 out of 10"),
+        ("product", ["3", "4/5"], None),
+        ("difference", ["42 eggs", "3 kg"], None),
+    ],
+)
+def test_quantities_of_one_kind_are_computed_with(operation: Any, facts: list[str], answer: str | None) -> None:
+    if answer is not None:
+        assert str(compute(operation, facts)) == answer
+        return
+    with pytest.raises(ComputationError):
+        compute(operation, facts)
 
 
 def test_sums_by_hand() -> None:
@@ -453,7 +493,8 @@ def test_words_that_are_no_whole_number_are_none(text: str) -> None:
         (["one egg", "three eggs"], [1, 0]),
         (["900,000 people", "1.2 million inhabitants"], [1, 0]),
         (["103 stories", "443 m"], None),
-        (["5 storeys", "40 rooms"], None),
+        (["42 eggs", "3 kg"], None),
+        (["$5", "3 eggs"], None),
         (["$5", "700 yen"], None),
         (["10 km", "10 km/h"], None),
         (["5 ms", "6 m"], None),
@@ -461,6 +502,35 @@ def test_words_that_are_no_whole_number_are_none(text: str) -> None:
         (["95 Calories", "160 kcal"], [1, 0]),
         (["One person", "3 people"], [1, 0]),
         (["3⁄4 in", "7/8 in"], [1, 0]),
+        (["1 country", "3 countries"], [1, 0]),
+        (["1 child", "3 children"], [1, 0]),
+        (["1 battery", "4 batteries"], [1, 0]),
+        (["1 leaf", "3 leaves"], [1, 0]),
+        (["one story", "three stories"], [1, 0]),
+        (["2 languages", "12 official languages"], [1, 0]),
+        (["3 championship titles", "5 titles"], [1, 0]),
+        (["5 storeys", "40 rooms"], [1, 0]),
+        (["3 goals", "5 points"], [1, 0]),
+        (["25 miles per gallon", "30 mpg"], [1, 0]),
+        (["200 mph", "250 kmh"], [0, 1]),
+        (["300 bhp", "250 hp"], [0, 1]),
+        (["27 g", "39 g per can"], [1, 0]),
+        (["39 g per can", "30 grams per can"], [0, 1]),
+        (["1 kg per box", "900 g"], [0, 1]),
+        (["39 g per can", "3 m"], None),
+        (["39 g per can", "50 ml per can"], None),
+        (["10 km", "10 km per hour"], None),
+        (["10 tablets per week", "2 tablets a day"], None),
+        (["4 pounds", "£5"], [1, 0]),
+        (["4 pounds", "3 kg"], [1, 0]),
+        (["7.9/10", "8.1/10"], [1, 0]),
+        (["9/10", "10/10"], [1, 0]),
+        (["88/100", "95 out of 100"], [1, 0]),
+        (["4/5", "4.5/5 stars"], [1, 0]),
+        (["12/20", "13,5/20"], [1, 0]),
+        (["4.5/5", "8.1/10"], None),
+        (["4.5/5", "4"], None),
+        (["8.1/10", "85%"], None),
     ],
 )
 def test_quantities_in_unlike_units_are_converted_or_not_compared(facts: list[str], order: list[int] | None) -> None:

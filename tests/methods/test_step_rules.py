@@ -124,6 +124,9 @@ def test_before_and_since_part_the_facts(years: list[int], limit: int) -> None:
         ("before", "1990", ["1985", "in 1991", "12 May 1989"], [0, 2]),
         ("after", "June 1990", ["July 1990", "1991", "May 1990"], [0, 1]),
         ("more than", "10 cents", ["0.25 U.S. dollars", "5 cents", "$1", "10 cents"], [0, 2]),
+        ("more than", "8", ["8.1/10", "7.9/10"], [0]),
+        ("at least", "4/5", ["4.5/5 stars", "3/5"], [0]),
+        ("more than", "£4", ["5 pounds", "300 pence"], [0]),
         ("less than", "1 km", ["870 m", "2 miles"], [0]),
         ("at least", "100 calories", ["34 kcal", "160 kcal"], [1]),
         ("at most", "3 weeks", ["21 days", "28 to 35 days"], [0]),
@@ -145,12 +148,18 @@ def test_counts_by_hand(test: Test, limit: str, facts: list[str], places: list[i
         ("before", "1990", "long ago"),
         ("more than", "5 kg", "heavy"),
         ("more than", "5 kg", "3 m"),
+        ("more than", "4/5", "8.1/10"),
         ("is", "yes", "Peru"),
     ],
 )
 def test_an_unclear_fact_is_an_error_instead_of_a_failed_condition(test: Test, limit: str, fact: str) -> None:
     with pytest.raises(ComputationError):
         select_facts(Condition(test, limit), [fact, "1"])
+
+
+def test_scores_on_different_scales_are_not_counted() -> None:
+    with pytest.raises(ComputationError):
+        select_facts(Condition("more than", "4"), ["4.5/5", "8.1/10"])
 
 
 @pytest.mark.parametrize(
