@@ -108,7 +108,11 @@ def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
             attributes.setdefault(key, value)
     report(problems)
     return [
-        ImageRow(photo, base_url + photo.relative_to(folder).as_posix(), (Entity(name, attributes_by_entity[name]),))
+        ImageRow(  # names of files may be no Unicode
+            photo,
+            well_formed(base_url + photo.relative_to(folder).as_posix()),
+            (Entity(name, attributes_by_entity[name]),),
+        )
         for photo, name in named_photos
     ]
 

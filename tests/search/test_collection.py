@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,14 @@ def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: 
     capsys.readouterr()
     assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
     assert capsys.readouterr().out.count(" 0 newly embedded") == 2
+
+
+def test_photos_whose_names_are_no_unicode(museum: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(b"m\xfchle")
+    (museum / "photos" / "pond.png").rename(museum / "photos" / f"{name}.png")
+    (museum / "photos" / "pond.txt").rename(museum / "photos" / f"{name}.txt")
+    assert "m\ufffdhle.png" in [row.url for row in read_captions(museum / "photos")]
+    assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
 
 
 def test_a_table_takes_the_place_of_captions(museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
