@@ -178,13 +178,14 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     lacks_images = options.collection is not None or (
         options.documents is not None and current_revision(hub, options.image_dataset) is None
     )
-    if images is None and lacks_images and target is None:
-        images = [_blank(options.cache)]
+    blank = [_blank(options.cache)] if images is None and lacks_images and target is None else None
     with EmbeddingCache(options.cache / "embeddings") as cache:
         builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
-        if images is not None:
+        if (pictures := images if images is not None else blank) is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
-            _report(options.image_dataset, builder.images(images, image_encoder, options.image_dataset))
+            built = builder.images(pictures, image_encoder, options.image_dataset)
+            if images is not None:
+                _report(options.image_dataset, built)
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
             _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
@@ -199,8 +200,9 @@ def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] 
         # Pictures are cached by URL, so that two collections may not share one.
         base_url = options.base_url or f"{collection.split}/"
         table = collection.table
-        images = read_captions(folder, base_url) if table is None else read_table(table, folder, base_url)
-        keep_pictures(images, options.cache / "image_cache")
+        images = _keep_photos(
+            options, read_captions(folder, base_url) if table is None else read_table(table, folder, base_url)
+        )
     if collection.pages is not None:
         chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
     return images, chunks
@@ -221,10 +223,21 @@ def _images(options: IndexOptions) -> list[ImageRow] | None:
     if options.images is None:
         return None
     if options.table is not None:
-        rows = read_table(options.table, options.images, options.base_url)
-        keep_pictures(rows, options.cache / "image_cache")
-        return rows
+        return _keep_photos(options, read_table(options.table, options.images, options.base_url))
     return read_images(options.kg, options.images) if options.kg is not None else None
+
+
+def _keep_photos(options: IndexOptions, source: tuple[list[ImageRow], list[str]]) -> list[ImageRow]:
+    """Copy own photos into the picture cache, tell what was left out, and return their rows."""
+    rows, left_out = source
+    _tell_left_out(left_out)
+    keep_pictures(rows, options.cache / "image_cache")
+    return rows
+
+
+def _tell_left_out(reasons: Sequence[str]) -> None:
+    for reason in reasons:
+        print(f"left out: {well_formed(reason)}", file=sys.stderr)
 
 
 def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
@@ -238,8 +251,7 @@ def _documents(folder: Path, base_url: str, read: Each) -> list[ChunkRow]:
     chunks, left_out = read_documents(
         folder, base_url, content_of=partial(main_content, characters=MAX_DOCUMENT), each=read
     )
-    for reason in left_out:
-        print(f"left out: {reason}", file=sys.stderr)
+    _tell_left_out(left_out)
     return chunks
 
 

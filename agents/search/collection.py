@@ -43,7 +43,7 @@ class Collection:
         """Return the collection in a folder.
 
         Raises:
-            SearchError: There is no such folder, or it holds neither photos nor pages.
+            SearchError: There is no such folder, it holds neither photos nor pages, or a table without its photos.
         """
         if not folder.is_dir():
             raise SearchError(f"there is no folder {folder}; name the folder of a collection")
@@ -51,6 +51,10 @@ class Collection:
         if collection.photos is None and collection.pages is None:
             raise SearchError(
                 f"{folder} is no collection: it has neither {PHOTOS}/ nor {PAGES}/; docs/own_knowledge.md describes the folder"
+            )
+        if collection.photos is None and collection.table is not None:
+            raise SearchError(
+                f"{collection.table} lists photos, but there is no folder {folder / PHOTOS}; put them there (its name is in small letters)"
             )
         return collection
 

@@ -26,15 +26,19 @@ _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # the line below the header of a Markd
 _TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 400 characters holds it
 _HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 _CAPTION = ".txt"
+_NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 
 
-def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
+def read_table(table: Path, folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read a CSV file (comma, semicolon or tab, UTF-8): a row an image, in order of first appearance.
 
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
     if that is missing or empty; photos that share one get ``#`` and the path behind it); every other column is an attribute. A file that
     comes again shows another entity as well. Rows of the same entity are merged, and the first value of an attribute stands.
+
+    Returns:
+        The rows, and why files below the folder were left out.
 
     Raises:
         SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
@@ -60,13 +64,26 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> list[ImageRow]:
                 attributes.setdefault(key, value)
     report(problems)
     shared = {url for url, count in Counter(urls.values()).items() if url and count > 1}
-    return [
+    rows = [
         ImageRow(
             folder / name,
             _address(urls[name], Path(name), base_url, shared),
             tuple(Entity(entity, attributes_by_entity[entity]) for entity in names),
         )
         for name, names in entities_by_file.items()
+    ]
+    return rows, _find_unlisted(table, folder, [*entities_by_file])
+
+
+def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]:
+    """Return a reason for each file and link below a folder of photos that no row of a table names; captions have none."""
+    listed = {table.resolve(), *((folder / name).resolve() for name in names)}
+    passed = {parent for name in names for parent in Path(name).parents}  # folders that rows go through
+    files, links = _list_files(folder)
+    unlisted = [path for path in files if path.suffix.lower() != _CAPTION and (folder / path).resolve() not in listed]
+    return [
+        *(f"{path}: it has no row in {table.name}" for path in unlisted),
+        *(_NOT_FOLLOWED.format(link) for link in links if link not in passed),
     ]
 
 
@@ -77,50 +94,73 @@ def _address(url: str, path: Path, base_url: str, shared: Collection[str]) -> st
     return f"{url}#{path.as_posix()}" if url in shared else url
 
 
-def read_captions(folder: Path, base_url: str = "") -> list[ImageRow]:
+def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read the photos below a folder, each with a caption beside it: ``mill.txt`` for ``mill.jpg``.
 
     The first line of a caption names what the photo shows. A further line ``height: 12 m`` is an attribute; further lines without a
     colon are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute stands.
 
+    Returns:
+        The rows, and why files below the folder were left out.
+
     Raises:
         SourceError: There are no photos, or photos lack a caption that can be read; the message names each of them.
     """
-    photos = [folder / path for path in _visible_files(folder) if path.suffix.lower() in _PICTURES]
-    if not photos:
-        raise SourceError(f"there are no photos in {folder} ({', '.join(_PICTURES)})")
+    files, links = _list_files(folder)
+    photos = [path for path in files if path.suffix.lower() in _PICTURES]
+    captions = {path: path.with_name(_spell(folder / path.parent, path.with_suffix(_CAPTION).name)) for path in photos}
+    spare = sorted({*files} - captions.keys() - {*captions.values()})
+    left_out = [
+        *(f"{path}: {_explain_spare(path)}" for path in spare),
+        *(_NOT_FOLLOWED.format(link) for link in links),
+    ]
+    if not captions:
+        raise SourceError("\n".join([f"there are no photos in {folder} ({', '.join(_PICTURES)})", *left_out]))
     problems: list[str] = []
     named_photos: list[tuple[Path, str]] = []
     attributes_by_entity: dict[str, dict[str, str]] = {}
-    for photo in photos:
-        caption = photo.with_suffix(_CAPTION)
+    for photo, caption in captions.items():
         try:
-            name, *lines = [line.strip() for line in decode_page(caption.read_bytes()).splitlines() if line.strip()]
+            text = decode_page((folder / caption).read_bytes())
+            name, *lines = [line.strip() for line in text.splitlines() if line.strip()]
         except OSError:
-            problems.append(f"{photo} has no caption; write what it shows into {caption.name}, or list it in a table")
+            problems.append(
+                f"{folder / photo} has no caption; write what it shows into {caption.name}, or list it in a table"
+            )
             continue
         except ValueError:
-            problems.append(f"{caption} is empty; its first line has to name what the photo shows")
+            problems.append(f"{folder / caption} is empty; its first line has to name what the photo shows")
             continue
         named_photos.append((photo, name))
         attributes = attributes_by_entity.setdefault(name, {})
         for key, value in _attributes(lines).items():
             attributes.setdefault(key, value)
     report(problems)
-    return [
+    rows = [
         ImageRow(  # names of files may be no Unicode
-            photo,
-            well_formed(base_url + photo.relative_to(folder).as_posix()),
-            (Entity(name, attributes_by_entity[name]),),
+            folder / photo, well_formed(base_url + photo.as_posix()), (Entity(name, attributes_by_entity[name]),)
         )
         for photo, name in named_photos
     ]
+    return rows, left_out
 
 
-def _visible_files(folder: Path) -> list[Path]:
-    """List the files below a folder, sorted and relative to it, without those that a point before a name hides."""
-    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+def _explain_spare(path: Path) -> str:
+    """Return why a file in a folder of photos with captions is neither."""
+    if path.suffix.lower() == _CAPTION:
+        return "there is no photo beside this caption"
+    return f"{path.suffix or 'a file without ending'} is not read as a photo; known: {', '.join(_PICTURES)}"
+
+
+def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the files below a folder, and the links to folders or to nothing, which are not followed.
+
+    Both are sorted and relative to the folder, without what a point before a name hides.
+    """
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
+    visible = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+    files = [path for path in visible if (folder / path).is_file()]
+    return files, [path for path in visible if (folder / path).is_symlink() and not (folder / path).is_file()]
 
 
 def _attributes(lines: Sequence[str]) -> dict[str, str]:
@@ -208,9 +248,9 @@ def read_documents(
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    paths = _visible_files(folder)
+    paths, links = _list_files(folder)
     pages: list[Page] = []
-    left_out: list[str] = []
+    left_out = [_NOT_FOLLOWED.format(link) for link in links]
     read = partial(_read_document, folder, base_url, content_of)
     for path, (text_pages, problem) in zip(paths, each(read, paths), strict=True):
         pages += text_pages

@@ -32,7 +32,8 @@ def museum(tmp_path: Path) -> Path:
 
 
 def test_captions_name_what_photos_show(museum: Path) -> None:
-    rows = read_captions(museum / "photos", "m/")
+    rows, left_out = read_captions(museum / "photos", "m/")
+    assert left_out == []
     assert [(row.url, row.entities[0].name) for row in rows] == [
         ("m/mill.png", "Old Mill"),
         ("m/old/mill.png", "Old Mill"),
@@ -74,7 +75,7 @@ def test_photos_whose_names_are_no_unicode(museum: Path, tmp_path: Path) -> None
     name = os.fsdecode(b"m\xfchle")
     (museum / "photos" / "pond.png").rename(museum / "photos" / f"{name}.png")
     (museum / "photos" / "pond.txt").rename(museum / "photos" / f"{name}.txt")
-    assert "m\ufffdhle.png" in [row.url for row in read_captions(museum / "photos")]
+    assert "m\ufffdhle.png" in [row.url for row in read_captions(museum / "photos")[0]]
     assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
 
 
@@ -82,6 +83,18 @@ def test_a_table_takes_the_place_of_captions(museum: Path, tmp_path: Path, capsy
     (museum / "photos.csv").write_text("file,entity\npond.png,Lake\ngone.png,Hill\n")
     assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 1
     assert "photos.csv:3: there is no photo" in capsys.readouterr().err
+    (museum / "photos.csv").write_text("file,entity\npond.png,Lake\n")
+    assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"left out: {name}.png: it has no row in photos.csv" for name in ("mill", "old/mill")
+    ]
+
+
+def test_a_table_without_its_folder_of_photos_is_told(museum: Path) -> None:
+    (museum / "photos.csv").write_text("file,entity\npond.png,Lake\n")
+    (museum / "photos").rename(museum / "Photos")
+    with pytest.raises(SearchError, match=r"photos.csv lists photos, but there is no folder .*/photos"):
+        Collection.open(museum)
 
 
 def test_photos_or_pages_may_be_missing(museum: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ HEADER = ["File", "entity", "url", "Height", "builder"]
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_table_becomes_entities_with_attributes(tmp_path: Path, photos: Path, delimiter: str) -> None:
-    rows = read_table(
+    rows, left_out = read_table(
         table(
             tmp_path / "t.csv",
             HEADER,
@@ -100,6 +100,7 @@ def test_a_table_becomes_entities_with_attributes(tmp_path: Path, photos: Path, 
         photos,
         "https://own.example/",
     )
+    assert left_out == []
     assert [row.url for row in rows] == [
         "https://m.example/1",
         "https://own.example/pond.png",
@@ -115,13 +116,42 @@ def test_photos_of_one_page_keep_their_own_pictures(tmp_path: Path, photos: Path
     """A museum's page shows several things; a found picture is looked at by its address."""
     page = "https://museum.example/hall"
     head, mill, pond = HEADER[:3], ["mill.png", "Mill", page], ["pond.png", "Pond", page]
-    rows = read_table(table(tmp_path / "a.csv", head, mill, pond), photos)
+    rows = read_table(table(tmp_path / "a.csv", head, mill, pond), photos)[0]
     keep_pictures(rows, tmp_path / "kept")
     assert [row.url for row in rows] == [f"{page}#mill.png", f"{page}#pond.png"]
     for row in rows:
         assert (tmp_path / "kept" / cache_name(row.url)).read_bytes() == row.path.read_bytes()
-    rows = read_table(table(tmp_path / "b.csv", head, mill, ["mill.png", "Sails", page], [*pond[:2], ""]), photos)
+    rows = read_table(table(tmp_path / "b.csv", head, mill, ["mill.png", "Sails", page], [*pond[:2], ""]), photos)[0]
     assert [row.url for row in rows] == [page, "pond.png"]
+
+
+def test_photos_that_are_not_indexed_are_named(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "more").mkdir()
+    draw(3).save(tmp_path / "more" / "hill.png")
+    (photos / "linked").symlink_to(tmp_path / "more")
+    (photos / "gone").symlink_to("nowhere")
+    (photos / "inside").symlink_to("old")
+    (photos / "mill.heic").touch()
+    for name in ("mill", "pond", "old/mill", "bridge"):
+        (photos / f"{name}.txt").write_text("Old Mill")
+    own = table(photos / "t.csv", HEADER, ["mill.png", "Old Mill"], ["inside/mill.png", "Old Mill"])
+    links = ["gone: this link is not followed", "linked: this link is not followed"]
+    rows, left_out = read_table(own, photos)
+    unlisted = [f"{name}: it has no row in t.csv" for name in ("mill.heic", "pond.png")]
+    assert len(rows) == 2 and [reason.split(";")[0] for reason in left_out] == [*unlisted, *links]
+    own.unlink()
+    rows, left_out = read_captions(photos)
+    spare = ["bridge.txt: there is no photo beside this caption", "mill.heic: .heic is not read as a photo"]
+    assert len(rows) == 3
+    assert [reason.split(";")[0] for reason in left_out] == [*spare, links[0], "inside" + links[0][4:], links[1]]
+
+
+def test_links_to_folders_of_pages_are_named(tmp_path: Path, documents: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "linked").symlink_to(documents)
+    (tmp_path / "pages" / "note.md").write_text("The mill is old.")
+    rows, left_out = read_documents(tmp_path / "pages", content_of=str)
+    assert len(rows) == 1 and [reason.split(":")[0] for reason in left_out] == ["linked"]
 
 
 def test_bad_rows_are_all_named(tmp_path: Path, photos: Path) -> None:
@@ -153,10 +183,13 @@ def test_spreadsheets_and_macs_leave_traces(tmp_path: Path) -> None:
     draw(0).save(folder / "Mu\u0308hle.png")
     (folder / "._mill.png").write_bytes(b"Mac OS X")
     (tmp_path / "t.csv").write_text("file;entity;height;\nM\u00fchle.png;Old Mill;12,5 m;\n;;;\n", encoding="utf-8")
-    [row] = read_table(tmp_path / "t.csv", folder)
+    [row] = read_table(tmp_path / "t.csv", folder)[0]
     assert row.path.is_file() and row.entities[0].attributes == {"height": "12,5 m"}
-    (folder / "Mu\u0308hle.txt").write_text("Old Mill")
-    assert [row.path.name for row in read_captions(folder)] == ["Mu\u0308hle.png"]
+    for caption in ("Mu\u0308hle.txt", "M\u00fchle.txt"):
+        (folder / caption).write_text("Old Mill")
+        rows, left_out = read_captions(folder)
+        assert ([row.path.name for row in rows], left_out) == (["Mu\u0308hle.png"], [])
+        (folder / caption).unlink()
 
 
 @pytest.mark.parametrize(
@@ -308,10 +341,11 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     }
 
 
-def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path) -> None:
+def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "cache"
     common = ["--split", "pages", "--cache", str(cache), "--no-progress"]
     assert main(["--documents", str(documents), *common]) == 0
+    assert "image-search-index" not in capsys.readouterr().out  # a grey picture stands in for photos
     pipeline = open_split(cache, "pages")
     assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
     assert pipeline("How long may a telescope be borrowed?", k=8)[0]["page_url"] == "rules/lending.md"
@@ -348,7 +382,8 @@ def test_links_and_names_that_stay_below_the_folder_are_read(tmp_path: Path) -> 
     (tmp_path / "real" / "b.jpg").symlink_to("a.jpg")
     (tmp_path / "photos").symlink_to("real")  # the folder itself may be a link
     (tmp_path / "table.csv").write_text("file,entity\na.jpg,A\nb.jpg,B\nbelow/../a.jpg,A\n")
-    assert len(read_table(tmp_path / "table.csv", tmp_path / "photos")) == 3
+    rows, left_out = read_table(tmp_path / "table.csv", tmp_path / "photos")
+    assert (len(rows), left_out) == (3, [])
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "loop.jpg", "x/" * 3000])
