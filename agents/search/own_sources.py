@@ -275,7 +275,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         elif ending in _HTML:
             pages, problem = _html(folder / path, url, content_of), ""
         elif ending in _READERS:
-            pages, problem = _READERS[ending](folder / path, url), ""
+            pages, problem = _READERS[ending](folder / path, url)
         else:
             choices = ", ".join((*_HTML, *_READERS, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}"
@@ -337,15 +337,27 @@ def _title(page: str) -> str:
     return " ".join((title or "").split())
 
 
-def _markdown(path: Path, url: str) -> list[Page]:
-    document = parse_front_matter(decode_page(path.read_bytes()))
-    headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(document.content)]
-    title = str(document.metadata.get("title") or (headings[0] if headings else path.stem))
-    return [Page(url, title, _HEADING.sub(lambda match: match[1].rstrip(_AFTER_HEADING), document.content))]
+def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
+    """Read a Markdown file, with all that stands in it unless its first lines are fields.
+
+    Returns:
+        The page, and why its fields are not read.
+    """
+    text, problem = decode_page(path.read_bytes()), ""
+    fields: dict[str, object] = {}
+    try:
+        document = parse_front_matter(text)
+        if document.metadata:  # what stands between two lines of "---" may be a text
+            fields, text = document.metadata, document.content
+    except ValueError as error:
+        problem = f"its fields, which are indexed as text: it has a {error}"
+    headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(text)]
+    title = str(fields.get("title") or (headings[0] if headings else path.stem))
+    return [Page(url, title, _HEADING.sub(lambda match: match[1].rstrip(_AFTER_HEADING), text))], problem
 
 
-def _plain(path: Path, url: str) -> list[Page]:
-    return [Page(url, path.stem, decode_page(path.read_bytes()))]
+def _plain(path: Path, url: str) -> tuple[list[Page], str]:
+    return [Page(url, path.stem, decode_page(path.read_bytes()))], ""
 
 
 def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
@@ -373,7 +385,7 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
 
 
 _HTML = (".html", ".htm", ".xhtml")
-_READERS: Mapping[str, Callable[[Path, str], list[Page]]] = {
+_READERS: Mapping[str, Callable[[Path, str], tuple[list[Page], str]]] = {
     ".md": _markdown,
     ".markdown": _markdown,
     ".txt": _plain,

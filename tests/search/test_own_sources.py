@@ -395,13 +395,28 @@ def test_names_that_no_photo_can_have(tmp_path: Path, name: str) -> None:
     assert len(str(raised.value)) < 1000 and "\n" not in str(raised.value)
 
 
-def test_front_matter_nested_deep_costs_its_document_alone(tmp_path: Path) -> None:
+def test_front_matter_nested_deep_costs_its_fields_alone(tmp_path: Path) -> None:
     """libyaml ends the process there."""
     (tmp_path / "bad.md").write_text("---\na: " + "[" * 100_000 + "\n---\n# Bad\n")
     (tmp_path / "good.md").write_text("# Good\nIt is high.\n")
     chunks, left_out = read_documents(tmp_path, content_of=str)
-    assert [chunk.page_name for chunk in chunks] == ["Good"]
+    assert {chunk.page_name for chunk in chunks} == {"Bad", "Good"}
     assert len(left_out) == 1 and "not valid YAML" in left_out[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "fault"),
+    [
+        ("The family ticket costs 29 euros.", ""),
+        ("- one\n- two", ""),
+        ("title: Museum: a guide", "front matter that is not valid YAML"),
+    ],
+)
+def test_text_between_lines_is_indexed(tmp_path: Path, first: str, fault: str) -> None:
+    (tmp_path / "a.md").write_text(f"---\n{first}\n---\nMore text here.\n")
+    [chunk], left_out = read_documents(tmp_path, content_of=str)
+    assert first in chunk.page_snippet and "More text here." in chunk.page_snippet and chunk.page_name == "a"
+    assert bool(left_out) == bool(fault) and fault in "".join(left_out)
 
 
 def test_names_of_files_that_are_no_unicode(tmp_path: Path) -> None:
