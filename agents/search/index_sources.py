@@ -1,6 +1,8 @@
 """Sources of an index: JSON lines of knowledge-graph images and of web pages, validated line by line; page text cut into chunks."""
 
 import html
+import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,13 @@ from agents.search.hits import Entity, SearchError
 _MAX_REPORTED = 20
 
 CHUNK_WORDS = 200  # words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees
+
+_WITHOUT_BLANKS = re.compile(  # signs of Thai, Lao, Burmese, Khmer, Japanese and Chinese
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
+_SIGNS = 2  # of those that count as a word: the text encoder takes each for a token
+_MOST_CHARACTERS = 12  # that count as one word: what has fewer blanks is no prose
+_LINE = 20_000  # characters; the splitter's time grows with the square of a longer line
 
 _CHUNK, _CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by what stands before the first "_chunk" of an id
 
@@ -150,9 +159,24 @@ def report(problems: Sequence[str]) -> None:
 
 
 def split_text(text: str, words: int = CHUNK_WORDS) -> list[str]:
-    """Split a text into pieces of at most ``words`` words, each cut at the coarsest possible border.
+    """Split a text into pieces of at most ``words`` words (``_count_words``), each cut at the coarsest possible border.
 
     Returns:
         Pieces of at least one word.
     """
-    return TextSplitter.from_callback(lambda piece: len(piece.split()), words).chunks(text)
+    return TextSplitter.from_callback(_count_words, words).chunks(_break_lines(text))
+
+
+def _count_words(text: str) -> int:
+    """Count words; of scripts without blanks and of very long words, as many as take about the same number of tokens."""
+    words = len(text.split()) + len(_WITHOUT_BLANKS.findall(text)) // _SIGNS
+    return max(words, len(text) // _MOST_CHARACTERS)
+
+
+def _break_lines(text: str) -> str:
+    """Break lines that are too long for the splitter, between words if possible."""
+    return "\n".join(part for line in text.split("\n") for part in (_wrap(line) if len(line) > _LINE else [line]))
+
+
+def _wrap(line: str) -> list[str]:
+    return textwrap.wrap(line, _LINE, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)

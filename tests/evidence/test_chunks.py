@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,3 +37,18 @@ def test_a_sentence_without_end_is_cut_at_words() -> None:
 
 def test_empty_text_gives_no_piece() -> None:
     assert split_text(" \n ") == []
+
+
+@pytest.mark.parametrize("sentence", ["这座磨坊建于一八七四年。", "この水車小屋は古い。", "โรงสีเก่าสร้างเมื่อปี", "x" * 10])
+def test_texts_without_blanks_are_cut_to_what_the_encoder_sees(sentence: str) -> None:
+    text = sentence * 2_000
+    pieces = split_text(text)
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) <= (2_500 if sentence.isascii() else 410)
+
+
+def test_a_very_long_line_is_cut_between_words() -> None:
+    text = " ".join(f"word{number}" for number in range(50_000))
+    pieces = split_text(f"Before.\n{text}\nAfter.")
+    assert " ".join(pieces).split() == ["Before.", *text.split(), "After."]
+    assert len(pieces) < 300
