@@ -50,7 +50,7 @@ class IndexOptions(Options):
         None, description="HTML, Markdown, text and PDF files, in folders below it too"
     )
     base_url: Annotated[str, Flag(metavar="URL")] = Field(
-        "", description="put before the paths of documents and of a table's photos"
+        "", description="put before the paths of documents and photos; not given: the split before those of photos"
     )
     split: Annotated[str | None, Flag(metavar="NAME")] = Field(
         None, description=f"what the indices are found by, as --split of other commands; not given: {_DEFAULT_SPLIT}"
@@ -116,15 +116,16 @@ class IndexOptions(Options):
     @property
     def image_dataset(self) -> str:
         """Data set id of the image index."""
-        return self.image_id or IMAGE_ID.format(tag=self._tag)
+        return self.image_id or IMAGE_ID.format(tag=self.tag)
 
     @property
     def web_dataset(self) -> str:
         """Data set id of the web index."""
-        return self.web_id or WEB_ID.format(tag=self._tag)
+        return self.web_id or WEB_ID.format(tag=self.tag)
 
     @property
-    def _tag(self) -> str:
+    def tag(self) -> str:
+        """Name of the split, as data set ids have it."""
         if self.collection is not None:
             return Collection(self.collection).split
         return (self.split or _DEFAULT_SPLIT).replace("_", "-")
@@ -197,12 +198,7 @@ def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] 
     collection = Collection.open(options.collection)
     images, chunks = None, None
     if (folder := collection.photos) is not None:
-        # Pictures are cached by URL, so that two collections may not share one.
-        base_url = options.base_url or f"{collection.split}/"
-        table = collection.table
-        images = _keep_photos(
-            options, read_captions(folder, base_url) if table is None else read_table(table, folder, base_url)
-        )
+        images = _own_photos(options, folder, collection.table, collection.split)
     if collection.pages is not None:
         chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
     return images, chunks
@@ -223,13 +219,15 @@ def _images(options: IndexOptions) -> list[ImageRow] | None:
     if options.images is None:
         return None
     if options.table is not None:
-        return _keep_photos(options, read_table(options.table, options.images, options.base_url))
+        return _own_photos(options, options.images, options.table, options.image_id or options.tag)
     return read_images(options.kg, options.images) if options.kg is not None else None
 
 
-def _keep_photos(options: IndexOptions, source: tuple[list[ImageRow], list[str]]) -> list[ImageRow]:
-    """Copy own photos into the picture cache, tell what was left out, and return their rows."""
-    rows, left_out = source
+def _own_photos(options: IndexOptions, folder: Path, table: Path | None, name: str) -> list[ImageRow]:
+    """Read photos with a table or captions, tell what was left out, and copy them into the picture cache."""
+    prefix = f"{name}/"  # pictures are cached by URL, so that two indices may not share one
+    base_url = options.base_url or prefix
+    rows, left_out = read_captions(folder, base_url) if table is None else read_table(table, folder, base_url, prefix)
     _tell_left_out(left_out)
     keep_pictures(rows, options.cache / "image_cache")
     return rows

@@ -4,7 +4,7 @@ import csv
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,12 +30,13 @@ _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 
 
-def read_table(table: Path, folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:
+def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read a CSV file (comma, semicolon or tab, UTF-8): a row an image, in order of first appearance.
 
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
-    if that is missing or empty; photos that share one get ``#`` and the path behind it); every other column is an attribute. A file that
-    comes again shows another entity as well. Rows of the same entity are merged, and the first value of an attribute stands.
+    if that is missing or empty; else ``#``, ``prefix`` and the path are put behind it, since pictures are kept by their URL); every other
+    column is an attribute. A file that comes again shows another entity as well. Rows of the same entity are merged, and the first value
+    of an attribute stands.
 
     Returns:
         The rows, and why files below the folder were left out.
@@ -63,11 +64,10 @@ def read_table(table: Path, folder: Path, base_url: str = "") -> tuple[list[Imag
             if value:
                 attributes.setdefault(key, value)
     report(problems)
-    shared = {url for url, count in Counter(urls.values()).items() if url and count > 1}
     rows = [
         ImageRow(
             folder / name,
-            _address(urls[name], Path(name), base_url, shared),
+            _address(urls[name], Path(name).as_posix(), base_url, prefix),
             tuple(Entity(entity, attributes_by_entity[entity]) for entity in names),
         )
         for name, names in entities_by_file.items()
@@ -87,11 +87,9 @@ def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]
     ]
 
 
-def _address(url: str, path: Path, base_url: str, shared: Collection[str]) -> str:
+def _address(url: str, path: str, base_url: str, prefix: str) -> str:
     """Return the URL of a photo, by which its picture is kept: no two photos have the same."""
-    if not url:
-        return base_url + path.as_posix()
-    return f"{url}#{path.as_posix()}" if url in shared else url
+    return f"{url}#{prefix}{path}" if url else base_url + path
 
 
 def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:

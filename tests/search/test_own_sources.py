@@ -102,7 +102,7 @@ def test_a_table_becomes_entities_with_attributes(tmp_path: Path, photos: Path, 
     )
     assert left_out == []
     assert [row.url for row in rows] == [
-        "https://m.example/1",
+        "https://m.example/1#mill.png",
         "https://own.example/pond.png",
         "https://own.example/old/mill.png",
     ]
@@ -122,7 +122,21 @@ def test_photos_of_one_page_keep_their_own_pictures(tmp_path: Path, photos: Path
     for row in rows:
         assert (tmp_path / "kept" / cache_name(row.url)).read_bytes() == row.path.read_bytes()
     rows = read_table(table(tmp_path / "b.csv", head, mill, ["mill.png", "Sails", page], [*pond[:2], ""]), photos)[0]
-    assert [row.url for row in rows] == [page, "pond.png"]
+    assert [row.url for row in rows] == [f"{page}#mill.png", "pond.png"]
+
+
+@pytest.mark.parametrize("url", ["", "https://en.wikipedia.org/wiki/Mill"])
+def test_indices_with_the_same_names_keep_their_own_pictures(tmp_path: Path, url: str) -> None:
+    for kind, split in enumerate(("one", "two")):
+        folder = tmp_path / split
+        folder.mkdir()
+        draw(kind).save(folder / "mill.png")
+        own = ["--images", str(folder), "--table", str(table(folder / "t.csv", HEADER[:3], ["mill.png", "Mill", url]))]
+        assert main([*own, "--split", split, "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    for kind, split in enumerate(("one", "two")):
+        [hit] = open_split(tmp_path / "cache", split, web=False)(draw(kind), k=1)
+        kept = tmp_path / "cache" / "image_cache" / cache_name(hit["url"])
+        assert kept.read_bytes() == (tmp_path / split / "mill.png").read_bytes()
 
 
 def test_photos_that_are_not_indexed_are_named(tmp_path: Path, photos: Path) -> None:
@@ -317,10 +331,10 @@ def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
         read_documents(tmp_path / "gone", content_of=main_content)
 
 
-def open_split(cache: Path, split: str) -> Any:
+def open_split(cache: Path, split: str, web: bool = True) -> Any:
     return open_pipeline(
         image_index=f"crag-mm-2025/image-search-index-{split}",
-        web_index=f"crag-mm-2025/web-search-index-{split}",
+        web_index=f"crag-mm-2025/web-search-index-{split}" if web else None,
         cache=cache,
     )
 
@@ -332,7 +346,7 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     pipeline = open_split(tmp_path / "cache", "my-museum")
     best = pipeline(draw(0), k=1)[0]
     assert best["entities"] == [{"entity_name": "Old Mill", "entity_attributes": {"Height": "12 m"}}]
-    assert best["url"] == "mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
+    assert best["url"] == "my-museum/mill.png" and best["score"] == pytest.approx(1.0, abs=1e-5)
     assert pipeline("When was the steam engine built?", k=8)[0]["page_url"] == "guide.pdf#page=1"
     assert pipeline("When does the museum open?", k=8)[0]["page_url"] == "hours.html"
     cached_files = list((tmp_path / "cache" / "image_cache").iterdir())
