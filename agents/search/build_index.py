@@ -16,7 +16,7 @@ from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision
+from agents.search.hub import current_revision, repository_folder
 from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
@@ -172,14 +172,17 @@ def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
 def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
     target = _open_target(options)
+    if target is None:
+        for dataset_id in (options.image_dataset, options.web_dataset):
+            repository_folder(hub, dataset_id)  # checks the id before anything is embedded
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = (
         _read_collection(options, read) if options.collection else (_images(options), _chunks(options, read))
     )
-    lacks_images = options.collection is not None or (
-        options.documents is not None and current_revision(hub, options.image_dataset) is None
+    lacks_images = images is None and (
+        options.collection is not None or current_revision(hub, options.image_dataset) is None
     )
-    blank = [_blank(options.cache)] if images is None and lacks_images and target is None else None
+    blank = [_blank(options.cache)] if lacks_images and target is None else None
     with EmbeddingCache(options.cache / "embeddings") as cache:
         builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
         if (pictures := images if images is not None else blank) is not None:
@@ -239,10 +242,12 @@ def _tell_left_out(reasons: Sequence[str]) -> None:
 
 
 def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
+    if not options.pages and options.documents is None:
+        return None
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
         rows += _documents(options.documents, options.base_url, read)
-    return rows or None
+    return rows
 
 
 def _documents(folder: Path, base_url: str, read: Each) -> list[ChunkRow]:

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from agents.base.cluster import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.search.build_index import IndexOptions, _chunks, main
-from agents.search.index_sources import SourceError
+from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table, repeat_headers
 from agents.search.pages.page_text import main_content
 from agents.search.pages.web_cache import cache_name
@@ -355,10 +356,14 @@ def test_the_organisers_pipeline_finds_own_photos_and_pages(tmp_path: Path, phot
     }
 
 
-def test_pages_alone_are_searched_too(tmp_path: Path, documents: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--documents", "--pages"])
+def test_pages_alone_are_searched_too(
+    tmp_path: Path, documents: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
     cache = tmp_path / "cache"
-    common = ["--split", "pages", "--cache", str(cache), "--no-progress"]
-    assert main(["--documents", str(documents), *common]) == 0
+    source = documents if option == "--documents" else tmp_path / "pages.jsonl"
+    (tmp_path / "pages.jsonl").write_text(json.dumps(asdict(Page("rules/lending.md", "Lending", MARKDOWN))))
+    assert main([option, str(source), "--split", "pages", "--cache", str(cache), "--no-progress"]) == 0
     assert "image-search-index" not in capsys.readouterr().out  # a grey picture stands in for photos
     pipeline = open_split(cache, "pages")
     assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
