@@ -26,6 +26,7 @@ from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
 _DEFAULT_SPLIT = "validation"
+_INTERRUPTED = 130
 
 
 class IndexOptions(Options):
@@ -132,7 +133,11 @@ class IndexOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the indices that are asked for; 0 when they stand, 1 when the sources are bad, 2 for a wrong command line."""
+    """Build the indices that are asked for.
+
+    Returns:
+        Exit status: 0, 1 when the sources are bad, 2 for a wrong command line, 130 when stopped by Ctrl-C.
+    """
     options = IndexOptions.parse(arguments)
     try:
         build(options)
@@ -144,6 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {format_os_error(error)}; the same command goes on where it was", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where it was", file=sys.stderr)
+        return _INTERRUPTED
     return 0
 
 

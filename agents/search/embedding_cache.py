@@ -1,29 +1,40 @@
 """Embeddings on disk by the content they are made of, so that no text or image is ever embedded twice."""
 
+import errno
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import diskcache
 import numpy as np
 
+from agents.base.files import one_line
 from agents.base.no_pickles import PickleError, PlainDisk
 from agents.models.base import FloatArray
+from agents.search.hits import SearchError
 
 _log = logging.getLogger(__name__)
 
 
 class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
-    """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``."""
+    """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``.
+
+    Its methods raise SearchError if the file is damaged or locked.
+    """
 
     def __init__(self, folder: Path) -> None:
-        # Nothing is evicted.
-        super().__init__(str(folder), disk=PlainDisk, eviction_policy="none", cull_limit=0, size_limit=2**62)
+        with _explain_faults(str(folder)):
+            # Nothing is evicted.
+            super().__init__(str(folder), disk=PlainDisk, eviction_policy="none", cull_limit=0, size_limit=2**62)
 
     def missing(self, keys: Iterable[bytes]) -> set[bytes]:
         """Return the keys that have no vector yet; one whose entry is no vector is logged and counts as missing."""
-        return {key for key in set(keys) if not self._has_vector(key)}
+        with _explain_faults(self.directory):
+            return {key for key in set(keys) if not self._has_vector(key)}
 
     def _has_vector(self, key: bytes) -> bool:
         try:
@@ -36,7 +47,7 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
 
     def store(self, vectors: Mapping[bytes, FloatArray]) -> None:
         """Keep vectors, all of them or none."""
-        with self.transact():
+        with _explain_faults(self.directory), self.transact():
             for key, vector in vectors.items():
                 self.set(key, np.asarray(vector, dtype="<f4").tobytes())
 
@@ -46,7 +57,27 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
         Raises:
             KeyError: A key has no vector.
         """
-        return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
+        with _explain_faults(self.directory):
+            return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
+
+
+@contextmanager
+def _explain_faults(folder: str) -> Iterator[None]:
+    """Raise faults of the SQLite file as errors that say what to do.
+
+    Raises:
+        OSError: The disk is full.
+        SearchError: The file is damaged or locked.
+    """
+    try:
+        yield
+    except (sqlite3.Error, diskcache.Timeout) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder) from error
+        reason = one_line(error) or "another process holds it"
+        raise SearchError(
+            f"the embedding cache {folder} is damaged or locked ({reason}); remove it, vectors are computed again"
+        ) from error
 
 
 def cache_key(model: str, content: bytes) -> bytes:

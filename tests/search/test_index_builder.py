@@ -316,6 +316,43 @@ def test_a_url_that_comes_again_adds_its_new_chunks(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_a_damaged_embedding_cache_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = write_sources(tmp_path / "w")
+    assert world.build() == 0
+    database = world.cache / "embeddings" / "cache.db"
+    whole = database.read_bytes()
+    for content in (b"garbage" * 1_000, whole[:4096] + b"\xff" * (len(whole) - 4096)):
+        for path in database.parent.glob("cache.db*"):
+            path.unlink()
+        database.write_bytes(content)
+        assert world.build() == 1
+        message = capsys.readouterr().err
+        assert message.count("\n") == 1 and f"the embedding cache {database.parent} is damaged or locked" in message
+        assert "remove it, vectors are computed again" in message
+    shutil.rmtree(database.parent)
+    assert world.build() == 0
+
+
+def test_a_locked_embedding_cache_is_told(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    with EmbeddingCache(tmp_path) as cache, closing(sqlite3.connect(tmp_path / "cache.db")) as other:
+        cache._timeout = 0.01
+        cache.close()  # the next connection waits no longer than that
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SearchError, match=r"damaged or locked .*; remove it"):
+            cache.store({b"key": encoder.embed(["word"])[0]})
+
+
+def test_ctrl_c_ends_with_status_130(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EmbeddingCache, "store", stop)
+    assert write_sources(tmp_path / "w").build() == 130
+    assert capsys.readouterr().err == "stopped; the same command goes on where it was\n"
+
+
 def test_an_empty_file_of_pages_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pages.jsonl").write_text("\n")
     place = ["--split", "mine", "--cache", str(tmp_path / "cache"), "--no-progress"]
