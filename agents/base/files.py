@@ -1,13 +1,14 @@
-"""File access of all packages: atomic writes, well-formed Unicode, parsers with bounded nesting, error messages of one line."""
+"""File access of all packages: atomic writes, well-formed Unicode, bounded parsers, delimiters of CSV, error messages of one line."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 import os
 import tomllib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import frontmatter
 
 MAX_DEPTH = 100  # levels of lists and objects within each other; none of our files has more than ten
+_DELIMITERS = ",;\t"  # of CSV files
 _MAX_NAME = 200  # characters of a path in a message
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -124,6 +126,20 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not valid TOML: {one_line(error)}") from error
     except RecursionError as error:
         raise ValueError(f"{path} is not valid TOML: nested too deep") from error
+
+
+def choose_delimiter(header: str, is_whole: Callable[[Sequence[str]], bool]) -> str:
+    """Return the delimiter of a CSV file: the one by which its header is whole, else the most frequent one.
+
+    Args:
+        header: First line of the file.
+        is_whole: Whether names of columns include those that the file has to have.
+
+    Raises:
+        csv.Error: The line is no CSV.
+    """
+    by_count = sorted(_DELIMITERS, key=header.count, reverse=True)
+    return next((each for each in by_count if is_whole(next(csv.reader([header], delimiter=each), []))), by_count[0])
 
 
 def read_front_matter(path: Path) -> frontmatter.Post:

@@ -6,6 +6,7 @@ embedded, and how it is stored: another encoder or another kind of index makes a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -44,6 +45,7 @@ CONNECT_SECONDS = 10.0
 MOST_SECONDS = 30.0  # of one search, whose deadline may be further away
 
 _SEPARATOR = "__"
+_PLAIN_ID = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*/[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
 _log = logging.getLogger(__name__)
 
 Content = TypeVar("Content")
@@ -69,8 +71,14 @@ class StoredCollection(NamedTuple):
 
 
 def format_alias(dataset_id: str) -> str:
-    """Spell a data set id as the alias of its collection: letters, digits and single underscores."""
-    return re.sub(r"[\W_]+", "_", dataset_id, flags=re.ASCII)
+    """Spell a data set id as the alias of its collection: letters, digits and single underscores.
+
+    A hash follows if the id has more than words between hyphens: ``a.b`` and ``a-b`` are two.
+    """
+    alias = re.sub(r"[\W_]+", "_", dataset_id, flags=re.ASCII)
+    if _PLAIN_ID.fullmatch(dataset_id):
+        return alias
+    return f"{alias.rstrip('_')}_{hashlib.blake2b(dataset_id.encode(), digest_size=3).hexdigest()}"
 
 
 def connect(url: str) -> MilvusClient:

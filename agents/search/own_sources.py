@@ -4,14 +4,21 @@ import csv
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from agents.base.cluster import Each, map_locally
-from agents.base.files import format_os_error, parse_front_matter, shorten_name, well_formed, write_whole
+from agents.base.files import (
+    choose_delimiter,
+    format_os_error,
+    parse_front_matter,
+    shorten_name,
+    well_formed,
+    write_whole,
+)
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.charsets import decode_page
@@ -45,34 +52,25 @@ def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") 
         SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
     """
     problems: list[str] = []
-    entities_by_file: dict[str, list[str]] = {}
+    keys_by_file: dict[str, dict[str, None]] = {}
     urls: dict[str, str] = {}
-    attributes_by_entity: dict[str, dict[str, str]] = {}
+    entities: dict[str, Entity] = {}
     for where, cells in _cells(table):
-        name, entity, url = _spell(folder, cells.pop(FILE)), cells.pop(ENTITY), cells.pop(URL, "")
+        file, entity, url = cells.pop(FILE), cells.pop(ENTITY), cells.pop(URL, "")
+        name = _spell(folder, Path(file).as_posix()) if file else ""  # "./mill.jpg" is "mill.jpg"
         if problem := _unusable(folder, name):
             problems.append(f"{where}: {problem}")
             continue
         urls[name] = urls.get(name) or url
-        names = entities_by_file.setdefault(name, [])
-        if not entity:
-            continue
-        if entity not in names:
-            names.append(entity)
-        attributes = attributes_by_entity.setdefault(entity, {})
-        for key, value in cells.items():
-            if value:
-                attributes.setdefault(key, value)
+        keys = keys_by_file.setdefault(name, {})
+        if entity:
+            keys[_describe(entities, entity, {key: value for key, value in cells.items() if value})] = None
     report(problems)
     rows = [
-        ImageRow(
-            folder / name,
-            _address(urls[name], Path(name).as_posix(), base_url, prefix),
-            tuple(Entity(entity, attributes_by_entity[entity]) for entity in names),
-        )
-        for name, names in entities_by_file.items()
+        ImageRow(folder / name, _address(urls[name], name, base_url, prefix), tuple(entities[key] for key in keys))
+        for name, keys in keys_by_file.items()
     ]
-    return rows, _find_unlisted(table, folder, [*entities_by_file])
+    return rows, _find_unlisted(table, folder, [*keys_by_file])
 
 
 def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]:
@@ -87,6 +85,18 @@ def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]
     ]
 
 
+def _describe(entities: dict[str, Entity], name: str, attributes: Mapping[str, str]) -> str:
+    """Add attributes to the entity of a name, in whatever case that is spelled; its first spelling and first values stand.
+
+    Returns:
+        The entity's key.
+    """
+    key = name.casefold()
+    entity = entities.get(key, Entity(name))
+    entities[key] = Entity(entity.name, {**entity.attributes, **attributes, **entity.attributes})
+    return key
+
+
 def _address(url: str, path: str, base_url: str, prefix: str) -> str:
     """Return the URL of a photo, by which its picture is kept: no two photos have the same."""
     return f"{url}#{prefix}{path}" if url else base_url + path
@@ -95,8 +105,8 @@ def _address(url: str, path: str, base_url: str, prefix: str) -> str:
 def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read the photos below a folder, each with a caption beside it: ``mill.txt`` for ``mill.jpg``.
 
-    The first line of a caption names what the photo shows. A further line ``height: 12 m`` is an attribute; further lines without a
-    colon are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute stands.
+    The first line of a caption names what the photo shows. A further line ``height: 12 m`` is an attribute; further lines without ": "
+    are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute stands.
 
     Returns:
         The rows, and why files below the folder were left out.
@@ -115,8 +125,8 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
     if not captions:
         raise SourceError("\n".join([f"there are no photos in {folder} ({', '.join(_PICTURES)})", *left_out]))
     problems: list[str] = []
-    named_photos: list[tuple[Path, str]] = []
-    attributes_by_entity: dict[str, dict[str, str]] = {}
+    keys: dict[Path, str] = {}
+    entities: dict[str, Entity] = {}
     for photo, caption in captions.items():
         try:
             text = decode_page((folder / caption).read_bytes())
@@ -129,16 +139,11 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
         except ValueError:
             problems.append(f"{folder / caption} is empty; its first line has to name what the photo shows")
             continue
-        named_photos.append((photo, name))
-        attributes = attributes_by_entity.setdefault(name, {})
-        for key, value in _attributes(lines).items():
-            attributes.setdefault(key, value)
+        keys[photo] = _describe(entities, name, _attributes(lines))
     report(problems)
-    rows = [
-        ImageRow(  # names of files may be no Unicode
-            folder / photo, well_formed(base_url + photo.as_posix()), (Entity(name, attributes_by_entity[name]),)
-        )
-        for photo, name in named_photos
+    rows = [  # names of files may be no Unicode
+        ImageRow(folder / photo, well_formed(base_url + photo.as_posix()), (entities[key],))
+        for photo, key in keys.items()
     ]
     return rows, left_out
 
@@ -163,7 +168,7 @@ def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
 
 def _attributes(lines: Sequence[str]) -> dict[str, str]:
     """Return the attributes in the lines of a caption after its first."""
-    pairs = [[part.strip() for part in line.split(":", 1)] for line in lines]
+    pairs = [[part.strip() for part in line.split(": ", 1)] for line in lines]  # addresses have colons without a blank
     named = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and all(pair)}
     text = " ".join(pair[0] for pair in pairs if len(pair) == 1)
     return {**named, **({"description": text} if text else {})}
@@ -196,16 +201,12 @@ def _unusable(folder: Path, name: str) -> str:
 def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
-            header = file.readline()
-            delimiter = max(",;\t", key=header.count)
+            delimiter = choose_delimiter(file.readline(), lambda names: not _list_missing(map(_name_column, names)))
             file.seek(0)
             reader = csv.DictReader(file, delimiter=delimiter, restval="", strict=True)
-            names = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = [name.lower() if name.lower() in (FILE, ENTITY, URL) else name for name in names]
-            if missing := {FILE, ENTITY} - {*reader.fieldnames}:
-                raise SourceError(
-                    f"{table}: the first line has to name the columns; missing: {', '.join(sorted(missing))}"
-                )
+            reader.fieldnames = [_name_column(name) for name in reader.fieldnames or ()]
+            if missing := _list_missing(reader.fieldnames):
+                raise SourceError(f"{table}: the first line has to name the columns; missing: {', '.join(missing)}")
             if repeated := [name for name, count in Counter(reader.fieldnames).items() if name and count > 1]:
                 raise SourceError(f"{table}: the first line names {', '.join(map(repr, repeated))} more than once")
             for row in reader:
@@ -219,6 +220,15 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise SourceError(f"cannot read {format_os_error(error)}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
+
+
+def _name_column(name: str) -> str:
+    plain = name.strip()
+    return plain.lower() if plain.lower() in (FILE, ENTITY, URL) else plain
+
+
+def _list_missing(names: Iterable[str]) -> list[str]:
+    return sorted({FILE, ENTITY} - {*names})
 
 
 def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:

@@ -70,6 +70,12 @@ def test_other_separators_and_a_mark_of_the_byte_order_are_read(folder: Path, de
     assert (dialog.turns[0].question, dialog.turns[0].answers) == ("Wann?", ("um 9 Uhr", "9"))
 
 
+def test_commas_in_a_header_do_not_hide_its_separator(folder: Path) -> None:
+    with pytest.raises(EvaluationError, match=r"unknown column 'note \(a, b, c\)'") as raised:
+        read_questions(write_csv(folder, "question;answer;note (a, b, c)\nWhen?;nine;x\n"))
+    assert "is missing" not in str(raised.value)
+
+
 def test_ids_do_not_depend_on_the_place_in_the_file(folder: Path) -> None:
     before = read_questions(write_csv(folder))
     header, *rows = CSV.splitlines()

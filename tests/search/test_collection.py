@@ -23,8 +23,8 @@ def museum(tmp_path: Path) -> Path:
     (folder / "photos" / "old").mkdir(parents=True)
     for kind, name in enumerate(("mill", "pond", "old/mill")):
         draw(kind).save(folder / "photos" / f"{name}.png")
-    (folder / "photos" / "mill.txt").write_text("Old Mill\nheight: 12 m\nIt burned twice.\n")
-    (folder / "photos" / "old" / "mill.txt").write_text("Old Mill\nheight: 13 m\nbuilt: 1874\n")
+    (folder / "photos" / "mill.txt").write_text("Old Mill\nheight: 12 m\nIt burned twice.\nhttps://example.org/mill\n")
+    (folder / "photos" / "old" / "mill.txt").write_text("old mill\nheight: 13 m\nbuilt: 1874\n")
     (folder / "photos" / "pond.txt").write_bytes("\ufeffDuck Pond".encode())
     (folder / "pages").mkdir()
     (folder / "pages" / "tickets.md").write_text("# Tickets\nA family ticket costs 29 euros.\n")
@@ -39,7 +39,7 @@ def test_captions_name_what_photos_show(museum: Path) -> None:
         ("m/old/mill.png", "Old Mill"),
         ("m/pond.png", "Duck Pond"),
     ]
-    expected = {"height": "12 m", "description": "It burned twice.", "built": "1874"}
+    expected = {"height": "12 m", "description": "It burned twice. https://example.org/mill", "built": "1874"}
     assert rows[0].entities[0].attributes == rows[1].entities[0].attributes == expected
 
 

@@ -340,5 +340,10 @@ def test_a_split_has_the_ids_of_its_indices() -> None:
     assert format_alias(IMAGES.format(tag="my-museum")) == "crag_mm_2025_image_search_index_my_museum"
     assert StoredCollection.read(
         StoredCollection(format_alias(PAGES_ID.format(tag="a--b")), MODEL, "hnsw_1").name
-    ) == StoredCollection("crag_mm_2025_web_search_index_a_b", MODEL, "hnsw_1")
+    ) == StoredCollection(format_alias(PAGES_ID.format(tag="a--b")), MODEL, "hnsw_1")
+    aliases = [
+        format_alias(PAGES_ID.format(tag=tag)) for tag in ("a-b", "a--b", "a.b", "a_b", "a-b_", "Ärzte", "Örzte")
+    ]
+    assert aliases[0] == "crag_mm_2025_web_search_index_a_b" and len({*aliases}) == len(aliases)
+    assert all(re.fullmatch(r"[a-z0-9]+(_[a-z0-9]+)*", alias) for alias in aliases)
     assert StoredCollection.read("somebody_elses") is None

@@ -208,6 +208,32 @@ def test_spreadsheets_and_macs_leave_traces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "names_by_url", "attributes"),
+    [
+        ("file;entity;size (h, w, d)\nmill.png;Mill;1, 2, 3\n", {"mill.png": ["Mill"]}, {"size (h, w, d)": "1, 2, 3"}),
+        ("file,entity,a;b;c\nmill.png,Mill,1\n", {"mill.png": ["Mill"]}, {"a;b;c": "1"}),
+        (
+            "file,entity,height\nmill.png,Old Mill,\npond.png,old mill,12 m\npond.png,OLD MILL,\n",
+            {"mill.png": ["Old Mill"], "pond.png": ["Old Mill"]},
+            {"height": "12 m"},
+        ),
+        (
+            "file,entity\n./mill.png,Mill\nmill.png,Sails\nold//mill.png,\n",
+            {"mill.png": ["Mill", "Sails"], "old/mill.png": []},
+            {},
+        ),
+    ],
+)
+def test_spellings_of_columns_entities_and_paths(
+    tmp_path: Path, photos: Path, lines: str, names_by_url: dict[str, list[str]], attributes: dict[str, str]
+) -> None:
+    (tmp_path / "t.csv").write_text(lines)
+    rows, _ = read_table(tmp_path / "t.csv", photos)
+    assert {row.url: [entity.name for entity in row.entities] for row in rows} == names_by_url
+    assert all(entity.attributes == attributes for row in rows for entity in row.entities)
+
+
+@pytest.mark.parametrize(
     ("lines", "words"),
     [
         ("file,entity,\nmill.png,Old Mill,12 m\n", "2: more cells than columns"),
