@@ -43,7 +43,7 @@ def repository_folder(hub: Path, dataset_id: str) -> Path:
         SearchError: The id has another form. Hugging Face takes no path for the id of a data set.
     """
     if not _REPOSITORY.fullmatch(dataset_id):
-        raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME")
+        raise SearchError(f"{dataset_id!r} is no data set id; it has to look like ORG/NAME, without blanks")
     return hub / f"datasets--{dataset_id.replace('/', '--')}"
 
 
