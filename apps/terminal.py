@@ -118,8 +118,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         reason of 1 and 2 is one line on standard error.
     """
     options = AskOptions.parse(arguments)
-    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("agents").setLevel(logging.WARNING)  # such as a gate that was fitted to other models
+    handler = logging.StreamHandler()
+    handler.addFilter(_concerns_the_user)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", handlers=[handler])
     console = console or Console(stderr=options.as_json)
     try:
         photo = (
@@ -149,6 +150,11 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         Console(stderr=True).print("stopped")
         return 130
     return 0
+
+
+def _concerns_the_user(record: logging.LogRecord) -> bool:
+    """Return whether a record is an error or a warning of the agent itself, such as that its gate was fitted to other models."""
+    return record.levelno >= logging.ERROR or record.name.startswith("agents.")
 
 
 def _print_error(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from agents.models.base import ChatReply
 from agents.models.registry import KINDS, ModelRegistry
-from agents.profiles.profile import ROOT, SettingsError, load_profile
+from agents.profiles.profile import PROFILES, ROOT, SettingsError, load_profile
 from agents.settings.presets import load_settings
 from agents.settings.stage_needs import list_roles
 from agents.stages import __main__ as stages
@@ -20,7 +21,7 @@ from agents.turn import IDK, Candidate, Turn
 from tests.agent.scripted import ScriptedChat, build_pipeline, context, turn
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-PROFILE = re.findall(r"^```toml\n(\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+PROFILE = re.findall(r"^```toml\n(extends = [^`]*?\[models\.reranker\].*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
 RULE = """
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.turn import Turn
@@ -108,7 +109,14 @@ def test_the_table_of_stages_is_current(tmp_path: Path) -> None:
 
 
 def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(PROFILES, tmp_path, dirs_exist_ok=True)
     (tmp_path / "overlap.toml").write_text(PROFILE, encoding="utf-8")
+    profile = load_profile("overlap", tmp_path)
+    assert (
+        load_settings("best", profile).answer.k
+        == load_settings("best", "embedded").answer.k
+        != load_settings("best", "gpu").answer.k
+    )
     reranker_class = run_code(FILES["agents/models/rerankers/word_overlap.py"])["WordOverlapReranker"]
     line = re.search(r'`"(word-overlap)": "agents\.models\.rerankers\.word_overlap:(\w+)",`', PAGE)
     assert line is not None and line[2] == reranker_class.__name__
@@ -116,7 +124,7 @@ def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: py
         sys.modules, "agents.models.rerankers.word_overlap", SimpleNamespace(WordOverlapReranker=reranker_class)
     )
     monkeypatch.setitem(KINDS, line[1], f"agents.models.rerankers.word_overlap:{line[2]}")
-    reranker = ModelRegistry(tmp_path).load(load_profile("overlap", tmp_path).models["reranker"])
+    reranker = ModelRegistry(tmp_path).load(profile.models["reranker"])
     # Of "which tower is high" the words of four letters are which, tower and high; the passage holds one.
     assert reranker.score([("which tower is high", "is a tower"), ("is it", "it is")]).tolist() == pytest.approx(
         [1 / 3, 0]

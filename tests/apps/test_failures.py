@@ -24,7 +24,9 @@ from tests.support.failure_table import WAYS, answering, tell
 
 CAUSES = {
     **dict.fromkeys(FAILURES, "busy"),
-    **dict.fromkeys(("no credit", "too long", "blind", "blind, by llama.cpp", "blind, by a router"), "model"),
+    **dict.fromkeys(
+        ("no credit", "too long", "blind", "blind, by llama.cpp", "blind, by a router", "blind, in the stream"), "model"
+    ),
     **dict.fromkeys(("thinks on", "thinks in tags", "thinks unseen", "thinks, by a refusal"), "model"),
     **dict.fromkeys(("declines", "filters"), None),
     "hangs": "time",
