@@ -87,8 +87,12 @@ class Example:
 
     @property
     def chat_reply(self) -> ChatReply:
-        """The reply as the model gave it, whole or cut off."""
+        """Reply as the model gave it, whole or cut off."""
         return ChatReply(self.reply, self.finish_reason)
+
+    def with_reply(self, text: str, **changes: Any) -> Example:
+        """Copy the example with a whole reply in place of the model's, and with other changed fields."""
+        return replace(self, reply=text, finish_reason="stop", **changes)
 
     @property
     def images(self) -> tuple[str, ...]:

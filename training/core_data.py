@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -127,13 +127,8 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
         if _OWN in examples_by_prompt and _RETRIEVED in examples_by_prompt:
             knowledge = classify_knowledge(examples_by_prompt[_OWN], examples_by_prompt[_RETRIEVED])
             if knowledge is not None:
-                yield replace(
-                    examples_by_prompt[_RETRIEVED],
-                    objective=knowledge[0],
-                    reply=knowledge[1],
-                    finish_reason="stop",
-                    reply_verdict="correct",
-                )
+                objective, text = knowledge
+                yield examples_by_prompt[_RETRIEVED].with_reply(text, objective=objective, reply_verdict="correct")
     for record, judged in run.answerable():
         entries, examples_by_prompt = read_entries(record), every.get(record.key, {})
         modality = classify_modality(
@@ -145,26 +140,15 @@ def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
             continue
         side, place = modality
         if _CHOICE in examples_by_prompt:
-            yield replace(
-                examples_by_prompt[_CHOICE],
-                objective=f"vtki_{side}",
-                reply=LETTERS[place],
-                finish_reason="stop",
-                choices=len(entries),
-            )
+            yield examples_by_prompt[_CHOICE].with_reply(LETTERS[place], objective=f"vtki_{side}", choices=len(entries))
         if _RETRIEVED in examples_by_prompt:
             entry, truth = entries[place], judged.turn.ground_truth
             request = prompt.request(  # as it was asked, of the right entry
                 question=record.question, history=record.history, entry=entry, sheet=None
             )
             messages = build_messages(request, [record.photo, entry.image])
-            yield replace(
-                examples_by_prompt[_RETRIEVED],
-                objective=f"sft_{side}",
-                messages=messages,
-                reply=truth,
-                finish_reason="stop",
-                prompt_cut=0,
+            yield examples_by_prompt[_RETRIEVED].with_reply(
+                truth, objective=f"sft_{side}", messages=messages, prompt_cut=0
             )
 
 

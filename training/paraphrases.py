@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,15 +91,7 @@ def build_rows(
     of the two a recipe trains on.
     """
     rows = (
-        replace(
-            example,
-            prompt=PARAPHRASE,
-            reply=text,
-            finish_reason="stop",
-            ground_truth=text,
-            reply_verdict="correct",
-            model=model,
-        )
+        example.with_reply(text, prompt=PARAPHRASE, ground_truth=text, reply_verdict="correct", model=model)
         for example in examples
         for text in right.get(example.key, ())
         if text != example.reply

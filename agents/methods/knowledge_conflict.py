@@ -31,17 +31,7 @@ _SPELLINGS = ((_RANGE_SIGN, " to "), (re.compile(r"\bminus (?=\d)"), "-"), (re.c
 _NUMBER_WORDS = re.compile(rf"\b(?!{SCALE}){NUMBER_WORD}(?:[ -](?!{SCALE}){NUMBER_WORD})*\b(?! of\b)")
 _RANGE_WORDS = frozenset({"to", "and"})
 _MAKES_ANOTHER_NUMBER = frozenset(
-    [
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "trillion",
-        "%",
-        "bc",
-        "bce",
-        *map(str.lower, calendar.month_name[1:]),
-    ]
+    (*"hundred thousand million billion trillion % bc bce".split(), *map(str.lower, calendar.month_name[1:]))
 )
 """Words after which a number is another one: "10 million", "1889 BC", and the day of a date."""
 

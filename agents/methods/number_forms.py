@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from decimal import Decimal
-from fractions import Fraction
 
 from text_to_num import text2num
 
@@ -90,7 +89,7 @@ def _divide(match: re.Match[str]) -> str:
     is_read = bottom in _BOTTOMS or match["bar"] == "⁄"  # that of "⅗", which no date contains
     if not is_read or not 0 < top < bottom:
         return match.group()
-    return f"{int(match['whole'] or 0) + float(Fraction(top, bottom)):.10g}"
+    return f"{int(match['whole'] or 0) + top / bottom:.10g}"
 
 
 def _format_score(match: re.Match[str]) -> str:

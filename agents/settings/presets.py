@@ -520,7 +520,7 @@ def _format_validation_error(error: ValidationError, schema: type[Settings], ove
         if details["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(": ".join([*variables, _unknown(key, _fields(schema, place[:-1]), inside)]))
             continue
-        cause = next(reversed([key, *variables, *blamed]))
+        cause = (blamed or variables or [key])[-1]
         clauses.append(f"{cause}: {details['msg'][:1].lower()}{details['msg'][1:]}")
     return "; ".join(clauses)
 

@@ -205,9 +205,14 @@ def choose_judge(
     return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
 
 
+def needs_accepted_answers(judge: str) -> bool:
+    """Return whether the verdicts of the judge with this name depend on accepted answers: those of the rule judge do."""
+    return judge == RuleJudge.name
+
+
 def explain_strictness(judge: str) -> str:
     """Say what the rule judge lacks without a data set; "" for judges of another name."""
-    if judge != RuleJudge.name:
+    if not needs_accepted_answers(judge):
         return ""
     return "without --dataset the rule judge knows no accepted answers, and takes more right answers for wrong"
 

@@ -26,7 +26,7 @@ from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about
 from evaluation.files.responses import read_all_lines
-from evaluation.judge.judging import Judge, choose_judge, explain_strictness
+from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
 from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
@@ -260,7 +260,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
     judges = [_choose_judge(run, options) for run in runs]
     for run, judge in zip(runs, judges, strict=True):
-        if options.dataset is None and explain_strictness(judge.name) and read_about(run).get(ACCEPTED):
+        if options.dataset is None and needs_accepted_answers(judge.name) and read_about(run).get(ACCEPTED):
             raise EvaluationError(
                 f"{run} was judged with accepted answers, and candidates that were held back would be judged without them: name the "
                 "data set with --dataset"

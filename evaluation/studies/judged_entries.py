@@ -19,7 +19,14 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import ACCEPTED, is_table_of, read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, find_records, find_run_files, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
-from evaluation.judge.judging import JUDGING, Judge, count_to_judge, explain_strictness, judge_turns
+from evaluation.judge.judging import (
+    JUDGING,
+    Judge,
+    count_to_judge,
+    explain_strictness,
+    judge_turns,
+    needs_accepted_answers,
+)
 from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
@@ -308,7 +315,7 @@ def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | 
 def _identify_judge(about: Mapping[str, Any]) -> tuple[str, bool]:
     """Return the name of a run's judge, and whether it knew accepted answers if its verdicts depend on them."""
     name = str(about.get("judge", ""))
-    return name, bool(explain_strictness(name)) and bool(about.get(ACCEPTED))
+    return name, needs_accepted_answers(name) and bool(about.get(ACCEPTED))
 
 
 def judge_entry(

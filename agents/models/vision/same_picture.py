@@ -98,17 +98,17 @@ def extract_picture_features(picture: Image.Image) -> Features:
     Raises:
         ValueError: The picture cannot be decoded.
     """
-    return extract_features(rgb_within(picture, PICTURE_SIDE), PICTURE_SIDE, _PICTURE_FEATURES)
+    return extract_features(rgb_within(picture, PICTURE_SIDE), _PICTURE_FEATURES)
 
 
-def extract_features(image: Image.Image, side: int = PHOTO_SIDE, limit: int = _PHOTO_FEATURES) -> Features:
-    """Extract the strongest features of an image whose longer side is scaled down to ``side`` pixels.
+def extract_features(image: Image.Image, limit: int = _PHOTO_FEATURES) -> Features:
+    """Extract the strongest features of an image whose longer side is scaled down to ``PHOTO_SIDE`` pixels.
 
     Raises:
         ValueError: The image cannot be decoded.
     """
     image = to_rgb(image)  # upright, as the places are
-    small = rgb_within(image, side)
+    small = rgb_within(image, PHOTO_SIDE)
     keypoints, looks = cv2.SIFT.create(limit).detectAndCompute(np.asarray(small.convert("L")), None)
     if looks is None or len(keypoints) == 0:
         return Features(_NO_PLACES, np.zeros((0, 128), np.uint8))
