@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
+from PIL import Image
+
+from agents.models.vision import same_picture
 from agents.texts.wikitext import plain
-from lab.benchmarks.overhead import Replay, forget_texts
+from lab.benchmarks.overhead import PAGES, PICTURES, Replay, forget_texts, time_work
 from tests.agent.scripted import ScriptedChat
 
 
@@ -32,3 +37,28 @@ def test_cleaned_texts_are_forgotten() -> None:
     assert plain.cache_info().currsize
     forget_texts()
     assert not plain.cache_info().currsize
+
+
+def test_work_is_timed_by_its_kind_and_everything_is_put_back() -> None:
+    picture = Image.effect_noise((64, 64), 80)
+    before = same_picture.match
+    with time_work() as seconds:
+        features = same_picture.PictureFeatures().get_photo_features({"photo": picture})["photo"]
+        assert seconds[PICTURES] > 0
+        after_features = seconds[PICTURES]
+        same_picture.match(features, features).inliers()
+        assert seconds[PICTURES] > after_features
+        assert seconds[PAGES] == 0
+    assert same_picture.match is before
+
+
+def test_own_time_is_what_work_leaves() -> None:
+    """Of an agent that only compares pictures nothing is its own but the call."""
+    picture = Image.effect_noise((960, 720), 80)
+    features = same_picture.extract_features(picture)
+    began = time.perf_counter()
+    with time_work() as seconds:
+        for _ in range(3):
+            same_picture.match(features, features)
+    elapsed = time.perf_counter() - began
+    assert 0.9 * elapsed < seconds[PICTURES] <= elapsed
