@@ -21,10 +21,10 @@ _NAMES = {
 MONTH = rf"(?:{'|'.join(sorted(_NAMES, key=len, reverse=True))})"
 DAY = r"\d{1,2}(?:st|nd|rd|th)?(?!\d)"
 DATE = (
-    rf"(?:{DAY}(?:\s+of)?\s+{MONTH}\b\.?(?:(?:,|\s+of)?\s+\d{{4}}\b)?"  # 1 March, 1st of March 2020
+    rf"\b(?:{DAY}(?:\s+of)?\s+{MONTH}\b\.?(?:(?:,|\s+of)?\s+\d{{4}}\b)?"  # 1 March, 1st of March 2020
     rf"|{MONTH}\b\.?\s+{DAY}(?:,?\s+\d{{4}}\b)?"  # March 1, 2020
     rf"|{MONTH}\b\.?(?:,|\s+of)?\s+\d{{4}}\b"  # March 2020, March of 2020
-    r"|\b\d{4}-\d{2}-\d{2}\b)"
+    r"|\d{4}-\d{2}-\d{2}\b)"
 )
 """A date with a month, as a regular expression; case does not count."""
 

@@ -237,6 +237,8 @@ def test_months_later_are_as_many_months_between(date: Any, count: int, span: Sp
         ("on the 1st of March", Day(0, 3, 1), "1 March"),
         ("October 28, 1886", Day(1886, 10, 28), "28 October 1886"),
         ("in May 1922", Day(1922, 5), "May 1922"),
+        ("Myanmar 1948", Day(1948), "1948"),
+        ("1900 March 5", Day(1900, 3, 5), "5 March 1900"),
         ("1940-02-29", Day(1940, 2, 29), "29 February 1940"),
         ("300 BC", Day(-300), "300 BC"),
         ("753 B.C.", Day(-753), "753 BC"),
