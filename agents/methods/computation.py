@@ -29,7 +29,7 @@ SCALE = rf"(?:{'|'.join(_SCALES)})\b"
 _IN_A_NAME = r"(?<![A-Za-z\d])(?<!\d[.,])(?<![A-Za-z\d][-–−])"  # the figures of "A380" and "B-52" count nothing
 _UNIT = (
     r"(?:(?:square|cubic|sq\.?|cu\.?)\s[A-Za-z]+|(?:metric|long|short)\s(?:tons?|tonnes?)\b|nautical\smiles?\b|light[\s-]years?\b"
-    r"|(?:fluid|troy)\sounces?\b|degrees?\s(?:celsius|fahrenheit|[CF]\b)|[A-Za-z°%/²³¢]+)"
+    r"|(?:fluid|troy)\sounces?\b|fl\.?\s?oz\b|degrees?\s(?:celsius|fahrenheit|[CF]\b)|[A-Za-z°%/²³¢]+)"
     r"(?:\s(?:per|an?)\s(?:(?:square|cubic)\s)?[A-Za-z]+)?"
 )
 _QUANTITY = re.compile(
@@ -43,12 +43,6 @@ _UNREAD = re.compile(  # part of a number that says more than its figures
     re.IGNORECASE,
 )
 _REST = re.compile(r"(?:,?\s(?:and\s)?)?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
-_UNIT_WORDS = {
-    "kilo": "kg",
-    "kilos": "kg",
-    "calorie": "kcal",
-    "calories": "kcal",
-}  # as they are meant in everyday words
 _PINT_UNITS = tuple(
     (re.compile(words, re.IGNORECASE), unit)
     for words, unit in (
@@ -57,6 +51,7 @@ _PINT_UNITS = tuple(
         (r"\bnautical miles?\b", "nautical_mile"),
         (r"\blight[ -]years?\b", "light_year"),
         (r"\b(fluid|troy) ounces?\b", r"\1_ounce"),
+        (r"\bfl\.? ?oz\b", "fluid_ounce"),
         (r"\bdegrees? c(?:elsius)?\b", "degC"),
         (r"\bdegrees? f(?:ahrenheit)?\b", "degF"),
         (r"\bsq\.? ", "square "),
@@ -65,6 +60,10 @@ _PINT_UNITS = tuple(
         (r"\bkmh\b", "km/h"),
         (r"\bbhp\b", "hp"),
         (r"\bkarats?\b", "carat"),
+        (r"\bkilos?\b", "kg"),
+        (r"\bcalories?\b", "kcal"),  # as a label means them
+        (r"\b(?:dpi|dots per inch)\b", "ppi"),  # "dpi" are dry pints to pint
+        (r"(?-i:\bML\b)", "ml"),  # on a label, where pint reads megalitres
         (r" an? ", " per "),  # "kilometres an hour"
     )
 )
@@ -73,9 +72,11 @@ _NO_UNITS = frozenset(
     "per out".split()
 )
 _INCHES = re.compile(r"\s?(?:[.,;()]|$|(?:tall|long|wide|high|deep|thick|across|in diameter)\b)", re.IGNORECASE)
-_NOUNS = frozenset(
-    "cat cats count counts dot dots link links pin pins point points".split()
-)  # no units, as pint has it
+_NOUNS = re.compile(  # Pint takes these for units (a "unit" is a micronit). Hands and bars stay units, of horses and of pressure.
+    r"\b(?:(?:act|bag|barn|candle|cat|chain|circle|count|dot|fin|gill|grade|hat|link|mat|molecule|perch|pin|point|pole|pond|rat|rod|section"
+    r"|shot|slug|toe|turn|unit)s?|per bar)\b",
+    re.IGNORECASE,
+)
 _RATE = re.compile(r"\s(?:per|an?)\s(?P<base>.+)", re.IGNORECASE)
 _COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
 _CENTS = {
@@ -153,7 +154,7 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
     unit = (match["unit"] or "").strip()
     if unit.lower() in _NO_UNITS and not (unit == "in" and _INCHES.match(plain, match.end())):
         unit = ""
-    quantity = Quantity(value, _UNIT_WORDS.get(unit.lower(), unit), (match["sign"] or "").strip())
+    quantity = Quantity(value, unit, (match["sign"] or "").strip())
     rest = _REST.match(plain, match.end()) if unit and low == high else None
     return quantity if rest is None else _add_rest(quantity, rest["number"], rest["unit"])
 
@@ -412,10 +413,10 @@ def _split_rate(one: Quantity) -> tuple[Quantity, str]:
 @lru_cache(maxsize=256)
 def _find_unit(words: str) -> pint.Unit | None:
     """Return the unit that pint knows by these words; None for other words ("eggs", "points")."""
-    if words.lower() in _NOUNS:
-        return None
     for pattern, name in _PINT_UNITS:
         words = pattern.sub(name, words)
+    if _NOUNS.search(words):
+        return None
     for name in (words, words.lower()):
         try:
             return _units().Unit(name)
