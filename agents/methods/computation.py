@@ -32,17 +32,26 @@ _UNIT = (
     r"|(?:fluid|troy)\sounces?\b|fl\.?\s?oz\b|degrees?\s(?:celsius|fahrenheit|[CF]\b)|[A-Za-z°%/²³¢]+)"
     r"(?:\s(?:per|an?)\s(?:(?:square|cubic)\s)?[A-Za-z]+)?"
 )
+_TO = r"(?:\s?(?:-|–|—|to|and)\s?|-to-)"
 _QUANTITY = re.compile(
     rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
-    rf"(?:\s?(?:-|–|—|to|and)\s?(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
-    rf"\s?(?P<unit>{SCORE}|{_UNIT})?",
+    rf"(?:{_TO}(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
+    rf"(?:(?:\+?\s?|-)(?P<unit>{SCORE}|{_UNIT}))?",
+    re.IGNORECASE,
+)
+_REPEATED_UNIT = re.compile(  # "kg" after 25 in "25 kg to 36 kg"
+    rf"(?P<low>\d(?:\s?{SCALE})?+)[\s-]?(?P<unit>{_UNIT})"
+    rf"(?={_TO}{_MINUS}?(?:{_NUMBER})(?:\s?{SCALE})?[\s-]?(?P=unit)(?:e?s)?(?!\w))",
     re.IGNORECASE,
 )
 _UNREAD = re.compile(  # part of a number that says more than its figures
-    r"\)?\s?(?:[×⁄^]|(?:\d{1,2}\s?)?[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b)",
+    r"\)?\s?(?:[×⁄^]|(?:\d{1,2}\s?)?[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b"
+    rf"|(?!{SCALE})[a-z°]+(?:\s\d+\s[a-z]+)?\s?(?:to|–|—)\s?\d)",  # "500 g to 1 kg"
     re.IGNORECASE,
 )
-_REST = re.compile(r"(?:,?\s(?:and\s)?)?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
+_REST = re.compile(  # "4 in" of "6 ft 4 in"
+    r"(?:\.?,?[\s-](?:and\s)?)?(?P<number>\d+(?:\.\d+)?)[\s-]?(?P<unit>[A-Za-z]+)"
+)
 _PINT_UNITS = tuple(
     (re.compile(words, re.IGNORECASE), unit)
     for words, unit in (
@@ -90,7 +99,6 @@ _WHOLE_MONEY = {
 }
 _POUNDS = frozenset(("pound", "pounds"))  # money beside "£", else a weight
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
-_RANGE = re.compile(r"(\d)\s?(?:days|weeks|months|years)\s?(?:to|-|–)\s?(?=\d)", re.IGNORECASE)  # "28 days to 35 days"
 _ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
 _YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 
@@ -144,6 +152,7 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
         ComputationError: The answer contains no number, or one that is written in a way that is not read.
     """
     plain = rewrite_numbers(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
+    plain = _REPEATED_UNIT.sub(r"\g<low>", plain)
     match = _QUANTITY.search(plain)
     if match is None:
         raise ComputationError(f"no number in {text!r}")
@@ -223,8 +232,7 @@ def parse_duration(text: str) -> tuple[float, float, Span]:
     Raises:
         ComputationError: The text is no duration.
     """
-    plain = _RANGE.sub(r"\1 to ", text)
-    low, high = parse_quantity(plain, "low"), parse_quantity(plain, "high")
+    low, high = parse_quantity(text, "low"), parse_quantity(text, "high")
     match = _SPAN.fullmatch(low.unit)
     if match is None:
         raise ComputationError(f"no time in days, weeks, months or years: {text!r}")
