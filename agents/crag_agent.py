@@ -150,7 +150,7 @@ class CragAgent(BaseAgent):
             path: The file; None: no traces.
             listen: Called with each batch before it is answered, with what ``trace.*`` lets a trace hold.
             pictures: Folder for the pictures of requests if ``trace.requests`` is set; None: beside the file.
-            listen_whole: Called as ``listen`` with everything, for those who asked: a reply is no trace.
+            listen_whole: Called as ``listen`` with what a trace holds by default, for those who asked: a reply is no trace.
         """
         from agents.runner.trace import TraceWriter
 

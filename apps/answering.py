@@ -150,7 +150,7 @@ class Answerer:
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
         if self._spans is not None:
             self._spans.send(self._sent)
-        # No records: no trace, or one that could not be written.
+        # Agents of other classes have no records; nor has a batch whose records cannot be made.
         records = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, records, strict=True)]
 

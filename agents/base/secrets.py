@@ -1,6 +1,6 @@
 """Removes API keys from logs, traces and error messages.
 
-Keys are the values of environment variables that are named like one, values registered by ``remember``, what follows
+Keys are the values of environment variables that are named like one, values registered by ``remember``, tokens behind
 ``Bearer``, and user and password of a URL.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 
 _KEY_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values ("none", "EMPTY") are no secrets, and would be found in ordinary words
-_BEARER = re.compile(r"(\bBearer[ \t]{1,4})[^\s\"',]{8,}", re.IGNORECASE)
+# The characters are those of RFC 6750. A digit tells a token from a word: people ask about flag bearers.
+_BEARER = re.compile(r"(\bBearer[ \t]{1,4})(?=[a-z._~+/=-]*[0-9])[a-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)[^\s/?#@\"']{1,200}@")
 _MASK = "***"
 _told: set[str] = set()
@@ -28,6 +29,20 @@ def remember(value: str | None) -> None:
 def scrub(text: str) -> str:
     """Replace the keys in a text by ``***``."""
     return scrubber()(text)
+
+
+def scrub_json(value: Any) -> Any:
+    """Replace the keys in the texts of a parsed JSON value. To scrub its serialised text instead could break the JSON."""
+    clean = scrubber()
+
+    def scrub_inner(inner: Any) -> Any:
+        if isinstance(inner, dict):
+            return {clean(name): scrub_inner(each) for name, each in inner.items()}
+        if isinstance(inner, list):
+            return [scrub_inner(each) for each in inner]
+        return clean(inner) if isinstance(inner, str) else inner
+
+    return scrub_inner(value)
 
 
 def scrubber() -> Callable[[str], str]:

@@ -3,7 +3,8 @@
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class _Plain:
         if isinstance(value, bool | int | float | None):
             return value
         if isinstance(value, Mapping):
-            return {str(key): self(inner) for key, inner in value.items()}
+            return {self.clean(str(key)): self(inner) for key, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self(inner) for inner in value]
         if isinstance(value, Image.Image):
@@ -156,7 +157,7 @@ class TraceWriter:
         listen: Called with the records of each batch, as the file holds them.
         of_the_picture: Notes that may describe the picture (``Stage.picture_notes``).
         pictures: Folder for the pictures of requests; None: ``REQUEST_IMAGES`` beside the file.
-        listen_whole: Called with the records in full, for those who asked: a reply is no trace.
+        listen_whole: Called with what a trace holds by default, for those who asked: a reply is no trace.
     """
 
     def __init__(
@@ -177,31 +178,40 @@ class TraceWriter:
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
         """Append the turns of one batch; ``seconds`` is the wall time of the whole batch."""
-        batch, began = self._batch, time.time() - seconds
+        batch, began, clean = self._batch, time.time() - seconds, scrubber()
         self._batch += 1
-        lines: list[str] = []
-        whole: list[str] = []
-        try:
-            clean = scrubber()
-            plain = _Plain(clean, RequestImages(self._pictures) if self._reduction.settings.requests else None)
 
-            def build_lines(reduction: Reduction) -> list[str]:
-                return [
-                    _build_line(turn, batch, index, began, seconds, plain, reduction)
-                    for index, turn in enumerate(turns)
-                ]
+        def build_lines(reduction: Reduction, images: RequestImages | None) -> list[str]:
+            plain = _Plain(clean, images)
+            return [
+                _build_line(turn, batch, index, began, seconds, plain, reduction) for index, turn in enumerate(turns)
+            ]
 
-            lines = build_lines(self._reduction)
-            if self._listen_whole is not None:
-                whole = lines if self._reduction.keeps_texts else build_lines(_WHOLE)
-            if self._path is not None:
-                append_lines(self._path, lines)
-        except (OSError, TypeError, ValueError, RecursionError) as error:
-            _log.warning("the trace of a batch could not be written to %s: %s", self._path, error)
-        if self._listen is not None:
-            self._listen([json.loads(line) for line in lines])
+        if self._path is not None or self._listen is not None:
+            records: list[dict[str, Any]] = []
+            with _log_faults(f"the trace of a batch could not be written to {self._path}"):
+                has_requests = self._reduction.settings.requests
+                lines = build_lines(self._reduction, RequestImages(self._pictures) if has_requests else None)
+                records = [json.loads(line) for line in lines]
+                if self._path is not None:
+                    append_lines(self._path, lines)
+            if self._listen is not None:
+                self._listen(records)
         if self._listen_whole is not None:
-            self._listen_whole([json.loads(line) for line in whole])
+            # Built apart: whoever asked is told why a turn failed even if the disk takes no pictures of requests.
+            whole: list[dict[str, Any]] = []
+            with _log_faults("the records of a batch could not be made"):
+                whole = [json.loads(line) for line in build_lines(_WHOLE, None)]
+            self._listen_whole(whole)
+
+
+@contextmanager
+def _log_faults(what: str) -> Iterator[None]:
+    """Log why a record cannot be made or written instead of raising it: that costs no answer."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        _log.warning("%s: %s", what, error)
 
 
 def _build_line(
@@ -224,7 +234,7 @@ def _build_line(
         if has_requests
         else (),
     )
-    return well_formed(plain.clean(json.dumps(plain(reduction.reduce(record).as_json()), ensure_ascii=False)))
+    return well_formed(json.dumps(plain(reduction.reduce(record).as_json()), ensure_ascii=False))
 
 
 _WHOLE = Reduction(TraceSettings())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.files import format_os_error, shorten_name, write_whole
-from agents.base.secrets import scrub
+from agents.base.secrets import scrub_json
 from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError
 
@@ -146,7 +146,7 @@ def describe_picture(words: Sequence[str]) -> dict[str, str]:
 
 
 def _to_json_values(about: Mapping[str, Any]) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(scrub(json.dumps(dict(about), ensure_ascii=False)))
+    values: dict[str, Any] = scrub_json(json.loads(json.dumps(dict(about))))
     return values
 
 

@@ -12,13 +12,24 @@ from typing import Any, cast
 
 import pytest
 
-from agents.record import FOLLOWS_ORDERS, BoxFound, Decision, Exchange, PictureFound, StageRecord, TurnRecord
+from agents.record import (
+    FOLLOWS_ORDERS,
+    REQUEST_IMAGES,
+    BoxFound,
+    Decision,
+    Exchange,
+    PictureFound,
+    StageRecord,
+    TurnRecord,
+)
 from agents.runner.otlp import OtlpSender
 from agents.stage import Context, Stage
 from agents.turn import Turn
+from agents.unanswered import Unanswered
 from apps.answering import Answerer, Question
 from apps.outcome import Outcome, Time, build_outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
+from tests.support.failure_table import answering
 
 
 def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
@@ -169,6 +180,17 @@ def test_an_outcome_survives_json() -> None:
     outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
     assert Outcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
     assert Outcome.from_json({"answer": 3}) is None
+
+
+def test_a_full_disk_does_not_hide_that_the_agent_failed(tmp_path: Path) -> None:
+    """A file stands where the pictures of requests belong."""
+    (tmp_path / REQUEST_IMAGES).write_text("")
+    with answering("broken") as agent:
+        trace = agent.settings.trace.model_copy(update={"requests": True})
+        agent.settings = agent.settings.model_copy(update={"trace": trace})
+        (outcome,) = Answerer(agent, tmp_path / "t.jsonl").answer([Question("How tall is this?", PHOTO)])
+    assert outcome.failed and outcome.cause is Unanswered.BUSY
+    assert not (tmp_path / "t.jsonl").exists()
 
 
 @pytest.mark.parametrize("off", ["queries", "images"])

@@ -28,7 +28,7 @@ from agents.runner.trace import TraceWriter
 from agents.settings.presets import TraceSettings, load_settings
 from agents.stage import Context, Stage
 from agents.turn import IDK, Turn
-from evaluation.files.manifest import write_manifest
+from evaluation.files.manifest import read_manifest, write_manifest
 from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import JudgeError, JudgeItem
 from evaluation.run.generate import generate
@@ -108,10 +108,15 @@ def holds_no_secret(text: str) -> None:
         ("Authorization: Bearer abcdefghijkl0", "Authorization: Bearer ***"),
         ("http://me:pw@host.example/v1?x=a@b", "http://***@host.example/v1?x=a@b"),
         ("http://host.example/a@b and me@host.example", "http://host.example/a@b and me@host.example"),
+        ('{"message": "sent \\"Bearer abcdefghijkl0\\""}', '{"message": "sent \\"Bearer ***\\""}'),
         ("the bearer of good news", "the bearer of good news"),
+        (
+            "Flag bearer Olympics, standard bearer Aleksandr-Iwanowitsch",
+            "Flag bearer Olympics, standard bearer Aleksandr-Iwanowitsch",
+        ),
         ("tall-tower-0123456789", "tall-tower-0123456789"),
     ],
-    ids=["environment", "bearer", "url", "no password", "no key", "plain"],
+    ids=["environment", "bearer", "url", "no password", "bearer in JSON", "no key", "words", "plain"],
 )
 def test_scrubbed(text: str, plain: str) -> None:
     assert scrub(text) == plain
@@ -239,6 +244,35 @@ def test_run_logs_and_manifests_hold_no_key(tmp_path: Path, logged: io.StringIO)
         holds_no_secret(path.read_text())
     assert "refused: ***" in (tmp_path / "run_log.jsonl").read_text()
     holds_no_secret(logged.getvalue())
+
+
+QUOTING_TEXTS = [
+    '"The Standard Bearer Company" of 1920',
+    '"The bearer 1920-21"',
+    "bearer Michael\nof the games",
+    f'"Bearer {KEY}"',
+]
+"""Texts that are no JSON any more if keys are taken out of the JSON around them."""
+
+
+@pytest.mark.parametrize("text", QUOTING_TEXTS)
+def test_a_text_with_bearer_is_a_readable_record(tmp_path: Path, text: str) -> None:
+    batches: list[list[dict[str, Any]]] = []
+    writer = TraceWriter(tmp_path / "trace.jsonl", listen=batches.append, listen_whole=batches.append)
+    dialog_turn = Turn(query=text, image=None)
+    dialog_turn.note(**{f"checks of {KEY}": {KEY: text}})
+    dialog_turn.close_stage("draft", 0.1)
+    writer.write([dialog_turn], 0.1)
+    [line] = (tmp_path / "trace.jsonl").read_text().splitlines()
+    holds_no_secret(line)
+    assert batches == [[json.loads(line)]] * 2
+    assert batches[0][0]["query"] == scrub(text)
+
+
+@pytest.mark.parametrize("text", QUOTING_TEXTS)
+def test_a_setting_with_bearer_is_a_readable_manifest(tmp_path: Path, text: str) -> None:
+    write_manifest(tmp_path, {"agent": text, "set": [{KEY: KEY}]}, resume=False)
+    assert read_manifest(tmp_path) == {"agent": scrub(text), "set": [{"***": "***"}]}
 
 
 def write_trace(tmp_path: Path, trace: TraceSettings, preset: str = "best") -> tuple[str, list[dict[str, Any]]]:
