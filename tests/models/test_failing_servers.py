@@ -228,6 +228,16 @@ def test_a_prompt_that_is_too_long_loses_its_middle(httpserver: HTTPServer, way:
     assert client(httpserver).chat([ask("Hi", max_tokens=75)])[0].prompt_cut == 0
 
 
+def test_a_complaint_that_cannot_be_read_costs_its_request_alone(httpserver: HTTPServer) -> None:
+    odd = f"This model's maximum context length is {'9' * 5_000} tokens"  # more digits than Python converts
+    serve_chat(
+        httpserver, lambda body: error(400, odd) if list_texts(body["messages"][0]) == [EVIDENCE] else streamed("yes")
+    )
+    broken, whole_reply = client(httpserver).chat([ask(EVIDENCE), ask("Hi")])
+    assert broken.finish_reason == "error" and str(broken.error).startswith("ValueError: ")
+    assert whole_reply.text == "yes"
+
+
 def test_an_error_within_a_stream_is_read_like_one_with_a_status(httpserver: HTTPServer) -> None:
     too_long = CONTEXTS["OpenAI"].format(prompt=9000, limit=4096, reply=75, total=9075)
     answers = iter([error_in_stream(too_long), streamed("yes")])

@@ -153,6 +153,9 @@ CONTEXTS: dict[str, str] = {
     "Mistral": "Prompt contains {prompt} tokens and 0 draft tokens, too large for model with {limit} maximum context length",
     "Gemini": "The input token count ({prompt}) exceeds the maximum number of tokens allowed ({limit}).",
     "Anthropic": "prompt is too long: {prompt} tokens > {limit} maximum",
+    "a range": "The input tokens exceed the limit [1,{limit}].",
+    "a range and its maximum": "The prompt exceeds the range of [1,{limit} maximum].",
+    "digits in twos": "The prompt exceeds the context length of 1,00,000 tokens.",
     "without numbers": "Please reduce the length of the messages: the prompt exceeds the context window.",
 }
 """How servers say that a prompt is longer than their context."""

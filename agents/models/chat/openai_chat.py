@@ -137,6 +137,10 @@ class OpenAIChat:
                 return
             streamed.error = f"{error}{waiting.gave_up}"
             streamed.no_answer = isinstance(error, TransientError)
+        except ModelError:  # the server will answer no request at all
+            raise
+        except Exception as error:  # noqa: BLE001 - what a server sends may break any reader; one request must not cost the others
+            streamed.error = f"{type(error).__name__}: {clean_message(error)}"
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

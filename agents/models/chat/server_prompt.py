@@ -19,7 +19,8 @@ _MARGIN = 1.05  # factor of the cut: evidence may have more tokens per character
 
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
 _LIMIT = re.compile(
-    r"(?:context[ _](?:length|size|window|of)|model length|limit|allowed|n_ctx|<=|>)\D{0,20}(\d[\d,]*)|(\d[\d,]*)(?: tokens?)? maximum",
+    r"(?:context[ _](?:length|size|window|of)|model length|limit|allowed|n_ctx|<=|>)\D{0,20}"
+    rf"({_NUMBER.pattern})|({_NUMBER.pattern})(?: tokens?)? maximum",
     re.IGNORECASE,
 )
 
@@ -90,14 +91,20 @@ def read_excess(complaint: str, reply: int) -> Excess | None:
         None if the message does not say.
     """
     match = _LIMIT.search(complaint)
-    numbers = [int(each.replace(",", "")) for each in _NUMBER.findall(complaint)]
     if match is None:
         return None
-    limit = int((match[1] or match[2]).replace(",", ""))
+    limit = _parse_number(match[1] or match[2])
+    numbers = [_parse_number(each) for each in _NUMBER.findall(complaint)]
+    if limit not in numbers:  # commas that group no thousands: "[1,4096 maximum]" is read as 1,409 and 6
+        return None
     numbers.remove(limit)
     most = max(numbers, default=0)
     total = most if most > limit and reply in numbers else most + reply
     return Excess(total - limit, total - reply) if total > max(limit, reply) else None
+
+
+def _parse_number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 class _Pieces:
