@@ -21,11 +21,11 @@ from agents.record import (
     PictureFound,
     StageRecord,
     TurnRecord,
+    Unanswered,
 )
 from agents.runner.otlp import OtlpSender
 from agents.stage import Context, Stage
 from agents.turn import Turn
-from agents.unanswered import Unanswered
 from apps.answering import Answerer, Question
 from apps.outcome import Outcome, Time, build_outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
